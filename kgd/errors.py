@@ -1,0 +1,127 @@
+"""This file is where every error that kgd can answer with is named.
+
+    KgdError                 code
+    ├── Invalid              VALIDATION_ERROR      the request itself is wrong
+    ├── NotFound             NOT_FOUND             what it names is not there
+    ├── Stale                CONFLICT              an edit expected another version; carries the current one
+    ├── InvariantViolation   INVARIANT_VIOLATION   well formed, but it would break a rule of the graph
+    ├── Forbidden            FORBIDDEN             the caller may not do this
+    ├── Unauthorized         UNAUTHORIZED          the caller is not known
+    ├── Limit                LIMIT                 larger, longer or more than is allowed
+    ├── Unavailable          UNAVAILABLE           daemon, disk or remote cannot serve just now; nothing was written
+    ├── Damaged              DAMAGED               stored bytes are not what they claim to be
+    ├── Refused              REFUSED_CONTENT       the guard or the secret scan said no
+    └── Internal             INTERNAL              a defect of kgd
+
+A *conflict* between two people's edits is never an error: it is a value (``kgd.model.conflict``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+MESSAGE_LIMIT = 512
+"""Characters of a message, place and next step together; longer ones are cut."""
+
+
+class KgdError(Exception):
+    """What a caller sees of a refusal: one sentence, the place, and what to do next.
+
+    Args:
+        message: One sentence. Never contains the offending bytes beyond a short, escaped excerpt.
+        at: The place: a URI, ``file:line``, a parameter such as ``changes[2].weight``.
+        next: What the caller can do now, as an imperative sentence.
+    """
+
+    code: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, *, at: str = "", next: str = "") -> None:
+        self.message = _clean(message)[:320]
+        self.at = _clean(at)[:80] if len(at) > 80 else _clean(at)
+        self.next = _clean(next)[: max(0, MESSAGE_LIMIT - len(self.message) - len(self.at) - 4)]
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        place = f" ({self.at})" if self.at else ""
+        return f"{self.message}{place}" + (f" {self.next}" if self.next else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data: ``code``, ``message`` and, where they are known, ``at`` and ``next``."""
+        known = {"code": self.code, "message": self.message, "at": self.at, "next": self.next}
+        return {key: value for key, value in known.items() if value}
+
+
+class Invalid(KgdError):
+    code = "VALIDATION_ERROR"
+
+
+class NotFound(KgdError):
+    code = "NOT_FOUND"
+
+
+class Stale(KgdError):
+    """An edit carried a version that is no longer the current one. Nothing was written."""
+
+    code = "CONFLICT"
+
+    def __init__(self, message: str, *, current: int, at: str = "", next: str = "") -> None:
+        super().__init__(message, at=at, next=next)
+        self.current = current
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**super().as_dict(), "current_version": self.current}
+
+
+class InvariantViolation(KgdError):
+    code = "INVARIANT_VIOLATION"
+
+
+class Forbidden(KgdError):
+    code = "FORBIDDEN"
+
+
+class Unauthorized(KgdError):
+    code = "UNAUTHORIZED"
+
+
+class Limit(KgdError):
+    code = "LIMIT"
+
+
+class Unavailable(KgdError):
+    code = "UNAVAILABLE"
+
+
+class Damaged(KgdError):
+    code = "DAMAGED"
+
+
+class Refused(KgdError):
+    code = "REFUSED_CONTENT"
+
+
+class Internal(KgdError):
+    code = "INTERNAL"
+
+
+BY_CODE: dict[str, type[KgdError]] = {
+    cls.code: cls
+    for cls in (
+        Invalid, NotFound, InvariantViolation, Forbidden, Unauthorized, Limit, Unavailable, Damaged, Refused, Internal,
+    )
+}  # fmt: skip
+"""Every code but CONFLICT, which needs a version; see ``from_dict``."""
+
+
+def from_dict(answer: dict[str, Any]) -> KgdError:
+    """The error that ``as_dict`` described, on the other side of a socket."""
+    code, message = str(answer.get("code", "INTERNAL")), str(answer.get("message", ""))
+    at, next_step = str(answer.get("at", "")), str(answer.get("next", ""))
+    if code == Stale.code:
+        return Stale(message, current=int(answer.get("current_version", 0)), at=at, next=next_step)
+    return BY_CODE.get(code, Internal)(message, at=at, next=next_step)
+
+
+def _clean(text: str) -> str:
+    """Errors quote untrusted bytes: control, bidi and unpaired characters never reach a terminal or a prompt."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -1,0 +1,1 @@
+"""What things are: values without I/O. Validation happens when a value is made."""

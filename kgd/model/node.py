@@ -1,0 +1,153 @@
+"""This file is where a node and its relations are defined: the one model behind every kind of knowledge.
+
+A concept, a file, an atom, a decision or a message differ by URI scheme and by `type`, an open label. What is derived
+from history (version, created, updated) is no field of a node and is never stored (DESIGN section 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kgd.errors import Invalid, Limit
+from kgd.model.uri import Uri, is_owned, name_of, scheme_of
+
+SUMMARY_LIMIT = 100
+NAME_LIMIT = 255
+LABEL_LIMIT = 128
+"""Characters of a type, a relation type or a tag."""
+TAGS_LIMIT = 256
+RELATIONS_LIMIT = 10_000
+
+Json = Any
+"""What YAML's core schema can hold: None, bool, int, float, str, list and dict with string keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A directed, weighted edge; it lives in its source's file, so the source is not repeated here.
+
+    `weight` is cost: 0 = always together, 1 = one full step.
+    """
+
+    type: str
+    target: Uri
+    weight: float = 1.0
+    data: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_label(self.type, "relation type")
+        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1:
+            raise Invalid(
+                "a weight must be a number in 0..1", at="weight", next="0 is 'always together', 1 is one full step."
+            )
+        if type(self.weight) is not float:
+            object.__setattr__(self, "weight", float(self.weight))
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Unique in one source; also the canonical order."""
+        return self.type, self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a node's content was taken from, for `delete by source` and for re-ingest. Both are any strings."""
+
+    type: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One thing worth remembering, as it is stored.
+
+    `tags`, `aliases` and `relations` are kept sorted and without repeats, so that equal nodes have equal bytes.
+    `name` may be empty: `title` then gives the last segment of the URI.
+    """
+
+    uri: Uri
+    type: str = ""
+    name: str = ""
+    summary: str = ""
+    content: str = ""
+    tags: tuple[str, ...] = ()
+    data: Mapping[str, Json] = field(default_factory=dict)
+    source: Source | None = None
+    relations: tuple[Relation, ...] = ()
+    aliases: tuple[Uri, ...] = ()
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "type", self.type or default_type(self.uri))
+        set_field(self, "tags", tuple(sorted(set(self.tags))))
+        set_field(self, "aliases", tuple(sorted(set(self.aliases))))
+        set_field(self, "relations", tuple(sorted(self.relations, key=lambda r: r.key)))
+        self._check()
+
+    def _check(self) -> None:
+        check_label(self.type, "type")
+        if len(self.name) > NAME_LIMIT:
+            raise Limit(f"a name has at most {NAME_LIMIT} characters", at=self.uri)
+        if len(self.summary) > SUMMARY_LIMIT:
+            raise Limit(
+                f"a summary has at most {SUMMARY_LIMIT} characters, this one has {len(self.summary)}", at=self.uri,
+                next=f"Put the rest into content; this would fit: {cut_at_word(self.summary)!r}",
+            )  # fmt: skip
+        if "\n" in self.name or "\n" in self.summary:
+            raise Invalid("name and summary are one line each", at=self.uri)
+        if len(self.tags) > TAGS_LIMIT:
+            raise Limit(f"a node has at most {TAGS_LIMIT} tags", at=self.uri)
+        for tag in self.tags:
+            check_label(tag, "tag")
+        if len(self.relations) > RELATIONS_LIMIT:
+            raise Limit(f"a node has at most {RELATIONS_LIMIT} relations", at=self.uri)
+        for one, two in zip(self.relations, self.relations[1:], strict=False):
+            if one.key == two.key:
+                raise Invalid(f"the relation {one.type} -> {one.target} is given twice", at=self.uri)
+
+    @property
+    def title(self) -> str:
+        return self.name or name_of(self.uri)
+
+    def relation(self, type: str, target: Uri) -> Relation | None:
+        return next((r for r in self.relations if r.key == (type, target)), None)
+
+    def with_relation(self, relation: Relation) -> Node:
+        """The node with this relation added, or replaced where (type, target) is already there."""
+        others = tuple(r for r in self.relations if r.key != relation.key)
+        return replace(self, relations=(*others, relation))
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing but the URI is stored: a resource that only exists because something points to it (E8)."""
+        return self == Node(self.uri)
+
+
+def default_type(uri: str) -> str:
+    """`resource` for files and externals, `concept` for directories, else the scheme."""
+    if not is_owned(uri):
+        return "resource"
+    return {"file": "resource", "dir": "concept"}.get(scheme_of(uri), scheme_of(uri))
+
+
+def edge_id(source: str, target: str, type: str) -> str:
+    """A pure function of the three; stable over rebuilds and machines."""
+    return "edge-" + hashlib.sha256(f"{source}\n{target}\n{type}".encode()).hexdigest()[:24]
+
+
+def check_label(text: str, what: str) -> None:
+    if not text or len(text) > LABEL_LIMIT or text != text.strip() or not text.isprintable():
+        raise Invalid(f"a {what} is 1 to {LABEL_LIMIT} printable characters without blanks at its ends", at=what)
+
+
+def cut_at_word(text: str, limit: int = SUMMARY_LIMIT) -> str:
+    """The first sentence or words of `text` that fit on one line of `limit` characters."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    cut = line[: limit - 1]
+    head = cut.rsplit(" ", 1)[0] if " " in cut[limit // 2 :] else cut
+    return head.rstrip(" ,;:.") + "…"

@@ -1,0 +1,257 @@
+"""This file is where URIs are parsed, built and compared: the one name that every node has.
+
+Two forms (CONTRACT section 1)::
+
+    <scheme>://<workspace>/<segment>(/<segment>)*    owned schemes; bijective with what git can hold as a path
+    anything else with a scheme                      an external resource, kept verbatim
+
+A `Uri` is a plain ``str`` that went through `parse`; the graph holds hundreds of thousands of them, so it carries no
+object of its own. Everything here is O(length of the URI).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NewType
+
+from kgd.errors import Invalid, Limit
+
+Uri = NewType("Uri", str)
+"""A canonical URI: there is exactly one such string for one node."""
+
+OWNED = frozenset(
+    [
+        "concept",
+        "file",
+        "dir",
+        "entity",
+        "atom",
+        "molecule",
+        "task",
+        "decision",
+        "pattern",
+        "gotcha",
+        "insight",
+        "document",
+        "chunk",
+        "thread",
+        "message",
+        "symbol",
+        "tag",
+    ]
+)
+"""Schemes whose form and files kgd defines."""
+
+RESERVED = "kgd"
+"""Scheme of kgd's own resources (status, conflicts, jobs); never the URI of a node."""
+
+MAX_BYTES = 2048
+MAX_SEGMENTS = 64
+MAX_SEGMENT_BYTES = 255
+
+DIR_ROOT = "_"
+"""`dir://<ws>/_` is the root of the code tree; a top directory that is itself named `_` is written `%5F`."""
+
+_WORKSPACE = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z").match
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}\Z").match
+_ESCAPED_ASCII = frozenset('"#%<>?[\\]^{|}` /')
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def parse(text: str) -> Uri:
+    """The canonical URI that `text` is.
+
+    Raises:
+        Invalid: It is not canonical; the message names the canonical spelling where there is one.
+        Limit: It is longer than 2,048 bytes or has more than 64 segments.
+    """
+    scheme, rest = _split(text)
+    if scheme == RESERVED:
+        raise Invalid("a kgd:// URI names a resource of kgd itself, not a node", at="uri")
+    if scheme not in OWNED:
+        return _parse_external(text, rest)
+    workspace, slash, path = rest.partition("/")
+    if not is_workspace_id(workspace):
+        raise Invalid(
+            f"'{workspace[:70]}' is not a workspace id", at="uri",
+            next=f"Write {scheme}://<workspace>/<path>; an id has lower-case letters, digits and dashes.",
+        )  # fmt: skip
+    if not slash or not path:
+        raise Invalid(
+            "a URI needs at least one segment after the workspace",
+            at="uri",
+            next=f"Write {scheme}://{workspace}/<name>.",
+        )
+    encoded = path.split("/")
+    built = build(
+        scheme, workspace, [decode_segment(s) for s in encoded] if scheme != "dir" else _dir_segments(encoded)
+    )
+    if built != text:
+        raise Invalid("this is not the canonical spelling of that URI", at="uri", next=f"Write {built[:200]}.")
+    return built
+
+
+def build(scheme: str, workspace: str, segments: list[bytes]) -> Uri:
+    """The URI of a path given as raw bytes per segment. An empty list is allowed for `dir` alone and means the root.
+
+    Raises:
+        Invalid: A segment is empty, ``.`` or ``..``, or the scheme is not one of kgd's.
+        Limit: Too many or too long segments.
+    """
+    if scheme not in OWNED:
+        raise Invalid(f"'{scheme[:40]}' is not a scheme of kgd", at="uri")
+    if len(segments) > MAX_SEGMENTS:
+        raise Limit(f"a URI has at most {MAX_SEGMENTS} segments, this one has {len(segments)}", at="uri")
+    encoded = [encode_segment(s) for s in segments]
+    if scheme == "dir":
+        if not encoded:
+            encoded = [DIR_ROOT]
+        elif encoded[0] == DIR_ROOT:
+            encoded[0] = "%5F"
+    if not encoded:
+        raise Invalid("a URI needs at least one segment after the workspace", at="uri")
+    uri = f"{scheme}://{workspace}/{'/'.join(encoded)}"
+    if len(uri.encode()) > MAX_BYTES:
+        raise Limit(f"a URI has at most {MAX_BYTES} bytes", at="uri")
+    return Uri(uri)
+
+
+def from_path(scheme: str, workspace: str, path: bytes | str) -> Uri:
+    """The URI of a slash-separated path; `str` paths come from the operating system (surrogateescape)."""
+    raw = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
+    return build(scheme, workspace, raw.split(b"/") if raw else [])
+
+
+def scheme_of(uri: str) -> str:
+    return uri[: uri.index(":")]
+
+
+def is_owned(uri: str) -> bool:
+    return scheme_of(uri) in OWNED
+
+
+def workspace_of(uri: str) -> str | None:
+    """The workspace id in an owned URI; None for an external resource, which belongs to whoever holds it."""
+    if not is_owned(uri):
+        return None
+    return uri.split("/", 3)[2]
+
+
+def segments_of(uri: str) -> list[bytes]:
+    """The decoded segments of an owned URI; for the root of the code tree an empty list."""
+    encoded = uri.split("/")[3:]
+    return _dir_segments(encoded) if scheme_of(uri) == "dir" else [decode_segment(s) for s in encoded]
+
+
+def path_of(uri: str) -> str:
+    """The decoded path of an owned URI as the operating system spells it (surrogateescape)."""
+    return b"/".join(segments_of(uri)).decode("utf-8", "surrogateescape")
+
+
+def name_of(uri: str) -> str:
+    """A readable name for a node that was given none: its last segment, or the whole of an external URI."""
+    if not is_owned(uri):
+        return uri
+    segments = segments_of(uri)
+    return segments[-1].decode("utf-8", "replace") if segments else "/"
+
+
+def namespace_of(uri: str) -> str:
+    """The path without its last segment, as canonical text; the empty string at the top."""
+    if not is_owned(uri):
+        return ""
+    return "/".join(uri.split("/")[3:-1])
+
+
+def is_workspace_id(text: str) -> bool:
+    return _WORKSPACE(text) is not None
+
+
+def workspace_id_from(text: str) -> str:
+    """A workspace id made of any name, such as that of a repository or directory; never empty."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    made = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:63].strip("-")
+    return made or "workspace"
+
+
+def collision_key(uri: str) -> str:
+    """Equal for names that some file systems take for the same (NFKC, case-folded)."""
+    if not is_owned(uri):
+        return uri
+    path = path_of(uri).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return f"{scheme_of(uri)}://{workspace_of(uri)}/{unicodedata.normalize('NFKC', path).casefold()}"
+
+
+def encode_segment(raw: bytes) -> str:
+    """The one canonical spelling of a name that git can hold.
+
+    Raises:
+        Invalid: The name is empty, ``.`` or ``..``, or holds NUL, which no tree entry can.
+        Limit: It has more than 255 bytes.
+    """
+    if raw in (b"", b".", b".."):
+        raise Invalid("a segment may not be empty, '.' or '..'", at="uri")
+    if b"\0" in raw:
+        raise Invalid("a segment may not contain NUL", at="uri")
+    if len(raw) > MAX_SEGMENT_BYTES:
+        raise Limit(f"a segment has at most {MAX_SEGMENT_BYTES} bytes, this one has {len(raw)}", at="uri")
+    text = raw.decode("utf-8", "surrogateescape")
+    composed = unicodedata.is_normalized("NFC", text)
+    return "".join(c if _is_plain(c, composed) else _escape(c) for c in text)
+
+
+def decode_segment(text: str) -> bytes:
+    """The bytes of an encoded segment.
+
+    Raises:
+        Invalid: A ``%`` is not followed by two upper-case hex digits, or the text is not valid Unicode.
+    """
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        raise Invalid("the URI is not valid Unicode text", at="uri") from None
+    if b"%" not in raw:
+        return raw
+    head, *parts = raw.split(b"%")
+    out = [head]
+    for part in parts:
+        digits = part[:2]
+        if len(digits) != 2 or not re.fullmatch(rb"[0-9A-F]{2}", digits):
+            raise Invalid(
+                "'%' must be followed by two upper-case hex digits", at="uri", next="Write a literal % as %25."
+            )
+        out += [bytes([int(digits, 16)]), part[2:]]
+    return b"".join(out)
+
+
+def _is_plain(char: str, composed: bool) -> bool:
+    code = ord(char)
+    if code < 0x80:
+        return code >= 0x20 and code != 0x7F and char not in _ESCAPED_ASCII
+    return composed and code > 0x9F and not 0xD800 <= code <= 0xDFFF
+
+
+def _escape(char: str) -> str:
+    return "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogateescape"))
+
+
+def _dir_segments(encoded: list[str]) -> list[bytes]:
+    return [] if encoded == [DIR_ROOT] else [decode_segment(s) for s in encoded]
+
+
+def _split(text: str) -> tuple[str, str]:
+    scheme, colon, rest = text.partition(":")
+    if not colon or not _SCHEME(scheme):
+        raise Invalid("this is not a URI", at="uri", next="Write <scheme>://<workspace>/<path> or a full https URL.")
+    if scheme in OWNED and not rest.startswith("//"):
+        raise Invalid("this is not a URI", at="uri", next=f"Write {scheme}://<workspace>/<path>.")
+    return scheme, rest[2:] if scheme in OWNED else rest
+
+
+def _parse_external(text: str, rest: str) -> Uri:
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise Limit(f"a URI has at most {MAX_BYTES} bytes", at="uri")
+    if not rest.strip("/") or _CONTROL.search(text) or any(c.isspace() or 0xD800 <= ord(c) <= 0xDFFF for c in text):
+        raise Invalid("an external URI needs something after its scheme, without blanks or controls", at="uri")
+    return Uri(text)
