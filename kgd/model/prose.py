@@ -1,0 +1,131 @@
+"""This file is where prose is merged: three versions of a text, by lines.
+
+Lines are matched by patience (lines unique in both texts anchor the rest), which is linear but for a sort and does not
+depend on how often a line repeats: content comes from anybody, so no quadratic matcher may see it. Merging is
+symmetric: `merge_text(base, a, b) == merge_text(base, b, a)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+SEPARATOR = re.compile(r"\s*(?:-{3,}|#{1,6}\s|\*{3,}|\[)")
+"""A separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
+
+
+def merge_text(base: str, a: str, b: str) -> str | None:
+    """The text with the edits of both sides, or None where they overlap.
+
+    Blocks that both sides appended at the end are both kept, ordered by the timestamp in their separator line where
+    they have one, then by hash; a block that both appended is kept once.
+    """
+    if a == b or b == base:
+        return a
+    if a == base:
+        return b
+    base_lines, a_lines, b_lines = base.split("\n"), a.split("\n"), b.split("\n")
+    to_a, to_b = _matches(base_lines, a_lines), _matches(base_lines, b_lines)
+    out: list[str] = []
+    i = j = k = 0
+    for stable in [*(n for n in range(len(base_lines)) if n in to_a and n in to_b), len(base_lines)]:
+        at_end = stable == len(base_lines)
+        to_j, to_k = (len(a_lines), len(b_lines)) if at_end else (to_a[stable], to_b[stable])
+        merged = _chunk(base_lines[i:stable], a_lines[j:to_j], b_lines[k:to_k], at_end)
+        if merged is None:
+            return None
+        out += merged
+        if not at_end:
+            out.append(base_lines[stable])
+        i, j, k = stable + 1, to_j + 1, to_k + 1
+    return "\n".join(out)
+
+
+def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[str] | None:
+    if a == b or b == base:
+        return a
+    if a == base:
+        return b
+    if at_end and not base:
+        return _appended(a, b)
+    return None
+
+
+def _appended(a: list[str], b: list[str]) -> list[str]:
+    blocks = {block: None for side in (a, b) for block in _blocks(side)}
+    ordered = sorted(blocks, key=lambda block: (_timestamp(block), hashlib.sha256("\n".join(block).encode()).digest()))
+    return [line for block in ordered for line in block]
+
+
+def _blocks(lines: list[str]) -> list[tuple[str, ...]]:
+    """The appended lines cut before each dated separator; blank lines before a separator go with it."""
+    starts = [0]
+    for n, line in enumerate(lines):
+        if n and SEPARATOR.match(line) and TIMESTAMP.search(line):
+            while n - 1 > starts[-1] and not lines[n - 1].strip():
+                n -= 1
+            if n > starts[-1] and any(part.strip() for part in lines[starts[-1] : n]):
+                starts.append(n)
+    return [tuple(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+
+def _timestamp(block: tuple[str, ...]) -> str:
+    line = next((line for line in block if line.strip()), "")
+    found = TIMESTAMP.search(line) if SEPARATOR.match(line) else None
+    return found.group() if found else ""
+
+
+def _matches(base: list[str], side: list[str]) -> dict[int, int]:
+    """Which base line is which line of the side: increasing in both."""
+    found: dict[int, int] = {}
+    todo = [(0, len(base), 0, len(side))]
+    while todo:
+        low, high, side_low, side_high = todo.pop()
+        while low < high and side_low < side_high and base[low] == side[side_low]:
+            found[low] = side_low
+            low, side_low = low + 1, side_low + 1
+        while low < high and side_low < side_high and base[high - 1] == side[side_high - 1]:
+            high, side_high = high - 1, side_high - 1
+            found[high] = side_high
+        anchors = _anchors(base[low:high], side[side_low:side_high]) if low < high and side_low < side_high else []
+        previous, side_previous = low, side_low
+        for n, m in anchors:
+            n, m = n + low, m + side_low
+            found[n] = m
+            todo.append((previous, n, side_previous, m))
+            previous, side_previous = n + 1, m + 1
+        if anchors:
+            todo.append((previous, high, side_previous, side_high))
+    return found
+
+
+def _anchors(base: list[str], side: list[str]) -> list[tuple[int, int]]:
+    """Lines that occur once in both, as the longest increasing run."""
+    ours, theirs = _unique(base), _unique(side)
+    pairs = sorted((n, theirs[line]) for line, n in ours.items() if line in theirs)
+    tails: list[int] = []
+    heads: list[int] = []
+    back: list[int] = []
+    for n, (_, m) in enumerate(pairs):
+        place = bisect_left(tails, m)
+        back.append(heads[place - 1] if place else -1)
+        if place == len(tails):
+            tails.append(m)
+            heads.append(n)
+        else:
+            tails[place], heads[place] = m, n
+    run: list[tuple[int, int]] = []
+    at = heads[-1] if heads else -1
+    while at >= 0:
+        run.append(pairs[at])
+        at = back[at]
+    return run[::-1]
+
+
+def _unique(lines: list[str]) -> dict[str, int]:
+    where: dict[str, int] = {}
+    for n, line in enumerate(lines):
+        where[line] = -1 if line in where else n
+    return {line: n for line, n in where.items() if n >= 0}

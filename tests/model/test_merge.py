@@ -1,0 +1,196 @@
+"""The laws of the node merge, and one case for each rule of its table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.errors import KgdError
+from kgd.model.conflict import WHOLE, canonical_json
+from kgd.model.fields import from_plain, plain, split, with_field
+from kgd.model.merge import Merged, merge
+from kgd.model.node import Node, Relation, Source
+from kgd.model.prose import merge_text
+from kgd.model.uri import Uri
+
+URI = Uri("concept://ws/a")
+words = st.sampled_from(["red", "green", "blue", "one", "two"])
+lines = st.lists(words, max_size=6).map(lambda parts: "".join(f"{part}\n" for part in parts))
+values = st.recursive(
+    st.none() | st.integers(0, 3) | words,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=4,
+)
+relations = st.lists(
+    st.builds(
+        Relation,
+        type=st.sampled_from(["uses", "owns"]),
+        target=st.sampled_from([Uri("concept://ws/b"), Uri("concept://ws/c")]),
+        weight=st.sampled_from([0.0, 0.5, 1.0]),
+        data=st.dictionaries(words, st.integers(0, 2), max_size=1),
+    ),
+    max_size=3,
+    unique_by=lambda r: r.key,
+).map(tuple)
+nodes = st.builds(
+    Node,
+    uri=st.just(URI),
+    type=st.sampled_from(["concept", "idea"]),
+    name=words | st.just(""),
+    summary=words | st.just(""),
+    content=lines,
+    tags=st.lists(words, max_size=3).map(tuple),
+    data=st.dictionaries(
+        words | st.sampled_from(["paths", "observations"]), values.filter(lambda v: v is not None), max_size=3
+    ),
+    source=st.none() | st.builds(Source, type=words, id=words),
+    relations=relations,
+)
+versions = st.none() | nodes
+
+
+def test_only_one_side_changed_gives_that_side() -> None:
+    base, changed = Node(URI, name="a"), Node(URI, name="b", tags=("x",))
+    assert merge(base, changed, base) == Merged(changed)
+    assert merge(base, base, changed) == Merged(changed)
+
+
+@given(versions, versions)
+def test_merging_with_an_unchanged_side_is_the_other_side(base: Node | None, x: Node | None) -> None:
+    assert merge(base, x, base).node == x
+    assert merge(base, base, x).node == x
+
+
+@given(versions, versions, versions)
+def test_the_result_does_not_depend_on_the_order_of_the_sides(
+    base: Node | None, a: Node | None, b: Node | None
+) -> None:
+    one, two = merge(base, a, b), merge(base, b, a)
+    assert one == two
+    assert (one.conflict and one.conflict.digest) == (two.conflict and two.conflict.digest)
+
+
+@given(versions, versions, versions)
+def test_every_edit_of_either_side_is_in_the_result_or_in_the_conflict(
+    base: Node | None, a: Node | None, b: Node | None
+) -> None:
+    merged = merge(base, a, b)
+    conflict = merged.conflict
+    recorded = canonical_json({k: [f.base, *f.sides] for k, f in conflict.fields.items()}) if conflict else ""
+    for side in (a, b):
+        if side == base:
+            continue
+        if side is None:
+            assert merged.node is None or (conflict and None in conflict.fields[WHOLE].sides)
+            continue
+        if conflict and WHOLE in conflict.fields:
+            assert canonical_json(plain(side)) in recorded
+            continue
+        assert merged.node is not None
+        old = plain(base) if base else {}
+        for name in ("type", "name", "summary", "source"):
+            new = plain(side).get(name)
+            if new != old.get(name):
+                assert plain(merged.node).get(name) == new or (conflict and new in conflict.fields[name].sides)
+        assert set(side.tags) - set(base.tags if base else ()) <= set(merged.node.tags)
+        assert not (set(base.tags if base else ()) - set(side.tags)) & set(merged.node.tags)
+
+
+@given(versions, versions, versions)
+def test_each_shown_value_is_one_of_the_recorded_sides(base: Node | None, a: Node | None, b: Node | None) -> None:
+    conflict = merge(base, a, b).conflict
+    for name, field in (conflict.fields if conflict else {}).items():
+        assert conflict is not None
+        assert field.sides[conflict.shown[name]] is not None
+
+
+@given(nodes)
+def test_plain_values_describe_a_node_completely(node: Node) -> None:
+    assert from_plain(plain(node)) == node
+
+
+@given(versions, versions, versions)
+def test_settling_each_conflict_by_a_side_puts_that_side_into_the_node(
+    base: Node | None, a: Node | None, b: Node | None
+) -> None:
+    merged = merge(base, a, b)
+    if merged.conflict is None or WHOLE in merged.conflict.fields:
+        return
+    assert merged.node is not None
+    node = merged.node
+    for name, field in merged.conflict.fields.items():
+        node = with_field(node, name, field.sides[0])
+    for name, field in merged.conflict.fields.items():
+        if split(name)[0] == "name":
+            assert node.name == (field.sides[0] or "")
+
+
+def test_two_people_editing_different_fields_do_not_conflict() -> None:
+    base = Node(URI, name="a", summary="s", data={"x": 1})
+    merged = merge(base, replace(base, name="b", data={"x": 1, "y": 2}), replace(base, summary="t", data={}))
+    assert merged == Merged(Node(URI, name="b", summary="t", data={"y": 2}))
+
+
+def test_one_relation_reweighted_by_both_is_a_conflict_about_its_weight_alone() -> None:
+    base = Node(URI, relations=(Relation("uses", Uri("concept://ws/b"), 1.0),))
+    a = replace(base, relations=(Relation("uses", Uri("concept://ws/b"), 0.5),))
+    b = replace(base, relations=(Relation("uses", Uri("concept://ws/b"), 0.0),))
+    conflict = merge(base, a, b).conflict
+    assert conflict is not None
+    assert list(conflict.fields) == ["relations/uses/concept:~1~1ws~1b/weight"]
+
+
+def test_a_delete_against_an_edit_keeps_the_edit_and_records_the_delete() -> None:
+    base, edited = Node(URI, name="a"), Node(URI, name="b")
+    merged = merge(base, None, edited)
+    assert merged.node == edited
+    assert merged.conflict is not None
+    assert None in merged.conflict.fields[WHOLE].sides
+
+
+def test_paths_and_observations_merge_as_sets_that_keep_their_order() -> None:
+    base = Node(URI, data={"observations": ["z", "a"]})
+    a = Node(URI, data={"observations": ["z", "a", "mine"]})
+    b = Node(URI, data={"observations": ["z", "theirs"]})
+    merged = merge(base, a, b)
+    assert merged.conflict is None
+    assert merged.node is not None
+    assert merged.node.data["observations"] == ["z", "mine", "theirs"]
+
+
+def test_more_tags_together_than_a_node_may_have_is_a_conflict_and_no_error() -> None:
+    a = Node(URI, tags=tuple(f"a{n}" for n in range(200)))
+    b = Node(URI, tags=tuple(f"b{n}" for n in range(200)))
+    merged = merge(None, a, b)
+    assert merged.node in (a, b)
+    assert merged.conflict is not None
+    with pytest.raises(KgdError):
+        replace(a, tags=a.tags + b.tags)
+
+
+def test_prose_edited_in_different_places_merges() -> None:
+    assert merge_text("one\ntwo\nthree\n", "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n") == "ONE\ntwo\nTHREE\n"
+
+
+def test_prose_edited_in_one_place_by_both_does_not_merge() -> None:
+    assert merge_text("one\n", "uno\n", "eins\n") is None
+
+
+def test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps() -> None:
+    late = "x\n\n---[2026-02-01T00:00:00Z task:t2]---\nlate\n"
+    early = "x\n\n---[2026-01-01T00:00:00Z task:t1]---\nearly\n"
+    merged = merge_text("x\n", late, early)
+    assert merged == "x\n\n---[2026-01-01T00:00:00Z task:t1]---\nearly\n\n---[2026-02-01T00:00:00Z task:t2]---\nlate\n"
+
+
+@given(lines, lines, lines)
+def test_merged_prose_is_the_same_from_both_sides(base: str, a: str, b: str) -> None:
+    assert merge_text(base, a, b) == merge_text(base, b, a)
+
+
+def test_prose_of_equal_lines_is_merged_in_linear_time() -> None:
+    base = "x\n" * 60_000
+    assert merge_text(base, "a\n" + base, base + "b\n") == "a\n" + base + "b\n"
