@@ -1,0 +1,200 @@
+"""This file is where what people and agents write for a node becomes its one URI (CONTRACT section 1).
+
+The store is strict, this edge is helpful: a bare path, ``./src``, an absolute path, ``atom:checkout-page`` and a URI
+with a blank in it all find their node. Answers always give the canonical URI.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.errors import Invalid, NotFound
+from kgd.model import uri as uris
+from kgd.model.uri import Uri
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, writing: bool = False) -> Workspace:
+    """The workspace of a call: the one named, else that of the first URI or absolute path, else the client's directory.
+
+    A read falls back to the only workspace there is; a write never guesses.
+
+    Raises:
+        NotFound: There is none; says what is close, or what `kgd up` would do.
+    """
+    if named:
+        return _by_name(session, named)
+    for text in texts:
+        found = _from_text(session, text)
+        if found is not None:
+            return found
+    if session.cwd is not None:
+        here = _by_directory(session, session.cwd)
+        if here is not None:
+            return here
+    known = session.daemon.workspace_ids()
+    if len(known) == 1 and not writing:
+        return session.daemon.workspace(known[0])
+    if not known:
+        raise NotFound("there is no workspace yet", at="workspace", next="Run `kgd up` in a code repository.")
+    raise NotFound(
+        "it is not clear which workspace is meant", at="workspace",
+        next=f"Name one: {_some(known)}; or run `kgd up` in this directory to make one here.",
+    )  # fmt: skip
+
+
+def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
+    """The canonical URI of a node of a workspace that is known here.
+
+    Raises:
+        Invalid: It is no URI and no path, or a path outside the code tree.
+        NotFound: Its workspace is not known; says which one is close.
+    """
+    uri = spell(session, workspace, text, at=at)
+    owner = uris.workspace_of(uri)
+    if owner is not None and owner != workspace.id and owner not in session.daemon.workspace_ids():
+        raise _unknown(session, owner, at)
+    return uri
+
+
+def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
+    """Like `resolve`, for the target of a relation: a workspace that nobody knows is kept."""
+    try:
+        return _spell(session, workspace, text.strip())
+    except Invalid as error:
+        error.at = at
+        error.args = (str(error),)
+        raise
+
+
+def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
+    if not text:
+        raise Invalid("a URI or path is needed", next="Write concept://<workspace>/<name> or a path.")
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in uris.OWNED:
+        return _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace.id, rest)
+    if text.startswith(("./", "../")) or text == "." or os.path.isabs(text):
+        return _in_tree(session, workspace, text)
+    if colon and "/" not in scheme and "." not in scheme and rest:
+        return uris.parse(text)
+    return _bare(workspace, text)
+
+
+def _owned(scheme: str, rest: str) -> Uri:
+    """An owned URI in any spelling that can mean one node only."""
+    workspace, slash, path = rest.partition("/")
+    written = f"{scheme}://{rest}"
+    if not slash or not path or not uris.is_workspace_id(workspace):
+        return uris.parse(written)
+    if path in ("_", "_/") and scheme == "dir":
+        return uris.build("dir", workspace, [])
+    segments = path.removesuffix("/").split("/") if scheme == "dir" else path.split("/")
+    return uris.build(scheme, workspace, [_bytes_of(s) for s in segments])
+
+
+def _bytes_of(segment: str) -> bytes:
+    try:
+        return uris.decode_segment(segment)
+    except Invalid:
+        return segment.encode("utf-8", "surrogateescape")
+
+
+def _short(scheme: str, workspace: str, path: str) -> Uri:
+    """``atom:checkout-page``: this workspace's atom."""
+    return _owned(scheme, f"{workspace}/{path.strip('/')}")
+
+
+def _bare(workspace: Workspace, text: str) -> Uri:
+    path = text.strip("/")
+    if not path:
+        return uris.build("dir", workspace.id, [])
+    wants_directory = text.endswith("/")
+    concept = uris.from_path("concept", workspace.id, path)
+    if not wants_directory and workspace.exists(concept):
+        return concept
+    for scheme in ("dir",) if wants_directory else ("file", "dir"):
+        candidate = uris.from_path(scheme, workspace.id, path)
+        if workspace.exists(candidate):
+            return candidate
+    return concept
+
+
+def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
+    root = workspace.layout.code_tree
+    if root is None:
+        raise Invalid("this workspace has no code tree, so a file path means nothing in it", next="Give a URI.")
+    inside = _below(root, session.cwd, text)
+    if inside is None:
+        raise Invalid("this path is outside the code tree of the workspace", next=f"Give a path below {root}.")
+    path = "" if inside == "." else inside
+    directory = uris.from_path("dir", workspace.id, path)
+    if not path or text.endswith("/") or os.path.isdir(root / inside):
+        return directory
+    return uris.from_path("file", workspace.id, path)
+
+
+def _below(root: Path, cwd: Path | None, text: str) -> str | None:
+    """The path relative to the code tree. ``./`` starts at the client's directory where that is inside, else at the
+    root. Symbolic links on the way to the root are looked through; those inside the tree are names like any other."""
+    if os.path.isabs(text):
+        bases = [text]
+    else:
+        bases = [os.path.join(base, text) for base in ([cwd] if cwd else []) + [root]]
+    for base in bases:
+        for top in dict.fromkeys((os.fspath(root), os.path.realpath(root))):
+            relative = os.path.relpath(os.path.normpath(base), top)
+            if relative != ".." and not relative.startswith(f"..{os.sep}"):
+                return relative
+    return None
+
+
+def _by_name(session: Session, named: str) -> Workspace:
+    if os.path.isabs(named):
+        found = _by_directory(session, Path(named))
+        if found is None:
+            raise NotFound("there is no workspace in that directory", at="workspace", next="Run `kgd up` there.")
+        return found
+    if named not in session.daemon.workspace_ids():
+        raise _unknown(session, named, "workspace")
+    return session.daemon.workspace(named)
+
+
+def _from_text(session: Session, text: str) -> Workspace | None:
+    text = text.strip()
+    if os.path.isabs(text):
+        return _by_directory(session, Path(text))
+    scheme, colon, rest = text.partition("://")
+    if not colon or scheme not in uris.OWNED:
+        return None
+    owner = rest.partition("/")[0]
+    if owner in session.daemon.workspace_ids():
+        return session.daemon.workspace(owner)
+    if uris.is_workspace_id(owner):
+        raise _unknown(session, owner, "uri")
+    return None
+
+
+def _by_directory(session: Session, path: Path) -> Workspace | None:
+    try:
+        return session.daemon.workspace(directory=path)
+    except NotFound:
+        return None
+
+
+def _unknown(session: Session, name: str, at: str) -> NotFound:
+    known = session.daemon.workspace_ids()
+    close = difflib.get_close_matches(name, known, n=1)
+    advice = f"Did you mean '{close[0]}'?" if close else f"Known here: {_some(known)}."
+    return NotFound(f"no workspace '{name[:63]}' is known here", at=at, next=advice if known else "Run `kgd up`.")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")

@@ -1,0 +1,213 @@
+"""This file is where the changes of `put` are read: one model for each op, and what it means as a change of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from kgd.errors import Invalid, KgdError, Limit
+from kgd.model import change as model
+from kgd.model import uri as uris
+from kgd.model.node import Relation, Source
+from kgd.model.uri import Uri
+from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
+
+Spell = Callable[[str, str], Uri]
+"""(text, at) to the canonical URI; for the node itself its workspace must be known."""
+
+
+class SourceParams(Params):
+    type: str
+    id: str
+
+
+class RelationParams(Params):
+    """A relation inside an `upsert`; its source is the node."""
+
+    type: str
+    target: str
+    weight: float = 1.0
+    data: JsonObject = Field(default_factory=dict)
+
+    def value(self, spell: Spell, at: str) -> Relation:
+        return Relation(self.type, spell(self.target, f"{at}.target"), self.weight, self.data)
+
+
+class Upsert(Params):
+    op: Literal["upsert"]
+    uri: str | None = None
+    type: str | None = None
+    name: str | None = None
+    summary: str | None = None
+    content: str | None = None
+    tags: Many[str] = Field(default_factory=list)
+    data: JsonObject = Field(default_factory=dict)
+    source: Annotated[SourceParams | None, BeforeValidator(lambda v: v)] = None
+    relations: Many[RelationParams] = Field(default_factory=list)
+    aliases: Many[str] = Field(default_factory=list)
+    unset: Many[str] = Field(default_factory=list)
+    expect_version: int | None = Field(default=None, ge=0)
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Upsert(
+            own(self.uri, "uri") if self.uri is not None else self._named(workspace),
+            type=self.type, name=self.name, summary=self.summary, content=self.content,
+            tags=tuple(self.tags), data=self.data,
+            source=Source(self.source.type, self.source.id) if self.source else None,
+            relations=tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations")),
+            aliases=tuple(own(alias, "aliases") for alias in self.aliases),
+            unset=tuple(self.unset), expect_version=self.expect_version,
+        )  # fmt: skip
+
+    def _named(self, workspace: str) -> Uri:
+        """The same type and name address the same node again: the whole name is one segment."""
+        if not self.type or not self.name:
+            raise Invalid("an upsert needs `uri`, or `type` and `name`", at="uri")
+        scheme = self.type if self.type in uris.OWNED - {"file", "dir"} else "concept"
+        return uris.build(scheme, workspace, [self.name.strip().encode("utf-8", "surrogatepass")])
+
+
+class Append(Params):
+    op: Literal["append"]
+    uri: str
+    text: str
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Append(own(self.uri, "uri"), self.text)
+
+
+class Delete(Params):
+    op: Literal["delete"]
+    uri: str
+    expect_version: int | None = Field(default=None, ge=0)
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Delete(own(self.uri, "uri"), self.expect_version)
+
+
+class Relate(Params):
+    op: Literal["relate"]
+    source: str
+    target: str
+    type: str
+    weight: float = 1.0
+    data: JsonObject = Field(default_factory=dict)
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        relation = Relation(self.type, spell(self.target, "target"), self.weight, self.data)
+        explicit = frozenset(self.model_fields_set & {"weight", "data"})
+        return model.Relate(own(self.source, "source"), relation, explicit)
+
+
+class Unrelate(Params):
+    op: Literal["unrelate"]
+    source: str
+    target: str
+    type: str
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Unrelate(own(self.source, "source"), spell(self.target, "target"), self.type)
+
+
+class Untag(Params):
+    op: Literal["untag"]
+    uri: str
+    tags: Many[str]
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Untag(own(self.uri, "uri"), tuple(self.tags))
+
+
+class Move(Params):
+    op: Literal["move"]
+    uri: str
+    to: str
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Move(own(self.uri, "uri"), own(self.to, "to"))
+
+
+class Revert(Params):
+    op: Literal["revert"]
+    commit: str
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Revert(self.commit)
+
+
+Change = Annotated[
+    Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert,
+    Field(discriminator="op"),
+]
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["op"],
+        "properties": {
+            "op": {"enum": ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert"]},
+            "uri": _TEXT,
+            "type": {**_TEXT, "description": "of the node or relation"},
+            "name": _TEXT,
+            "summary": {**_TEXT, "description": "<= 100 chars"},
+            "content": _TEXT,
+            "tags": _TEXTS,
+            "data": {"type": "object", "description": "merged by key; null deletes"},
+            "relations": {"type": "array", "items": {"type": "object"}, "description": "[{type, target, weight}]"},
+            "aliases": _TEXTS,
+            "unset": {**_TEXTS, "description": "fields or data.key to clear"},
+            "expect_version": {"type": "integer", "description": "the version you read"},
+            "text": _TEXT,
+            "source": {"description": "relate: a URI; upsert: {type, id}"},
+            "target": _TEXT,
+            "weight": {"type": "number", "minimum": 0, "maximum": 1},
+            "to": _TEXT,
+            "commit": _TEXT,
+        },
+    },
+}
+"""One flat object instead of eight alternatives: the same to an agent, at a fifth of the characters."""
+
+CHANGES_LIMIT = 1_000
+CONTENT_LIMIT = 256 * 1024
+"""Bytes; a node file may not be larger either, so this is only the earlier and clearer refusal."""
+
+Changes = Annotated[
+    list[Change], BeforeValidator(read_many), Field(min_length=1, max_length=CHANGES_LIMIT), WithJsonSchema(_SCHEMA)
+]
+
+
+def edits(changes: Sequence[Any], spell: Spell, own: Spell, workspace: str) -> tuple[model.Edit, ...]:
+    """What the changes mean, in their order.
+
+    Raises:
+        KgdError: The first one that is wrong, placed as ``changes[2].weight``. None of the set is done.
+    """
+    return tuple(_each(changes, lambda change: _checked(change).edit(spell, own, workspace), "changes"))
+
+
+def _checked(change: Any) -> Any:
+    text = getattr(change, "content", None) or getattr(change, "text", None) or ""
+    if len(text.encode("utf-8", "surrogatepass")) > CONTENT_LIMIT:
+        raise Limit(
+            f"content has at most {CONTENT_LIMIT // 1024} KiB, this one has {len(text) // 1024}",
+            at="content" if hasattr(change, "content") else "text",
+            next="Split it into several nodes and relate them.",
+        )
+    return change
+
+
+def _each(items: Sequence[Any], make: Callable[[Any], Any], where: str) -> list[Any]:
+    made = []
+    for index, item in enumerate(items):
+        try:
+            made.append(make(item))
+        except KgdError as error:
+            error.at = error.at.lstrip(".")
+            raise prefixed(error, f"{where}[{index}]") from None
+    return made

@@ -1,0 +1,122 @@
+"""This file is where arguments are read: leniently first, then strictly, with errors that name the place.
+
+Agents send a list as a list, as one object, or as the JSON text of either; all three are read alike, and the schema
+advertises the list. After that nothing is lenient: an unknown field is refused at every level, never dropped.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from kgd.errors import Invalid, KgdError, Limit
+
+T = TypeVar("T")
+
+
+class Params(BaseModel):
+    """Arguments of one tool. Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1_000_000)
+
+
+def read_many(value: Any) -> Any:
+    """A list, where one value or the JSON text of either stands for it."""
+    if isinstance(value, str):
+        parsed = _json_of(value)
+        return parsed if isinstance(parsed, list) else [value if parsed is None else parsed]
+    if isinstance(value, Mapping):
+        return [value]
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return value
+
+
+def read_object(value: Any) -> Any:
+    """An object, where its JSON text stands for it."""
+    parsed = _json_of(value) if isinstance(value, str) else None
+    return parsed if isinstance(parsed, dict) else value
+
+
+def _json_of(text: str) -> Any:
+    if text.lstrip()[:1] not in ("[", "{"):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+Many = Annotated[list[T], BeforeValidator(read_many)]
+"""A list that may arrive as one value or as JSON text."""
+
+JsonObject = Annotated[dict[str, Any], BeforeValidator(read_object)]
+
+
+def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
+    """The validated arguments.
+
+    Raises:
+        Invalid: Names the first offending place as ``changes[2].weight`` and says what would be right.
+        Limit: A text or list is longer than allowed.
+    """
+    try:
+        return model.model_validate(arguments or {})
+    except ValidationError as error:
+        raise explain(error, model) from None
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
+    """The first of pydantic's complaints as one of ours; never quotes more than a short excerpt of the value."""
+    first = error.errors(include_url=False, include_context=True)[0]
+    at, kind = place(first["loc"]), first["type"]
+    if kind == "extra_forbidden":
+        name = str(first["loc"][-1])
+        return Invalid(f"there is no field '{name[:60]}' here", at=at, next=_known(name, first["loc"], model))
+    if kind == "missing":
+        return Invalid(f"'{first['loc'][-1]}' is required", at=at)
+    if kind in ("string_too_long", "too_long"):
+        return Limit(f"{_sentence(first['msg'])}", at=at)
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        expected = str((first.get("ctx") or {}).get("expected_tags", "")).replace("'", "")
+        wanted = f"one of {expected}" if expected else "set"
+        return Invalid(f"'op' must be {wanted or 'set'}", at=f"{at}.op")
+    return Invalid(_sentence(first["msg"]), at=at)
+
+
+def place(location: Sequence[int | str]) -> str:
+    """``changes[2].weight`` of pydantic's location; the tag of a union, which follows an index, is left out."""
+    text = ""
+    after_change = False
+    for index, part in enumerate(location):
+        if isinstance(part, int):
+            text += f"[{part}]"
+            after_change = location[index - 1] == "changes" if index else False
+            continue
+        if not after_change:
+            text += f".{part}" if text else str(part)
+        after_change = False
+    return text
+
+
+def prefixed(error: KgdError, prefix: str) -> KgdError:
+    """The same error, placed under `prefix`: ``weight`` becomes ``changes[2].weight``."""
+    error.at = f"{prefix}.{error.at}" if error.at and not error.at.startswith(prefix) else prefix
+    error.args = (str(error),)
+    return error
+
+
+def _known(name: str, location: Sequence[int | str], model: type[BaseModel]) -> str:
+    if len(location) > 1:
+        return "Leave it out."
+    close = difflib.get_close_matches(name, model.model_fields, n=1)
+    return f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(model.model_fields)}."
+
+
+def _sentence(message: str) -> str:
+    text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return text[:1].lower() + text[1:200]

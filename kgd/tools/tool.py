@@ -1,0 +1,50 @@
+"""This file is where a tool is defined: one operation that every surface offers under the same name and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgd.tools.parameters import Params, read
+from kgd.tools.session import Session
+
+Answer = Mapping[str, Any]
+"""A structured answer: plain data that goes onto the wire as it is. Its shape is a TypedDict, the tool's `Result`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a host may show before it lets an agent call a tool."""
+
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One operation, without a transport.
+
+    `Result` is a TypedDict: answers are built as plain data, checked by the type checker and not again on each call.
+    `from_memory` tells whether a call with these parameters is answered from memory and one look-up, so that it may
+    run on the event loop; everything else belongs on a worker thread.
+    """
+
+    name: str
+    title: str
+    description: str
+    Params: type[Params]
+    Result: Any
+    hints: Hints
+    run: Callable[[Session, Any], Answer]
+    from_memory: Callable[[Session, Any], bool] = lambda session, params: False
+
+    def call(self, session: Session, arguments: Mapping[str, Any] | None) -> Answer:
+        """Reads the arguments and answers.
+
+        Raises:
+            KgdError: Any refusal; nothing was written.
+        """
+        return self.run(session, read(self.Params, arguments))
