@@ -1,0 +1,53 @@
+"""This file is where bytes reach the disk for good: exclusive creation, flushing, removal of what may be gone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
+    """Make a file that was not there, whole and flushed, or leave none.
+
+    Never through an existing name: that may be a hard link to something live (see ``kgd.git.refs``).
+    Its folder still has to be flushed.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        try:
+            rest = memoryview(data)
+            while rest:  # short writes are how a full disk shows first
+                rest = rest[os.write(fd, rest) :]
+            if flush:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def replace(path: Path, data: bytes, *, flush: bool = True) -> None:
+    """Put `data` in the place of a file, atomically; with `flush` the folder is flushed too."""
+    new = path.with_name(path.name + ".kgd-new")
+    new.unlink(missing_ok=True)
+    write_new(new, data, flush=flush)
+    os.replace(new, path)
+    if flush:
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def same_file(a: Path, b: Path) -> bool:
+    """Whether both names lead to one inode; False where either is missing."""
+    try:
+        return os.path.samestat(os.lstat(a), os.lstat(b))
+    except (FileNotFoundError, NotADirectoryError):
+        return False

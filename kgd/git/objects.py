@@ -1,0 +1,201 @@
+"""This file is where git's objects are taken apart and put together: pure functions from bytes to values and back.
+
+Ids are the raw 20 bytes everywhere below the surfaces. Names inside a tree are bytes; text is UTF-8 with
+surrogateescape, so that every byte string that git can hold survives a round trip.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from kgd.errors import Damaged
+from kgd.model.change import Author
+
+ObjectId: TypeAlias = bytes
+Entry: TypeAlias = tuple[bytes, ObjectId]
+"""Mode as git writes it and the id: ``(b"100644", ...)``."""
+Tree: TypeAlias = dict[bytes, Entry]
+
+FILE = b"100644"
+FOLDER = b"40000"
+ID_SIZE = 20
+
+_TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): *(.*)").fullmatch
+_IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d{1,18})(?: ([+-]\d{4}))?)?").match
+
+
+class Object(NamedTuple):
+    """An object on its way into the repository."""
+
+    id: ObjectId
+    kind: str
+    body: bytes
+
+
+class Signature(NamedTuple):
+    """Who and when, as it stands in a commit. `time` is seconds since 1970, `zone` like ``+0200``."""
+
+    name: str
+    email: str
+    time: int
+    zone: str = "+0000"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    id: ObjectId
+    tree: ObjectId
+    parents: tuple[ObjectId, ...]
+    author: Signature
+    committer: Signature
+    message: str
+
+    @property
+    def author_name(self) -> str:
+        return self.author.name
+
+    @property
+    def author_email(self) -> str:
+        return self.author.email
+
+    @property
+    def author_time(self) -> int:
+        return self.author.time
+
+    @property
+    def subject(self) -> str:
+        return self.message.split("\n", 1)[0]
+
+
+def object_id(kind: str, body: bytes) -> ObjectId:
+    return hashlib.sha1(b"%s %d\0%s" % (kind.encode(), len(body), body)).digest()
+
+
+def make(kind: str, body: bytes) -> Object:
+    return Object(object_id(kind, body), kind, body)
+
+
+EMPTY_TREE = object_id("tree", b"")
+
+
+def text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def parse_tree(body: bytes) -> Tree:
+    """The entries in the order git stores them.
+
+    Raises:
+        Damaged: The bytes are not a tree.
+    """
+    entries: Tree = {}
+    at, size = 0, len(body)
+    find = body.find
+    while at < size:
+        end = find(b"\0", at)
+        mode, blank, name = body[at:end].partition(b" ")
+        if end < 0 or not blank or not name or end + 21 > size:
+            raise Damaged("a tree object is cut or malformed")
+        entries[name] = (mode, body[end + 1 : end + 21])
+        at = end + 21
+    return entries
+
+
+def tree_body(entries: Mapping[bytes, Entry]) -> bytes:
+    """The bytes of a tree. Git sorts a folder as if its name ended in a slash."""
+    ordered = sorted((name + b"/" if mode == FOLDER else name, mode, name, id) for name, (mode, id) in entries.items())
+    return b"".join([b"%s %s\0%s" % (mode, name, id) for _, mode, name, id in ordered])
+
+
+def signature(author: Author, when: int) -> Signature:
+    """How an author stands in a commit: with the client's name, and without what git would refuse."""
+    name = f"{author.name} ({author.client})" if author.client else author.name
+    return Signature(name, author.email, when)
+
+
+def commit_body(
+    tree: ObjectId, parents: Iterable[ObjectId], author: Signature, committer: Signature, message: str
+) -> bytes:
+    """The bytes of a commit. Characters that would break the header or that ``git fsck`` refuses are replaced."""
+    lines = [b"tree " + tree.hex().encode()]
+    lines += [b"parent " + parent.hex().encode() for parent in parents]
+    lines += [b"author " + _identity(author), b"committer " + _identity(committer)]
+    words = raw(message.replace("\0", "\ufffd")).rstrip(b"\n")
+    return b"\n".join(lines) + b"\n\n" + words + b"\n"
+
+
+def parse_commit(id: ObjectId, body: bytes) -> Commit:
+    """A commit of any program. Unknown headers are skipped, a malformed identity is read as far as it goes.
+
+    Raises:
+        Damaged: There is no tree, or an id is malformed.
+    """
+    head, _, message = body.partition(b"\n\n")
+    tree: ObjectId | None = None
+    parents: list[ObjectId] = []
+    author = committer = Signature("", "", 0)
+    for line in head.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        if key == b"tree" and tree is None:
+            tree = parse_id(value)
+        elif key == b"parent":
+            parents.append(parse_id(value))
+        elif key == b"author":
+            author = _parse_identity(value)
+        elif key == b"committer":
+            committer = _parse_identity(value)
+    if tree is None:
+        raise Damaged("a commit object names no tree", at=id.hex())
+    return Commit(id, tree, tuple(parents), author, committer, text(message))
+
+
+def parse_id(digits: bytes | str) -> ObjectId:
+    """The raw id of 40 hex digits.
+
+    Raises:
+        Damaged: It is anything else.
+    """
+    shown = digits if isinstance(digits, str) else digits.decode("ascii", "replace")
+    if not re.fullmatch("[0-9a-f]{40}", shown):
+        raise Damaged("this is not an object id")
+    return bytes.fromhex(shown)
+
+
+def trailers(message: str) -> list[tuple[str, str]]:
+    """The ``Key: value`` lines of the last paragraph, in order; none if there is only the subject's paragraph."""
+    paragraphs = re.split(r"\n(?:[ \t]*\n)+", message.strip("\n"))
+    if len(paragraphs) < 2:
+        return []
+    found = (_TRAILER(line.rstrip()) for line in paragraphs[-1].split("\n"))
+    return [(match[1], match[2]) for match in found if match]
+
+
+def with_trailers(message: str, added: Iterable[tuple[str, str]]) -> str:
+    """The message with trailers as a paragraph of its own, so that nothing the caller wrote reads as one of them."""
+    lines = [f"{key}: {' '.join(value.split())}" for key, value in added]
+    return message.rstrip() + "\n\n" + "\n".join(lines) + "\n" if lines else message.rstrip() + "\n"
+
+
+def _identity(who: Signature) -> bytes:
+    name, email = _clean(who.name) or "unknown", _clean(who.email).replace(" ", "")
+    return raw(f"{name} <{email}> {max(0, who.time)} {who.zone}")
+
+
+def _clean(part: str) -> str:
+    return "".join(" " if c in "\n\r\0<>" else c for c in part).strip(" .,:;\"'\\")
+
+
+def _parse_identity(value: bytes) -> Signature:
+    found = _IDENTITY(value)
+    if not found:
+        return Signature(text(value), "", 0)
+    zone = found[4].decode() if found[4] else "+0000"
+    return Signature(text(found[1]), text(found[2]), int(found[3] or 0), zone)

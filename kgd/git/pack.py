@@ -1,0 +1,180 @@
+"""This file is where objects become durable: all that wait for one flush as one small pack, or as loose objects.
+
+A new file is what a flush costs, not its bytes, so a pack beats loose objects two to twenty times. The order is what
+makes it safe: ``.keep`` first, or a ``git gc --prune=now`` beside us takes the pack before a ref leads to it; the index
+last and by rename, since git sees a pack only by its index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.errors import Limit
+from kgd.git.files import sync_folder, write_new
+from kgd.git.objects import Object, ObjectId
+
+KEEP = b"kgd\n"
+"""What stands in a ``.keep`` of ours."""
+_KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+_SIZE_LIMIT = 1 << 31
+"""Above this the index needs a second table; a flush never comes near."""
+_FANOUT = struct.Struct(">256L")
+_IDX_MAGIC = b"\377tOc\0\0\0\2"
+
+
+class Pack(NamedTuple):
+    name: str
+    pack: bytes
+    idx: bytes
+
+
+def build(objects: Iterable[Object]) -> Pack:
+    """Pack and index of the objects, in the order given, equal ids once. Not deltified: it is written in a hurry."""
+    parts, rows, size = [b""], [], 12
+    for id, kind, body in {item.id: item for item in objects}.values():
+        part = _header(_KINDS[kind], len(body)) + zlib.compress(body, 1)
+        rows.append((id, zlib.crc32(part), size))
+        parts.append(part)
+        size += len(part)
+        if size >= _SIZE_LIMIT:
+            raise Limit("one flush would exceed 2 GiB", next="Split the change.")
+    parts[0] = struct.pack(">4sLL", b"PACK", 2, len(rows))
+    body = b"".join(parts)
+    checksum = hashlib.sha1(body).digest()
+    return Pack(checksum.hex(), body + checksum, _index(sorted(rows), checksum))
+
+
+def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
+    """Write the objects as one durable pack and return its path without suffix.
+
+    When this returns they survive a power cut and a concurrent gc, as long as `release` has not been called. After
+    an exception nothing of it is visible, or (when only the last flush failed) an unreferenced pack is, which is safe
+    to keep and never removed: a gc that ran meanwhile may have dropped its own copies of the same objects.
+
+    Raises:
+        OSError: The disk is full, read-only or broken.
+        Limit: More than 2 GiB.
+    """
+    name, body, idx = build(objects)
+    stem = pack_dir / f"pack-{name}"
+    while stem.with_suffix(".idx").exists() or stem.with_suffix(".pack").exists():
+        # Left by a flush that failed. Whether those bytes reached the disk nobody knows, so ours go beside them.
+        stem = pack_dir / f"pack-{hashlib.sha1(stem.name.encode()).hexdigest()}"
+    keep, half = stem.with_suffix(".keep"), stem.with_suffix(".kgd")
+    for leftover in (keep, half):
+        leftover.unlink(missing_ok=True)
+    visible = False
+    try:
+        write_new(keep, KEEP, flush=False)  # guards against running programs, not against power cuts
+        write_new(stem.with_suffix(".pack"), body, mode=0o444)
+        write_new(half, idx, mode=0o444)
+        os.rename(half, stem.with_suffix(".idx"))
+        visible = True
+        sync_folder(pack_dir)
+    except BaseException:
+        for suffix in () if visible else (".kgd", ".pack"):
+            stem.with_suffix(suffix).unlink(missing_ok=True)
+        keep.unlink(missing_ok=True)
+        raise
+    return stem
+
+
+def release(stem: Path) -> None:
+    """Drop the ``.keep``: a ref leads to the objects now, or nobody waits for them any more."""
+    stem.with_suffix(".keep").unlink(missing_ok=True)
+
+
+def intact(stem: Path) -> bool:
+    """Whether pack and index are complete and belong together, by their checksums. Reads the whole pack."""
+    try:
+        pack_sum, pack_end = _checksum(stem.with_suffix(".pack"))
+        idx_sum, idx_end = _checksum(stem.with_suffix(".idx"))
+    except (OSError, ValueError):
+        return False
+    return pack_sum == pack_end[20:] == idx_end[:20] and idx_sum == idx_end[20:]
+
+
+def ids_of(stem: Path) -> list[ObjectId]:
+    """The ids that the pack's index lists, in order. Raises OSError or ValueError where it cannot be read."""
+    with open(stem.with_suffix(".idx"), "rb") as file:
+        head = file.read(8 + _FANOUT.size)
+        if len(head) < 8 + _FANOUT.size or head[:8] != _IDX_MAGIC:
+            raise ValueError("not a version 2 pack index")
+        ids = file.read(20 * _FANOUT.unpack(head[8:])[255])
+    return [ids[at : at + 20] for at in range(0, len(ids), 20)]
+
+
+def write_loose(objects_dir: Path, objects: Iterable[Object]) -> None:
+    """The way out where a pack cannot be written: each object flushed on its own. Slow, and without a guard against gc.
+
+    An existing file is replaced, never trusted: an empty or cut one is not healed by git or libgit2, which take its
+    name for its presence.
+    """
+    folders = set()
+    for id, kind, body in objects:
+        name = id.hex()
+        folder = objects_dir / name[:2]
+        folder.mkdir(exist_ok=True)
+        half = folder / f"{name[2:]}.kgd"
+        half.unlink(missing_ok=True)
+        write_new(half, zlib.compress(b"%s %d\0%s" % (kind.encode(), len(body), body), 1), mode=0o444)
+        os.replace(half, folder / name[2:])
+        folders.add(folder)
+    for folder in folders:
+        sync_folder(folder)
+    sync_folder(objects_dir)
+
+
+def _header(kind: int, size: int) -> bytes:
+    byte = kind << 4 | size & 15
+    size >>= 4
+    out = bytearray()
+    while size:
+        out.append(byte | 128)
+        byte = size & 127
+        size >>= 7
+    out.append(byte)
+    return bytes(out)
+
+
+def _index(rows: list[tuple[ObjectId, int, int]], checksum: bytes) -> bytes:
+    fanout = [0] * 256
+    for id, _, _ in rows:
+        fanout[id[0]] += 1
+    for at in range(1, 256):
+        fanout[at] += fanout[at - 1]
+    count = len(rows)
+    body = b"".join(
+        [
+            _IDX_MAGIC,
+            _FANOUT.pack(*fanout),
+            *[id for id, _, _ in rows],
+            struct.pack(f">{count}L", *[crc for _, crc, _ in rows]),
+            struct.pack(f">{count}L", *[offset for _, _, offset in rows]),
+            checksum,
+        ]
+    )
+    return body + hashlib.sha1(body).digest()
+
+
+def _checksum(path: Path) -> tuple[bytes, bytes]:
+    """SHA-1 over all but the last 20 bytes, and the last 40 bytes."""
+    digest = hashlib.sha1()
+    with open(path, "rb") as file:
+        left = os.fstat(file.fileno()).st_size - 20
+        if left < 32:
+            raise ValueError("too short")
+        while left:
+            part = file.read(min(left, 1 << 20))
+            if not part:
+                raise ValueError("cut while it was read")
+            digest.update(part)
+            left -= len(part)
+        file.seek(-40, os.SEEK_END)
+        return digest.digest(), file.read(40)

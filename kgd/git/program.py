@@ -1,0 +1,229 @@
+"""This file is where the git program is run: with a fixed environment, a deadline and a cap, and never a shell.
+
+libgit2 runs no hooks, filters or helpers; the program runs all of them. So it is used for plumbing only (log, repack,
+commit-graph, fetch), and every switch by which a repository or an environment could make it run something is off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kgd.errors import Limit, Unavailable
+
+DEADLINE = 60.0
+OUTPUT_LIMIT = 256 << 20
+
+_HARDENED = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "HOME": "/nonexistent",
+    "XDG_CONFIG_HOME": "/nonexistent",
+}
+_ALWAYS = {
+    "LC_ALL": "C",
+    "TZ": "UTC",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "true",
+    "SSH_ASKPASS": "true",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_FLUSH": "0",
+}
+_SWITCHES = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+    "core.quotePath=false",
+    "core.fsync=all",
+    "diff.external=",
+    "diff.renames=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "log.showSignature=false",
+    "log.mailmap=false",
+    "protocol.ext.allow=never",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "transfer.fsckObjects=true",
+)
+_KEPT_GIT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_PROXY_COMMAND")
+
+
+class GitFailed(Exception):
+    """The program ended with an error. `said` is the end of what it wrote, for logs and `kgd status`."""
+
+    def __init__(self, arguments: Sequence[str], code: int, said: str) -> None:
+        super().__init__(f"git {' '.join(arguments[:2])} ended with {code}: {said}")
+        self.code, self.said = code, said
+
+
+def run(
+    git_dir: Path | None,
+    arguments: Sequence[str],
+    *,
+    input: bytes | None = None,
+    deadline: float = DEADLINE,
+    limit: int = OUTPUT_LIMIT,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """What the program wrote to its standard output.
+
+    With `environment` (a person's own) their configuration, credentials and ssh agent are used: for asking remotes on
+    their behalf only. Without it nothing outside the repository has a say.
+
+    Raises:
+        GitFailed: It ended with an error.
+        Unavailable: There is no git program, or the deadline passed; the program and its children were killed.
+        Limit: It wrote more than `limit` bytes, likewise.
+    """
+    with _started(git_dir, arguments, input is not None, deadline, cwd, environment) as running:
+        if input is not None and running.process.stdin:
+            feeder = threading.Thread(target=_feed, args=(running.process, input), daemon=True)
+            feeder.start()
+        out = bytearray()
+        assert running.process.stdout is not None
+        while part := os.read(running.process.stdout.fileno(), 1 << 16):
+            out += part
+            if len(out) > limit:
+                raise Limit(f"git {arguments[0]} wrote more than {limit} bytes")
+        running.finish()
+    return bytes(out)
+
+
+def stream(
+    git_dir: Path, arguments: Sequence[str], *, separator: bytes = b"\0", deadline: float = DEADLINE
+) -> Iterator[bytes]:
+    """The records the program writes, as they come. Closing the iterator early kills the program.
+
+    Raises:
+        GitFailed, Unavailable, Limit: As `run` does, once the output is used up; Limit for a record over 16 MiB.
+    """
+    with _started(git_dir, arguments, False, deadline, None, None) as running:
+        assert running.process.stdout is not None
+        rest = b""
+        while part := os.read(running.process.stdout.fileno(), 1 << 16):
+            *whole, rest = (rest + part).split(separator)
+            yield from whole
+            if len(rest) > 16 << 20:
+                raise Limit(f"git {arguments[0]} wrote an endless record")
+        if rest:
+            yield rest
+        running.finish()
+
+
+class _Running:
+    """A program with its deadline; its standard error is drained beside, or a talkative program would stand still."""
+
+    def __init__(self, process: subprocess.Popen[bytes], arguments: Sequence[str], deadline: float) -> None:
+        self.process, self.arguments, self.deadline = process, arguments, deadline
+        self.late = False
+        self._said = bytearray()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._alarm = threading.Timer(deadline, self._expire)
+        self._alarm.daemon = True
+        self._alarm.start()
+
+    def finish(self) -> None:
+        code = self.process.wait()
+        self._listener.join(1)
+        if self.late:
+            raise Unavailable(f"git {self.arguments[0]} did not finish within {self.deadline:g} s")
+        if code:
+            said = bytes(self._said[-400:]).decode("utf-8", "replace").strip()
+            raise GitFailed(self.arguments, code, said)
+
+    def close(self) -> None:
+        self._alarm.cancel()
+        self._kill()
+        self.process.wait()
+        self._alarm.join()
+        self._listener.join(1)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _expire(self) -> None:
+        self.late = True
+        self._kill()
+
+    def _kill(self) -> None:
+        """The whole group: git leaves its children running when it is killed alone."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        with contextlib.suppress(OSError, ValueError):
+            while part := os.read(self.process.stderr.fileno(), 1 << 14):
+                self._said += part
+                del self._said[:-4096]
+
+
+@contextlib.contextmanager
+def _started(
+    git_dir: Path | None,
+    arguments: Sequence[str],
+    fed: bool,
+    deadline: float,
+    cwd: Path | None,
+    environment: Mapping[str, str] | None,
+) -> Iterator[_Running]:
+    program = _program()
+    where = [f"--git-dir={git_dir}"] if git_dir else []
+    switches = [word for switch in _SWITCHES for word in ("-c", switch)]
+    try:
+        process = subprocess.Popen(
+            [program, *switches, *where, *arguments],
+            stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd or git_dir,
+            env=_environment(program, environment),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unavailable(f"git could not be started: {error.strerror}") from error
+    running = _Running(process, arguments, deadline)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def _program() -> str:
+    found = shutil.which("git") or shutil.which("git", path=os.defpath)
+    if not found:
+        raise Unavailable("there is no git program", next="Install git 2.39 or newer.")
+    return found
+
+
+def _environment(program: str, person: Mapping[str, str] | None) -> dict[str, str]:
+    path = os.pathsep.join([os.path.dirname(program), os.defpath])
+    if person is None:
+        return {"PATH": path, **_HARDENED, **_ALWAYS}
+    own = {k: v for k, v in person.items() if not k.startswith("GIT_") or k in _KEPT_GIT_VARIABLES}
+    return {"PATH": path, **own, **_ALWAYS}
+
+
+def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError, ValueError):
+        process.stdin.write(data)
+        process.stdin.close()

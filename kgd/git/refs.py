@@ -1,0 +1,288 @@
+"""This file is where refs are read and moved, by hand and by git's own protocol.
+
+libgit2's way does not say whether a lock or a stale value stopped it, and flushes refs only if a process-wide switch
+was set before the first repository was opened. Here a move is a compare-and-swap under ``<ref>.lock``; the lock is
+made by ``link()`` from a flushed file of ours, so that it is complete from its first moment and provably ours after a
+crash: it is the same inode as that file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from kgd.errors import Damaged, Unavailable
+from kgd.git.files import replace, same_file, sync_folder, write_new
+from kgd.git.objects import ObjectId, parse_id, raw, text
+
+HEAD = "refs/kgd/head"
+"""The ref that the writer moves; the branch people see follows it."""
+LOCK_DEADLINE = 5.0
+
+_ZERO = bytes(20)
+_serial = itertools.count()
+
+
+class RefMoved(Exception):
+    """The ref did not hold the expected value. `found` is what it holds.
+
+    With `ours_first` our value was in place and somebody moved the ref on since: read it and look for ours below it.
+    """
+
+    def __init__(self, name: str, found: ObjectId | None, *, ours_first: bool = False) -> None:
+        super().__init__(f"{name} holds {found.hex() if found else 'nothing'}")
+        self.name, self.found, self.ours_first = name, found, ours_first
+
+
+class LogLine(NamedTuple):
+    old: ObjectId | None
+    new: ObjectId
+    who: str
+    time: int
+    note: str
+
+
+def read_ref(git_dir: Path, name: str) -> ObjectId | None:
+    """What the ref holds; None where there is no such ref. About 20 us.
+
+    Raises:
+        Damaged: The file is empty, full of zero bytes or holds something else; see `repair_ref`.
+    """
+    for _ in range(5):
+        content = _loose(git_dir, name)
+        if content is None:
+            return _packed(git_dir, name)
+        if not content.startswith(b"ref: "):
+            return _value(content, name)
+        name = text(content[5:].strip())
+    raise Damaged("a ref leads in a circle", at=name)
+
+
+def checked_out(git_dir: Path) -> str | None:
+    """The full name of the branch HEAD stands on, or None when it is detached.
+
+    Raises:
+        Damaged: There is no usable HEAD.
+    """
+    content = _loose(git_dir, "HEAD")
+    if content is None or not content.strip(b"\0\n "):
+        raise Damaged("HEAD is missing or empty", at="HEAD")
+    return text(content[5:].strip()) if content.startswith(b"ref: ") else None
+
+
+def list_refs(git_dir: Path, prefix: str = "refs/") -> dict[str, ObjectId]:
+    """All refs whose name starts so, by name. Damaged and symbolic ones are left out."""
+    found = {name: id for name, id in _packed_lines(git_dir) if name.startswith(prefix)}
+    for folder, _, files in os.walk(git_dir / "refs"):
+        for file in files:
+            name = os.path.relpath(os.path.join(folder, file), git_dir)
+            if name.startswith(prefix) and not name.endswith(".lock"):
+                content = _loose(git_dir, name)
+                try:
+                    found[name] = _value(content or b"", name)
+                except Damaged:
+                    found.pop(name, None)
+    return dict(sorted(found.items()))
+
+
+def move_ref(
+    git_dir: Path,
+    scratch_dir: Path,
+    name: str,
+    old: ObjectId | None,
+    new: ObjectId,
+    *,
+    note: str = "kgd",
+    deadline: float = LOCK_DEADLINE,
+) -> None:
+    """Let `name` go from `old` (None: must not exist) to `new`, durably, and write a line of its reflog.
+
+    When this returns the move survives a power cut and has been read back. An OSError leaves the outcome open: read
+    the ref again.
+
+    Raises:
+        RefMoved: The ref held something else; nothing was changed (but see `RefMoved.ours_first`).
+        Unavailable: Somebody held the lock all the time; nothing was changed.
+        Damaged: What the ref held cannot be read.
+    """
+    path, lock = git_dir / name, git_dir / f"{name}.lock"
+    mine = scratch_dir / f"ref,{quote(name, safe='')},{os.getpid()}-{next(_serial)}"
+    mine.unlink(missing_ok=True)
+    write_new(mine, new.hex().encode() + b"\n")
+    try:
+        _link(mine, lock, time.monotonic() + min(deadline, LOCK_DEADLINE))
+        try:
+            found = read_ref(git_dir, name)
+            if found != old:
+                raise RefMoved(name, found)
+            _log(git_dir, name, old, new, note)
+            os.rename(lock, path)
+        except BaseException:
+            if same_file(mine, lock):
+                lock.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+        found = read_ref(git_dir, name)
+        if found != new:
+            raise RefMoved(name, found, ours_first=True)
+    finally:
+        mine.unlink(missing_ok=True)
+
+
+def drop_stale_locks(git_dir: Path, scratch_dir: Path) -> list[str]:
+    """Remove ref locks that a killed process of ours left, and nobody else's; the names of their refs.
+
+    Only under the workspace's own lock, when no other process of ours can be at work.
+    """
+    freed = []
+    for mine in scratch_dir.glob("ref,*,*"):
+        name = unquote(mine.name.split(",")[1])
+        lock = git_dir / f"{name}.lock"
+        if same_file(mine, lock):
+            lock.unlink()
+            freed.append(name)
+        mine.unlink()
+    return freed
+
+
+def read_log(git_dir: Path, name: str) -> list[LogLine]:
+    """The ref's reflog, oldest first; lines that cannot be read are left out."""
+    try:
+        lines = (git_dir / "logs" / name).read_bytes().split(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [parsed for line in lines if (parsed := _log_line(line))]
+
+
+def repair_ref(
+    git_dir: Path,
+    scratch_dir: Path,
+    name: str,
+    usable: Callable[[ObjectId], bool],
+    *,
+    known_good: tuple[ObjectId, ...] = (),
+) -> ObjectId | None:
+    """Give a damaged ref its newest usable value again and return it; None if there is none to be found.
+
+    Tried in this order: the reflog from its end, `known_good`, what packed-refs held. The bad bytes are kept in
+    ``broken/`` of the scratch folder. A ref that can be read is left alone and returned.
+    """
+    try:
+        return read_ref(git_dir, name)
+    except Damaged:
+        pass
+    kept = scratch_dir / "broken"
+    kept.mkdir(parents=True, exist_ok=True)
+    if _loose(git_dir, name) is not None:
+        os.replace(git_dir / name, kept / f"{quote(name, safe='')}.{time.time_ns()}")
+    try:
+        packed = _packed(git_dir, name)
+    except Damaged:
+        _mend_packed(git_dir, kept)
+        packed = _packed(git_dir, name)
+    logged = [line.new for line in reversed(read_log(git_dir, name))]
+    for candidate in (*logged, *known_good, *([packed] if packed else [])):
+        if usable(candidate):
+            if candidate != packed:
+                move_ref(git_dir, scratch_dir, name, packed, candidate, note="kgd: repaired")
+            return candidate
+    return None
+
+
+def _link(mine: Path, lock: Path, end: float) -> None:
+    wait = 0.001
+    while True:
+        try:
+            os.link(mine, lock)
+            return
+        except FileNotFoundError:
+            # git pack-refs removes the folders it empties; a new one has to reach the disk as well
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            sync_folder(lock.parent.parent)
+        except FileExistsError:
+            if time.monotonic() > end:
+                message, command = _held(lock)
+                raise Unavailable(message, at=lock.name, next=command) from None
+            time.sleep(wait)
+            wait = min(wait * 1.5, 0.02)
+
+
+def _held(lock: Path) -> tuple[str, str]:
+    try:
+        age = f"{max(0, int(time.time() - lock.lstat().st_mtime))} s old"
+    except FileNotFoundError:
+        age = "gone a moment ago"
+    command = f"rm {shlex.quote(str(lock))}"
+    return f"another program holds the lock {lock} ({age})", f"If no git command is running: {command}"
+
+
+def _loose(git_dir: Path, name: str) -> bytes | None:
+    try:
+        return (git_dir / name).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+
+
+def _value(content: bytes, name: str) -> ObjectId:
+    try:
+        return parse_id(content.strip(b"\n \t\r"))
+    except Damaged:
+        state = "empty" if not content.strip(b"\0\n ") else "malformed"
+        raise Damaged(f"the file of a ref is {state}", at=name, next="Run `kgd check --repair`.") from None
+
+
+def _packed(git_dir: Path, name: str) -> ObjectId | None:
+    return next((id for found, id in _packed_lines(git_dir) if found == name), None)
+
+
+def _packed_lines(git_dir: Path) -> Iterator[tuple[str, ObjectId]]:
+    content = _loose(git_dir, "packed-refs")
+    if content is not None and b"\0" in content:
+        raise Damaged("packed-refs holds zero bytes", at="packed-refs", next="Run `kgd check --repair`.")
+    for line in (content or b"").split(b"\n"):
+        if line and line[:1] not in b"#^":
+            yield text(line[41:]), _value(line[:40], "packed-refs")
+
+
+def _mend_packed(git_dir: Path, kept: Path) -> None:
+    """Keep the lines that can be read. git would refuse the whole repository over one that cannot."""
+    content = (git_dir / "packed-refs").read_bytes()
+    write_new(kept / f"packed-refs.{time.time_ns()}", content)
+    good = []
+    for line in content.split(b"\n"):
+        head = line[1:] if line[:1] == b"^" else line[:40]
+        if line[:1] == b"#" or (len(head) == 40 and head.strip(b"0123456789abcdef") == b"" and b"\0" not in line):
+            good.append(line + b"\n")
+    replace(git_dir / "packed-refs", b"".join(good))
+
+
+def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:
+    """The undo log, before the move, so that a tip that was ever in place is always in it. Not flushed: the ref is."""
+    path = git_dir / "logs" / name
+    who = f"kgd <kgd@kgd.invalid> {int(time.time())} +0000"
+    line = f"{(old or _ZERO).hex()} {new.hex()} {who}\t{' '.join(note.split())}\n"
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(fd, raw(line))
+    finally:
+        os.close(fd)
+
+
+def _log_line(line: bytes) -> LogLine | None:
+    head, _, note = line.partition(b"\t")
+    try:
+        old, new = parse_id(head[:40]), parse_id(head[41:81])
+        who, when, _ = text(head[82:]).rsplit(" ", 2)
+        return LogLine(None if old == _ZERO else old, new, who, int(when), text(note))
+    except (Damaged, ValueError):
+        return None

@@ -1,0 +1,242 @@
+"""This file is where edits are staged in memory: from a tip's tree to new blobs, trees and commits, nothing on disk yet."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from kgd.errors import InvariantViolation, Limit
+from kgd.git.objects import (
+    EMPTY_TREE,
+    FILE,
+    FOLDER,
+    Entry,
+    Object,
+    ObjectId,
+    Signature,
+    Tree,
+    commit_body,
+    make,
+    parse_tree,
+    raw,
+    tree_body,
+)
+from kgd.git.store import DEPTH_LIMIT, ObjectStore
+
+KGD = ("kgd", "kgd@kgd.invalid")
+"""Name and email of the committer, and of the author of what nobody wrote (merges, the first commit)."""
+CACHED_ENTRIES = 400_000
+"""Folder entries kept in memory between commits: about 60 MB at most."""
+
+
+class Staging:
+    """Edits over one tree, commit by commit, for one thread.
+
+    Only folders that were touched are rewritten. Every object that the tree before the edit does not hold is made
+    anew and stays pending, never skipped because the repository has it somewhere: what no ref leads to may be gone
+    before ours does.
+
+    The life of a batch: for each change `put`/`remove`, then `write_tree` and `commit`, or `discard`; at last write
+    `objects` and call `flushed`, or `reset` to what the ref says.
+    """
+
+    def __init__(self, store: ObjectStore, tree: ObjectId | None) -> None:
+        self._store = store
+        self._pending: dict[ObjectId, Object] = {}
+        self._fresh: list[ObjectId] = []
+        self.reset(tree)
+
+    @property
+    def tree(self) -> ObjectId:
+        """The tree as of the last `write_tree`."""
+        return self._root
+
+    @property
+    def objects(self) -> list[Object]:
+        """What has to be written, parts before wholes, the newest commit last."""
+        return list(self._pending.values())
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was edited since the last `write_tree`."""
+        return bool(self._dirty)
+
+    # ---- looking
+
+    def blob_at(self, path: str) -> ObjectId | None:
+        """The id of the file at the path, edits included."""
+        found = self.lookup(path)
+        return found[1] if found and found[0] != FOLDER else None
+
+    def lookup(self, path: str) -> Entry | None:
+        """Mode and id at the path, edits included; a folder that was edited has the id it had before."""
+        folder, name = _split(path)
+        return self._folder(folder).get(raw(name))
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of the file at the path, edits included."""
+        id = self.blob_at(path)
+        return None if id is None else self.object(id)
+
+    def object(self, id: ObjectId) -> bytes:
+        """The bytes of an object, pending or stored."""
+        pending = self._pending.get(id)
+        return pending.body if pending else self._store.read(id)
+
+    # ---- editing
+
+    def put(self, path: str, data: bytes) -> ObjectId:
+        """Let the path be a file with these bytes and return its blob id. Equal bytes are no edit.
+
+        Raises:
+            InvariantViolation: A folder is there, a file is in the way, or git does not allow the name.
+            Limit: The path is too deep.
+        """
+        folder, name = _split(path)
+        key = raw(name)
+        _check_names(path)
+        before = self._folder(folder).get(key)
+        if before and before[0] == FOLDER:
+            raise InvariantViolation("a folder has this name", at=path)
+        made = make("blob", data)
+        if before != (FILE, made.id):
+            self._touch(folder)
+            self._add(made)
+            self._folders[folder][key] = (FILE, made.id)
+        return made.id
+
+    def remove(self, path: str) -> bool:
+        """Let no file be at the path; False if none was. Folders that become empty go with it."""
+        if self.blob_at(path) is None:
+            return False
+        folder, name = _split(path)
+        self._touch(folder)
+        del self._folders[folder][raw(name)]
+        return True
+
+    def write_tree(self) -> ObjectId:
+        """Make the trees of all edits and return the root's id. Cost: the entries of the folders touched."""
+        for path in sorted(self._dirty, key=_depth, reverse=True):
+            entries = self._folders[path]
+            up, name = _split(path)
+            if path and not entries:
+                self._folders[up].pop(raw(name), None)
+                continue
+            made = make("tree", tree_body(entries))
+            before = self._root if not path else self._folders[up].get(raw(name), (FOLDER, b""))[1]
+            if made.id != before:
+                self._add(made)
+            if path:
+                self._folders[up][raw(name)] = (FOLDER, made.id)
+            else:
+                self._root = made.id
+        self._dirty.clear()
+        self._fresh.clear()
+        self._shrink()
+        return self._root
+
+    def commit(
+        self,
+        tree: ObjectId,
+        parents: Sequence[ObjectId],
+        author: Signature,
+        message: str,
+        *,
+        committer: Signature | None = None,
+    ) -> ObjectId:
+        """Make a commit and return its id. The committer is kgd at the author's time unless given."""
+        by = committer or Signature(*KGD, author.time)
+        made = make("commit", commit_body(tree, parents, author, by, message))
+        self._pending.pop(made.id, None)
+        self._pending[made.id] = made
+        return made.id
+
+    def discard(self) -> None:
+        """Forget all edits since the last `write_tree`."""
+        for path in self._dirty:
+            self._folders.pop(path, None)
+        for id in self._fresh:
+            self._pending.pop(id, None)
+        self._dirty.clear()
+        self._fresh.clear()
+
+    def flushed(self) -> None:
+        """What was pending is durable and a ref leads to it: let it go, keep the folders in memory."""
+        self._pending.clear()
+        self._fresh.clear()
+
+    def reset(self, tree: ObjectId | None) -> None:
+        """Start over at another tree; whatever is pending is forgotten."""
+        self._root = tree or EMPTY_TREE
+        self._folders: OrderedDict[str, Tree] = OrderedDict()
+        self._dirty: set[str] = set()
+        self._entries = 0
+        self._pending.clear()
+        self._fresh.clear()
+
+    # ---- inside
+
+    def _folder(self, path: str) -> Tree:
+        """The entries of a folder; empty where there is none, which is not remembered."""
+        known = self._folders.get(path)
+        if known is not None:
+            self._folders.move_to_end(path)
+            return known
+        if path:
+            up, name = _split(path)
+            entry = self._folder(up).get(raw(name))
+            if entry is None or entry[0] != FOLDER:
+                return {}
+            id = entry[1]
+        else:
+            id = self._root
+        entries = {} if id == EMPTY_TREE else parse_tree(self.object(id))
+        self._folders[path] = entries
+        self._entries += len(entries)
+        return entries
+
+    def _touch(self, path: str) -> None:
+        """Mark the folder and all above as edited; make those that are not there."""
+        while True:
+            if path not in self._dirty:
+                entries = self._folder(path)
+                if path not in self._folders:
+                    up, name = _split(path)
+                    if raw(name) in self._folder(up):
+                        raise InvariantViolation("a file stands where a folder is needed", at=path)
+                    self._folders[path] = entries
+                self._dirty.add(path)
+            if not path:
+                return
+            path = _split(path)[0]
+
+    def _add(self, made: Object) -> None:
+        if made.id not in self._pending:
+            self._pending[made.id] = made
+            self._fresh.append(made.id)
+
+    def _shrink(self) -> None:
+        """Let go of the folders longest unused, down to half the bound. Nothing is dirty when this runs."""
+        if self._entries <= CACHED_ENTRIES:
+            return
+        self._entries = sum(map(len, self._folders.values()))
+        while self._folders and self._entries > CACHED_ENTRIES // 2:
+            self._entries -= len(self._folders.popitem(last=False)[1])
+
+
+def _split(path: str) -> tuple[str, str]:
+    folder, _, name = path.rpartition("/")
+    return folder, name
+
+
+def _depth(path: str) -> int:
+    return path.count("/") + 1 if path else 0
+
+
+def _check_names(path: str) -> None:
+    names = path.split("/")
+    if len(names) > DEPTH_LIMIT:
+        raise Limit(f"a path has at most {DEPTH_LIMIT} parts", at=path[:60])
+    for name in names:
+        if name in ("", ".", "..") or name.lower() == ".git" or "\0" in name:
+            raise InvariantViolation("git does not allow this name", at=path[:60])

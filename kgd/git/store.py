@@ -1,0 +1,362 @@
+"""This file is where an open repository is read: objects by id, trees, commits, differences, merge bases.
+
+Everything goes through libgit2's object store, header before body, and nothing through its work tree, index or merge:
+an unvetted tree can hang those or eat all memory. Tree walks are our own, with budgets.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pygit2
+
+from kgd.errors import Damaged, Limit, Unavailable
+from kgd.git import pack, program, refs
+from kgd.git.objects import (
+    FOLDER,
+    Commit,
+    Entry,
+    Object,
+    ObjectId,
+    Tree,
+    object_id,
+    parse_commit,
+    parse_tree,
+    raw,
+    text,
+)
+
+READ_LIMIT = 64 << 20
+"""Bytes of an object that `read` inflates unless told otherwise; a tree of a million entries is below it."""
+DEPTH_LIMIT = 80
+"""Folders below one another that a walk follows; a URI has at most 64 segments."""
+ENTRY_BUDGET = 5_000_000
+OLDEST_LIBGIT2 = (1, 9, 7)
+
+_KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+
+
+class Difference(NamedTuple):
+    path: str
+    old: ObjectId | None
+    new: ObjectId | None
+
+
+class FileEntry(NamedTuple):
+    path: str
+    mode: bytes
+    id: ObjectId
+
+
+class ObjectStore:
+    """The objects and refs of one repository. Any number of threads may read; a read takes about 20 us."""
+
+    def __init__(self, git_dir: Path, work_tree: Path | None = None) -> None:
+        """Open it.
+
+        Args:
+            work_tree: Where its work tree has to be, if ``core.worktree`` names one.
+
+        Raises:
+            Unavailable: libgit2 is too old, or the repository is of a kind that kgd cannot trust or read.
+        """
+        if pygit2.LIBGIT2_VER < OLDEST_LIBGIT2:
+            raise Unavailable(f"libgit2 {pygit2.LIBGIT2_VERSION} is too old", next="Install pygit2 1.21 or newer.")
+        self.git_dir = git_dir
+        self.objects_dir = git_dir / "objects"
+        self.pack_dir = git_dir / "objects" / "pack"
+        self.reopened = 0
+        self._reopening = threading.Lock()
+        _refuse_surprises(git_dir, work_tree)
+        self._repository = self._open()
+
+    # ---- objects
+
+    def read(self, id: ObjectId, limit: int = READ_LIMIT) -> bytes:
+        """The bytes of an object.
+
+        Raises:
+            Damaged: It is missing or broken.
+            Limit: It has more than `limit` bytes; nothing of it was inflated.
+        """
+        return self._read(id, limit)[1]
+
+    def kind_and_size(self, id: ObjectId) -> tuple[str, int] | None:
+        """What the object's header says, without inflating it; None where it is not there.
+
+        Raises:
+            Damaged: It is there and broken.
+        """
+        oid = pygit2.Oid(raw=id)
+        for last in (False, True):
+            repository = self._repository
+            try:
+                kind, size = repository.odb.read_header(oid)
+                return _KINDS[int(kind)], size
+            except (KeyError, OSError, pygit2.GitError) as error:
+                if isinstance(error, KeyError) and oid not in repository.odb:
+                    return None
+                if last:
+                    raise Damaged("an object cannot be read", at=id.hex()) from error
+            self._reopen(repository)
+        raise AssertionError("unreachable")
+
+    def exists(self, id: ObjectId) -> bool:
+        return pygit2.Oid(raw=id) in self._repository.odb
+
+    def tree(self, id: ObjectId) -> Tree:
+        """The entries of one folder: name to (mode, id)."""
+        return parse_tree(self._expect(id, "tree"))
+
+    def commit(self, id: ObjectId) -> Commit:
+        return parse_commit(id, self._expect(id, "commit"))
+
+    def tree_of(self, commit: ObjectId) -> ObjectId:
+        return self.commit(commit).tree
+
+    def entry(self, tree: ObjectId, path: str) -> ObjectId | None:
+        """The blob at a path below a tree; None if there is nothing, or a folder."""
+        found = self.lookup(tree, path)
+        return found[1] if found and found[0] != FOLDER else None
+
+    def lookup(self, tree: ObjectId, path: str) -> Entry | None:
+        """Mode and id of whatever is at the path; the empty path is the tree itself."""
+        at: Entry = (FOLDER, tree)
+        for name in raw(path).split(b"/") if path else ():
+            if at[0] != FOLDER:
+                return None
+            found = self.tree(at[1]).get(name)
+            if found is None:
+                return None
+            at = found
+        return at
+
+    # ---- walks
+
+    def files(self, tree: ObjectId, *, budget: int = ENTRY_BUDGET) -> Iterator[FileEntry]:
+        """Every entry below the tree that is no folder, with its mode, in git's order.
+
+        Raises:
+            Limit: More than `budget` entries, or folders deeper than `DEPTH_LIMIT`.
+        """
+        for path, _, new in self._walk(None, tree, budget):
+            if new is not None:
+                yield FileEntry(path, *new)
+
+    def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
+        """The files that differ between two trees (None: no tree at all), in git's order. Equal folders cost nothing.
+
+        A file whose mode alone changed is given with equal ids; links and submodules are given like files.
+
+        Raises:
+            Limit: More than `budget` entries were compared, or folders are deeper than `DEPTH_LIMIT`.
+        """
+        for path, before, after in self._walk(old, new, budget):
+            yield Difference(path, before and before[1], after and after[1])
+
+    def history(
+        self, tips: Iterable[ObjectId], *, until: Iterable[ObjectId] = (), limit: int | None = None
+    ) -> Iterator[Commit]:
+        """Commits reachable from `tips` over all parents, newest committer time first, each once.
+
+        Stops at commits in `until`, whose ancestors may still come by another way. About 40 us a commit.
+        """
+        seen = set(until)
+        waiting: list[tuple[int, int, Commit]] = []
+        for id in tips:
+            if id not in seen:
+                seen.add(id)
+                commit = self.commit(id)
+                heapq.heappush(waiting, (-commit.committer.time, len(seen), commit))
+        while waiting and (limit is None or limit > 0):
+            _, _, commit = heapq.heappop(waiting)
+            yield commit
+            limit = None if limit is None else limit - 1
+            for id in commit.parents:
+                if id not in seen:
+                    seen.add(id)
+                    parent = self.commit(id)
+                    heapq.heappush(waiting, (-parent.committer.time, len(seen), parent))
+
+    # ---- commits among each other
+
+    def ref(self, name: str) -> ObjectId | None:
+        """See `kgd.git.refs.read_ref`."""
+        return refs.read_ref(self.git_dir, name)
+
+    def is_ancestor(self, a: ObjectId, b: ObjectId) -> bool:
+        """Whether `b` can be reached from itself or its parents back to `a`; a commit is its own ancestor."""
+        return a == b or self.merge_bases(a, b) == [a]
+
+    def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
+        """All best common ancestors, sorted by id; empty for unrelated histories.
+
+        Where one is an ancestor of the other the answer comes from libgit2 in about 0.1 ms for near relatives; else
+        the git program is asked (some ms), since libgit2 as pygit2 offers it names only one base.
+        """
+        first, second = pygit2.Oid(raw=a), pygit2.Oid(raw=b)
+        for last in (False, True):
+            repository = self._repository
+            try:
+                base = repository.merge_base(first, second)
+                break
+            except (KeyError, OSError, pygit2.GitError) as error:
+                if last:
+                    raise Damaged("history between two commits cannot be read", at=a.hex()) from error
+                self._reopen(repository)
+        if base is None:
+            return []
+        if base.raw in (a, b):
+            return [bytes(base.raw)]
+        try:
+            said = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()])
+        except program.GitFailed as error:
+            raise Damaged(f"history between two commits cannot be read: {error.said}", at=a.hex()) from error
+        return sorted(bytes.fromhex(line) for line in said.decode().split())
+
+    # ---- writing
+
+    def write(self, objects: Sequence[Object]) -> Path | None:
+        """Make objects durable and read them back, before any ref may lead to them.
+
+        Returns the pack to `release` once the ref has moved (or will not), None when they had to be written loose:
+        then call `confirm` after the move once more, since loose objects have no guard against a concurrent prune.
+        After an exception no ref may be moved to them.
+
+        Raises:
+            OSError: The disk is full, read-only or broken.
+            Damaged: They cannot be read back.
+        """
+        stem: Path | None = None
+        try:
+            stem = pack.write(self.pack_dir, objects)
+        except (PermissionError, FileNotFoundError, NotADirectoryError):
+            pack.write_loose(self.objects_dir, objects)
+        try:
+            self.confirm(objects)
+        except BaseException:
+            if stem:
+                pack.release(stem)
+            raise
+        return stem
+
+    def release(self, stem: Path | None) -> None:
+        if stem:
+            pack.release(stem)
+
+    def confirm(self, objects: Sequence[Object]) -> None:
+        """Check through the open handle that every object is there, and the last one (the tip) byte for byte.
+
+        Raises:
+            Damaged: One is not.
+        """
+        for id, kind, body in objects:
+            if self.kind_and_size(id) != (kind, len(body)):
+                raise Damaged("an object that was just written is not there", at=id.hex())
+        if objects and object_id(objects[-1].kind, self.read(objects[-1].id)) != objects[-1].id:
+            raise Damaged("an object that was just written reads differently", at=objects[-1].id.hex())
+
+    # ---- inside
+
+    def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
+        oid = pygit2.Oid(raw=id)
+        for last in (False, True):
+            repository = self._repository
+            try:
+                size = repository.odb.read_header(oid)[1]
+                if size > limit:
+                    raise Limit(f"an object has {size} bytes, {limit} are read at most", at=id.hex())
+                kind, body = repository.odb.read(oid)
+                return _KINDS[int(kind)], body
+            except (KeyError, OSError, pygit2.GitError) as error:
+                if last:
+                    what = "missing" if isinstance(error, KeyError) else "broken"
+                    next_step = "Run `kgd check`; another copy of the workspace may have it."
+                    raise Damaged(f"an object is {what}", at=id.hex(), next=next_step) from error
+            self._reopen(repository)
+        raise AssertionError("unreachable")
+
+    def _expect(self, id: ObjectId, kind: str) -> bytes:
+        found, body = self._read(id, READ_LIMIT)
+        if found != kind:
+            raise Damaged(f"a {kind} was expected, this is a {found}", at=id.hex())
+        return body
+
+    def _open(self) -> pygit2.Repository:
+        try:
+            return pygit2.Repository(str(self.git_dir))
+        except (pygit2.GitError, OSError, KeyError) as error:
+            raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
+
+    def _reopen(self, stale: pygit2.Repository) -> None:
+        """A handle goes on listing packs that a gc or a roll-up has replaced; a new one sees what is there now."""
+        with self._reopening:
+            if self._repository is stale:
+                self._repository = self._open()
+                self.reopened += 1
+
+    def _walk(
+        self, old: ObjectId | None, new: ObjectId | None, budget: int
+    ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
+        """Entries that differ and are no folders. An explicit stack: depth is the remote's choice, not ours."""
+        stack: list[tuple[bytes, int, Entry | None, Entry | None]] = []
+        root_old, root_new = (old and (FOLDER, old)) or None, (new and (FOLDER, new)) or None
+        if root_old != root_new:
+            stack.append((b"", 0, root_old, root_new))
+        while stack:
+            path, depth, before, after = stack.pop()
+            file_before = before if before and before[0] != FOLDER else None
+            file_after = after if after and after[0] != FOLDER else None
+            if file_before or file_after:
+                yield text(path), file_before, file_after
+            folders = [e[1] if e and e[0] == FOLDER else None for e in (before, after)]
+            if folders == [None, None]:
+                continue
+            if depth > DEPTH_LIMIT:
+                raise Limit(f"folders are nested deeper than {DEPTH_LIMIT}", at=text(path[:60]))
+            x, y = (self.tree(f) if f else {} for f in folders)
+            budget -= len(x) + len(y)
+            if budget < 0:
+                raise Limit("the tree has more entries than the budget of this walk", at=text(path[:60]))
+            changed = {n for n in x.keys() | y.keys() if x.get(n) != y.get(n)}
+            prefix = path + b"/" if path else b""
+            stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
+
+
+def _refuse_surprises(git_dir: Path, work_tree: Path | None) -> None:
+    """libgit2 obeys what a repository's own configuration says; refuse what would lead elsewhere or cannot be read.
+
+    Raises:
+        Unavailable: Said with what to do.
+    """
+    try:
+        config = pygit2.Config(str(git_dir / "config"))
+        found = {entry.name.lower(): entry.value for entry in config}
+    except (pygit2.GitError, OSError) as error:
+        raise Unavailable(f"the repository's config cannot be read: {error}", at=str(git_dir)) from error
+    place = str(git_dir)
+    if found.get("extensions.objectformat", "sha1") != "sha1":
+        raise Unavailable("the repository uses SHA-256, kgd reads SHA-1", at=place, next="Make it with sha1.")
+    if found.get("extensions.refstorage", "files") != "files":
+        raise Unavailable("the repository keeps its refs as reftable", at=place, next="Run `git refs migrate`.")
+    if "extensions.partialclone" in found or any(n.endswith(".promisor") for n in found):
+        raise Unavailable("the repository is a partial clone", at=place, next="Clone it without --filter.")
+    if found.get("extensions.worktreeconfig", "false") == "true":
+        raise Unavailable("the repository has configuration per worktree", at=place, next="Remove the extension.")
+    elsewhere = found.get("core.worktree")
+    if elsewhere is not None and not _expected(git_dir, elsewhere, work_tree):
+        raise Unavailable("core.worktree leads somewhere else", at=place, next="Remove it from the config.")
+    alternates = git_dir / "objects" / "info" / "alternates"
+    if alternates.exists() and alternates.read_bytes().strip():
+        raise Unavailable(
+            "the repository borrows objects from another one", at=place, next="Run `git repack -ad`, remove alternates."
+        )
+
+
+def _expected(git_dir: Path, named: str, work_tree: Path | None) -> bool:
+    place = (git_dir / named).resolve()
+    return place == work_tree.resolve() if work_tree else place.name == ".kgd"
