@@ -1,0 +1,63 @@
+"""This file is where neighbours are kept in the order a walk wants them: derived from the graph on demand.
+
+A walk that takes the cheapest neighbour first must not look at all of a hub's edges, so each node's edges are sorted
+once and kept. A write drops the lists it touches; long ones are patched, because sorting 20,000 edges again after
+each write that points to a hub would cost every following walk milliseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+
+from kgd.graph.edges import Edge
+from kgd.model.uri import Uri
+
+PATCH_FROM = 64
+"""Shorter lists are derived again faster than they are patched."""
+
+
+class Adjacency:
+    """Sorted edge lists of one direction, at most `limit` edges in all; the list kept longest leaves first.
+
+    Lists are never changed once handed out: a reader that walks one sees the state it began with.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._lists: dict[Uri, Sequence[Edge]] = {}
+        self.get = self._lists.get
+
+    def keep(self, uri: Uri, edges: Sequence[Edge]) -> None:
+        self.drop(uri)
+        self._lists[uri] = edges
+        self._held += len(edges) + 1
+        while self._held > self._limit and len(self._lists) > 1:
+            self.drop(next(iter(self._lists)))
+
+    def drop(self, uri: Uri) -> None:
+        edges = self._lists.pop(uri, None)
+        if edges is not None:
+            self._held -= len(edges) + 1
+
+    def replace(self, uri: Uri, gone: Sequence[Edge], new: Sequence[Edge]) -> None:
+        """Bring a kept list forward; does nothing for a node whose list is not kept."""
+        edges = self._lists.get(uri)
+        if edges is None:
+            return
+        if len(edges) < PATCH_FROM:
+            self.drop(uri)
+            return
+        patched = list(edges)
+        for edge in gone:
+            at = bisect_left(patched, edge)
+            if at < len(patched) and patched[at] == edge:
+                del patched[at]
+        for edge in new:
+            insort(patched, edge)
+        self.keep(uri, patched)
+
+    def clear(self) -> None:
+        self._lists.clear()
+        self._held = 0

@@ -1,0 +1,93 @@
+"""This file is where the working set of a conversation is kept: an LRU of URIs that lives as long as the daemon."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+from kgd.model.uri import Uri
+
+DEFAULT_CAPACITY = 100
+MAX_CONTEXTS = 1_000
+MAX_ID = 128
+
+
+class ActiveContext:
+    """The nodes one conversation has seen last; the least recently used one leaves first. Safe for threads."""
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
+        self.capacity = max(1, capacity)
+        self._seen: OrderedDict[Uri, None] = OrderedDict()
+        self._fresh = True
+        self._lock = Lock()
+
+    def touch(self, uris: Iterable[Uri]) -> list[Uri]:
+        """Make these the most recent, the last one most of all, and answer what had to leave, oldest first.
+
+        Of more URIs than the capacity only the last ones stay; the others are answered as evicted.
+        """
+        with self._lock:
+            for uri in uris:
+                self._seen[uri] = None
+                self._seen.move_to_end(uri)
+            surplus = len(self._seen) - self.capacity
+            return [self._seen.popitem(last=False)[0] for _ in range(surplus)]
+
+    def take_started_empty(self) -> bool:
+        """True once, on the first call: the conversation knows nothing yet, which is worth one hint."""
+        with self._lock:
+            fresh, self._fresh = self._fresh, False
+            return fresh
+
+    @property
+    def uris(self) -> list[Uri]:
+        """Least recently used first."""
+        with self._lock:
+            return list(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __contains__(self, uri: object) -> bool:
+        return uri in self._seen
+
+
+class ContextStore:
+    """The contexts of all conversations by id. At most `limit` are kept; the one that was silent longest is forgotten.
+
+    Args:
+        randbytes: Where ids come from; an id is a capability, so give a cryptographic source.
+    """
+
+    def __init__(
+        self, randbytes: Callable[[int], bytes], *, capacity: int = DEFAULT_CAPACITY, limit: int = MAX_CONTEXTS
+    ) -> None:
+        self._randbytes = randbytes
+        self._capacity = capacity
+        self._limit = max(1, limit)
+        self._contexts: OrderedDict[str, ActiveContext] = OrderedDict()
+        self._lock = Lock()
+
+    def open(self, context_id: str | None = None) -> tuple[str, ActiveContext]:
+        """The context of that id, or a new one with a new id.
+
+        An id that is not known (the daemon was restarted, or forgot it) starts an empty context under the same id, so
+        that the conversation need not learn another. One that could not be ours is replaced.
+        """
+        usable = context_id and len(context_id) <= MAX_ID and context_id.isprintable()
+        with self._lock:
+            known = context_id if context_id and usable else f"ctx-{self._randbytes(16).hex()}"
+            context = self._contexts.setdefault(known, ActiveContext(self._capacity))
+            self._contexts.move_to_end(known)
+            while len(self._contexts) > self._limit:
+                self._contexts.popitem(last=False)
+            return known, context
+
+    def close(self, context_id: str) -> None:
+        """Forget one conversation; unknown ids are fine."""
+        with self._lock:
+            self._contexts.pop(context_id, None)
+
+    def __len__(self) -> int:
+        return len(self._contexts)
