@@ -51,3 +51,14 @@ def fitting(text: str, room: int) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if size_of(text[:middle]) <= room else (low, middle - 1)
     return low
+
+
+def clip(value: Any, limit: int) -> Any:
+    """The value with every text in it cut to `limit` characters, saying how long it was."""
+    if isinstance(value, str):
+        return value if len(value) <= limit else f"{value[:limit]}… ({len(value)} characters)"
+    if isinstance(value, list | tuple):
+        return [clip(item, limit) for item in value]
+    if isinstance(value, dict):
+        return {key: clip(item, limit) for key, item in value.items()}
+    return value

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+import hashlib
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from pydantic import Field
 
-from kgd.model.change import ChangeSet
-from kgd.model.uri import Uri
+from kgd.model.change import ChangeSet, Upsert
+from kgd.model.node import Relation, cut_at_word
+from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing
 from kgd.tools.changes import Changes, edits
-from kgd.tools.parameters import Params
+from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Outcome
+    from kgd.workspace.workspace import Workspace
 
 
 class PutParams(Params):
@@ -61,20 +68,64 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
-    outcome = workspace.submit(changes, dry_run=params.dry_run)
+    return answer_of(workspace, workspace.submit(changes, dry_run=params.dry_run), dry_run=params.dry_run)
+
+
+def answer_of(workspace: Workspace, outcome: Outcome, *, dry_run: bool = False) -> PutResult:
+    """What became of a change, as every writing tool answers it."""
+    warnings = list(outcome.warnings)
+    open_conflicts = {one.uri for uri, _ in outcome.nodes for one in workspace.conflicts(uri)}
+    warnings += [f"{uri} has an open conflict: read both sides with get, then settle it" for uri in open_conflicts]
     answer: PutResult = {
         "workspace": workspace.id,
         "commit": outcome.commit,
         "nodes": [{"uri": uri, "version": version} for uri, version in outcome.nodes],
         "created": list(outcome.created),
         "similar": [{"uri": one.uri, "like": list(one.like)} for one in outcome.similar],
-        "warnings": list(outcome.warnings),
+        "warnings": warnings,
     }
     if outcome.repeated:
         answer["repeated"] = True
-    if params.dry_run:
+    if dry_run:
         answer["dry_run"] = True
     return answer
+
+
+class RememberParams(Params):
+    text: Annotated[str, Field(min_length=1, description="a fact in one sentence, or more")]
+    about: Many[str] = Field(default_factory=list)
+    tags: Many[str] = Field(default_factory=list)
+    type: str = "insight"
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+def remember(session: Session, params: RememberParams) -> PutResult:
+    """Writes down one fact, with a relation to each node or path it is about. The same fact again changes nothing."""
+    workspace = addressing.choose(session, params.workspace, params.about, writing=True)
+    text = params.text.strip()
+    summary = cut_at_word(text)
+    relations = tuple(
+        Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
+        for index, target in enumerate(params.about)
+    )
+    edit = Upsert(
+        _uri_of_fact(params.type, workspace.id, text),
+        type=params.type, name=summary, summary=summary, content=text if text != summary else None,
+        tags=tuple(params.tags), relations=relations,
+    )  # fmt: skip
+    changes = ChangeSet((edit,), author=session.author(workspace), operation="remember")
+    return answer_of(workspace, workspace.submit(changes, dry_run=params.dry_run), dry_run=params.dry_run)
+
+
+def _uri_of_fact(type: str, workspace: str, text: str) -> Uri:
+    """A readable name; a fact that does not fit into it whole is told from others by a hash of all of it."""
+    words = re.sub(r"[^\w]+", "-", text.lower()).strip("-")
+    name = words[:60].strip("-") or "fact"
+    if name != words:
+        name += "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
+    scheme = type if type in OWNED - {"file", "dir"} else "concept"
+    return build(scheme, workspace, [name.encode()])
 
 
 def _first_uris(changes: list[Any]) -> list[str]:
@@ -97,4 +148,13 @@ PUT = Tool(
     Result=PutResult,
     hints=Hints(destructive=True, idempotent=False),
     run=put,
+)
+REMEMBER = Tool(
+    name="remember",
+    title="Remember a fact",
+    description="Writes down one fact, about paths or nodes.",
+    Params=RememberParams,
+    Result=PutResult,
+    hints=Hints(),
+    run=remember,
 )

@@ -1,0 +1,125 @@
+"""This file is where MCP is served over loopback HTTP: one token, checked names, nothing beyond this machine.
+
+Off unless the settings ask for it. The token lies in a file of the home that only its owner can read; a page in a
+browser cannot reach the server, because Host and Origin must be those of this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from kgd import __version__
+from kgd.errors import Forbidden
+from kgd.mcp.server import Surface
+
+LOOPBACK = "127.0.0.1"
+NAMES = ("127.0.0.1", "localhost", "[::1]")
+SECURITY = TransportSecuritySettings(
+    allowed_hosts=[*NAMES, *(f"{name}:*" for name in NAMES)],
+    allowed_origins=[f"http://{name}{port}" for name in NAMES for port in ("", ":*")],
+)
+BODY_LIMIT = 4 * 2**20
+
+
+def token_of(path: Path) -> str:
+    """The token of this home; made on first use, readable by its owner alone.
+
+    Raises:
+        Forbidden: Others can read the file that is there.
+    """
+    with contextlib.suppress(FileExistsError):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+    if path.stat().st_mode & 0o077:
+        raise Forbidden("others can read the token", at=str(path), next="Delete the file; a new token is then made.")
+    return path.read_text().strip()
+
+
+def application(surface: Surface, token: str) -> Starlette:
+    """`/mcp` behind the token, and `/health`, which says no more than that somebody is there."""
+    surface.server.streamable_http_app(transport_security=SECURITY, max_request_body_size=BODY_LIMIT)
+    manager = surface.server.session_manager
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            try:
+                yield
+            finally:
+                surface.close()
+
+    return Starlette(
+        # An exact route: a mount would answer POST /mcp with a redirect, which some clients do not follow.
+        routes=[
+            Route("/health", _health),
+            Route("/mcp", endpoint=RequireAuthMiddleware(StreamableHTTPASGIApp(manager), [])),
+        ],
+        middleware=[
+            Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_OneToken(token))),
+            Middleware(AuthContextMiddleware),
+        ],
+        lifespan=lifespan,
+    )
+
+
+class HttpServer(uvicorn.Server):
+    """Serves `application`; ends listen streams first, since an open one would keep it from stopping for ever."""
+
+    def __init__(self, surface: Surface, token: str, port: int) -> None:
+        self._surface = surface
+        config = uvicorn.Config(
+            application(surface, token), host=LOOPBACK, port=port, log_config=None, access_log=False,
+            timeout_graceful_shutdown=3, server_header=False,
+        )  # fmt: skip
+        super().__init__(config)
+
+    def stop(self) -> None:
+        """Ask it to end; `serve` returns soon after."""
+        self._surface.close()
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        """Signals belong to the daemon, which stops this server among others."""
+        yield
+
+
+class _OneToken:
+    """Knows one token, by its hash; the comparison takes the same time whatever was sent."""
+
+    def __init__(self, token: str) -> None:
+        self._digest = _digest(token)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        if not hmac.compare_digest(_digest(token), self._digest):
+            return None
+        return AccessToken(token=self._digest, client_id="local", scopes=[], subject="local")
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _health(request: Request) -> JSONResponse:
+    return JSONResponse({"status": "ok", "version": __version__})

@@ -1,0 +1,107 @@
+"""This file is where MCP resources are: status, conflicts and nodes, under the same names that changes are told of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from urllib.parse import quote, unquote
+
+import anyio.to_thread
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextResourceContents,
+)
+
+from kgd.errors import KgdError, NotFound
+from kgd.tools import LOCAL, TOOLS
+from kgd.tools.session import Session
+
+JSON = "application/json"
+
+
+def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
+    """The resources that a commit changed. A node has two spellings, since subscriptions match by exact text."""
+    for uri in uris:
+        yield f"kgd://{workspace}/nodes/{uri}"
+        yield f"kgd://{workspace}/nodes/{quote(uri, safe='')}"
+    yield f"kgd://{workspace}/status"
+    yield f"kgd://{workspace}/conflicts"
+
+
+class Resources:
+    """Handlers of `resources/*`. Nodes are not listed, they would be too many: a template says how to name one."""
+
+    def __init__(self, session_of: Callable[[ServerRequestContext[Session]], Session]) -> None:
+        self._session_of = session_of
+
+    async def list(
+        self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        session = self._session_of(ctx)
+        return ListResourcesResult(resources=[_listed(ws, what) for ws in session.daemon.workspace_ids()
+                                              for what in ("status", "conflicts")])  # fmt: skip
+
+    async def templates(
+        self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(
+            resource_templates=[
+                ResourceTemplate(
+                    uri_template="kgd://{workspace}/nodes/{+uri}", name="node", title="A node", mime_type=JSON,
+                    description="A node with content and relations; uri such as concept://infra/services/auth",
+                ),
+                ResourceTemplate(
+                    uri_template="kgd://{workspace}/status", name="status", title="Status", mime_type=JSON,
+                    description="Health of a workspace",
+                ),
+                ResourceTemplate(
+                    uri_template="kgd://{workspace}/conflicts", name="conflicts", title="Conflicts", mime_type=JSON,
+                    description="Open conflicts of a workspace, both sides of each",
+                ),
+            ]
+        )  # fmt: skip
+
+    async def read(self, ctx: ServerRequestContext[Session], params: ReadResourceRequestParams) -> ReadResourceResult:
+        uri = str(params.uri)
+        try:
+            answer = await anyio.to_thread.run_sync(_read, self._session_of(ctx), uri)
+        except KgdError as error:
+            code = INVALID_PARAMS if error.code in ("NOT_FOUND", "VALIDATION_ERROR") else INTERNAL_ERROR
+            raise MCPError(code, str(error), {"uri": uri, **error.as_dict()}) from None
+        text = orjson.dumps(answer).decode()
+        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=text)])
+
+
+def _listed(workspace: str, what: str) -> Resource:
+    return Resource(
+        uri=f"kgd://{workspace}/{what}", name=f"{workspace} {what}", title=f"{what.title()} of {workspace}",
+        mime_type=JSON,
+    )  # fmt: skip
+
+
+def _read(session: Session, uri: str) -> Any:
+    scheme, _, rest = uri.partition("://")
+    workspace, _, what = rest.partition("/")
+    if scheme == "kgd" and what == "status":
+        return TOOLS["status"].call(session, {"workspace": workspace})
+    if scheme == "kgd" and what == "conflicts":
+        return LOCAL["conflicts"].call(session, {"workspace": workspace})
+    kind, slash, node = what.partition("/")
+    if scheme == "kgd" and kind == "nodes" and slash:
+        name = node if "://" in node else unquote(node)
+        answer = TOOLS["get"].call(session, {"workspace": workspace, "uris": [name], "budget": 10_000})
+        if answer["nodes"]:
+            return answer["nodes"][0]
+        raise NotFound("there is no such node", at=uri[:80])
+    raise NotFound("there is no such resource", at=uri[:80], next="See resources/templates/list.")

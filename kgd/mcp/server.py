@@ -1,0 +1,188 @@
+"""This file is where kgd's tools are offered over MCP: one server for both protocol eras and every transport.
+
+A call is read once, by our own model, and answered with plain data that goes onto the wire as it is. The SDK's
+decorators would validate twice and drop unknown arguments in silence, so its low-level server is used.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.types import (
+    CallToolRequestParams,
+    ListToolsResult,
+    PaginatedRequestParams,
+    SubscribeRequestParams,
+    ToolAnnotations,
+    UnsubscribeRequestParams,
+)
+from mcp.types import Tool as ToolDescription
+
+from kgd import __version__
+from kgd.daemon.daemon import Daemon
+from kgd.errors import Internal, KgdError, NotFound
+from kgd.mcp import stream
+from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.mcp.resources import Resources, changed_resources
+from kgd.mcp.subscriptions import Subscriptions
+from kgd.tools import TOOLS
+from kgd.tools.parameters import read
+from kgd.tools.schemas import input_schema, output_schema
+from kgd.tools.session import Contexts, Session
+from kgd.tools.tool import Tool
+
+NAME = "kgd"
+"""Constant: state that a client carries between two calls is sealed for this name."""
+
+THREADS = 256
+"""Calls that may block at a time. A waiting write holds a thread until it is durable; group commit makes that short."""
+
+log = logging.getLogger("kgd.mcp")
+
+
+class Surface:
+    """The MCP server of one daemon. `server` is the SDK's; it belongs to the event loop it is first used on."""
+
+    def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS) -> None:
+        self._daemon, self._tools = daemon, tools
+        self.contexts = Contexts()
+        self.subscriptions = Subscriptions()
+        self._threads: anyio.CapacityLimiter | None = None
+        self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
+        resources = Resources(self._read_session)
+        self.server: Server[Session] = Server(
+            NAME,
+            version=__version__,
+            title="kgd: shared memory",
+            description="A graph of what this team's agents learned, kept in git",
+            instructions=INSTRUCTIONS,
+            lifespan=self._lifespan,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=resources.list,
+            on_list_resource_templates=resources.templates,
+            on_read_resource=resources.read,
+            on_subscriptions_listen=self.subscriptions.listen,
+        )
+        self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscriptions.subscribe)
+        self.server.add_request_handler(
+            "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
+        )
+        # Spans for every message, exported nowhere, were a tenth of a small call.
+        self.server.middleware.clear()
+        daemon.on_commit(self._changed)
+
+    async def serve(
+        self, reader: stream.LineReader, writer: stream.LineWriter, *, cwd: str = "", client: str = "",
+        context_id: str = "",
+    ) -> None:  # fmt: skip
+        """Serve one connection over a line stream until it ends."""
+        session = self._session(cwd=Path(cwd) if cwd else None, client=client, context_id=context_id)
+        self.subscriptions.start()
+        await stream.serve(self.server, session, self.options(), reader, writer)
+
+    def options(self) -> InitializationOptions:
+        return self.server.create_initialization_options(NotificationOptions(resources_changed=True))
+
+    def close(self) -> None:
+        """End listen streams; a server that waits for its connections could not stop otherwise."""
+        self.subscriptions.close()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Server[Session]) -> AsyncIterator[Session]:
+        self.subscriptions.start()
+        yield self._session(context_id=self.contexts.mint())
+
+    def _session(self, **known: Any) -> Session:
+        return Session(self._daemon, contexts=self.contexts, **known)
+
+    async def _list_tools(
+        self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return self._listed
+
+    async def _call_tool(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> Any:
+        try:
+            tool = self._tools.get(params.name)
+            if tool is None:
+                raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
+            session = self._read_session(ctx)
+            arguments = read(tool.Params, params.arguments)
+            if tool.from_memory(session, arguments):
+                answer = tool.run(session, arguments)
+            else:
+                answer = await self._in_thread(tool, session, arguments)
+        except KgdError as error:
+            return refusal(error)
+        except Exception:  # noqa: BLE001 - the edge of a request: logged once, told in words, carried on
+            log.exception("a tool failed", extra={"tool": params.name[:60]})
+            return refusal(Internal("kgd failed inside; this is a defect", next="The daemon's log has the details."))
+        return _result(answer)
+
+    async def _in_thread(self, tool: Tool, session: Session, arguments: Any) -> Any:
+        # Not abandoned when the client goes away: a change that has begun is finished and its commit announced.
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(THREADS)
+        return await anyio.to_thread.run_sync(tool.run, session, arguments, limiter=self._threads)
+
+    def _read_session(self, ctx: ServerRequestContext[Session]) -> Session:
+        """The caller. Over HTTP there is no connection to hold one, so each request has its own."""
+        session = ctx.lifespan_context
+        name = _client_name(ctx)
+        if ctx.request is not None:
+            return replace(session, context_id="", client=name, trusted=False)
+        if name:
+            session.client = name
+        return session
+
+    def _changed(self, workspace: str, uris: frozenset[str]) -> None:
+        if self.subscriptions.watched:
+            self.subscriptions.announce(changed_resources(workspace, uris))
+
+
+def describe(tool: Tool) -> ToolDescription:
+    hints = tool.hints
+    return ToolDescription(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool.Params),
+        output_schema=output_schema(tool.Result),
+        annotations=ToolAnnotations(
+            read_only_hint=hints.read_only,
+            destructive_hint=hints.destructive,
+            idempotent_hint=hints.idempotent,
+            open_world_hint=hints.open_world,
+        ),
+    )
+
+
+def refusal(error: KgdError) -> dict[str, Any]:
+    """A tool error: the model sees code, message, place and next step, whichever part its host shows it."""
+    return {**_result({"error": error.as_dict()}), "isError": True}
+
+
+def _result(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Hosts show the model either part, so both are complete."""
+    return {
+        "content": [{"type": "text", "text": orjson.dumps(answer).decode()}],
+        "structuredContent": answer,
+        "isError": False,
+    }
+
+
+def _client_name(ctx: ServerRequestContext[Any]) -> str:
+    params = ctx.session.client_params
+    if params is None:
+        return ""
+    return f"{params.client_info.name} {params.client_info.version}".strip()[:200]

@@ -1,0 +1,113 @@
+"""This file is where MCP runs over a line stream: `kgd mcp` copies bytes, here they become messages and back.
+
+The framing is that of MCP's stdio transport: one JSON-RPC message a line. One connection is one conversation.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+import anyio
+import orjson
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.lowlevel import Server
+from mcp.server.models import InitializationOptions
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+
+log = logging.getLogger("kgd.mcp")
+
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+
+
+class LineReader(Protocol):
+    async def readline(self) -> bytes: ...
+
+
+class LineWriter(Protocol):
+    def write(self, data: bytes, /) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+async def serve(
+    server: Server[Any], state: Any, options: InitializationOptions, reader: LineReader, writer: LineWriter
+) -> None:
+    """Serve one connection until its reader ends. Calls under way are then cancelled, except what is being written.
+
+    Args:
+        state: What handlers find as `ctx.lifespan_context`.
+    """
+    incoming_send, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, outgoing_receive = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, reader, writer, incoming_send)
+        tasks.start_soon(_write, outgoing_receive, writer)
+        await serve_dual_era_loop(server, incoming, outgoing, lifespan_state=state, init_options=options)
+        tasks.cancel_scope.cancel()
+
+
+async def _read(
+    reader: LineReader, writer: LineWriter, incoming: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    async with incoming:
+        while line := await _line(reader):
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                writer.write(_refusal(line))
+                await writer.drain()
+                continue
+            try:
+                await incoming.send(SessionMessage(message))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+
+async def _line(reader: LineReader) -> bytes:
+    """The next line that holds anything; nothing at the end, also where the client broke off."""
+    try:
+        while line := await reader.readline():
+            if line.strip():
+                return line
+    except (ConnectionError, ValueError) as error:
+        log.info("a connection ended", extra={"reason": str(error)[:100]})
+    return b""
+
+
+def _refusal(line: bytes) -> bytes:
+    """A JSON-RPC error for what is no message, with the id where one can be made out. Never quotes the bytes."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _error(None, PARSE_ERROR, "Parse error: each line must be one JSON-RPC message")
+    key = found.get("id") if isinstance(found, dict) else None
+    known = key if isinstance(key, str | int) and not isinstance(key, bool) else None
+    return _error(known, INVALID_REQUEST, "Invalid request: this is not a JSON-RPC 2.0 message")
+
+
+def _error(key: str | int | None, code: int, message: str) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", "id": key, "error": {"code": code, "message": message}}) + b"\n"
+
+
+async def _write(outgoing: MemoryObjectReceiveStream[SessionMessage], writer: LineWriter) -> None:
+    async with outgoing:
+        async for item in outgoing:
+            try:
+                writer.write(_encode(item.message) + b"\n")
+                await writer.drain()
+            except (ConnectionError, RuntimeError):
+                log.debug("a client left before its answer")
+
+
+def _encode(message: Any) -> bytes:
+    # Answers are plain data already; going through the model again costs more than the rest of a small call.
+    if isinstance(message, JSONRPCResponse):
+        return orjson.dumps({"jsonrpc": "2.0", "id": message.id, "result": message.result})
+    if isinstance(message, JSONRPCError):
+        error = message.error.model_dump(by_alias=True, exclude_none=True)
+        return orjson.dumps({"jsonrpc": "2.0", "id": message.id, "error": error})
+    text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
+    return text.encode()

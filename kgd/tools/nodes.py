@@ -1,0 +1,264 @@
+"""This file is where a node becomes an answer: what is stored, what the code tree says, and what history knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+
+from kgd.graph.edges import Edge
+from kgd.model.fields import plain, plain_source, plain_weight
+from kgd.model.node import Node
+from kgd.model.uri import Uri, workspace_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import InvalidFile, OpenConflict, Version
+    from kgd.workspace.workspace import Workspace
+
+Trust = Literal["local", "team", "remote"]
+
+
+class Stamp(TypedDict):
+    """When, as the commit claims it, and by whom."""
+
+    at: str
+    by: str
+
+
+class Origin(TypedDict):
+    """Where a piece of knowledge came from; set by kgd, never by content."""
+
+    workspace: str
+    commit: NotRequired[str]
+    author: NotRequired[str]
+    trust: Trust
+
+
+class RelationAnswer(TypedDict):
+    type: str
+    target: str
+    weight: float
+    data: NotRequired[dict[str, Any]]
+    broken: NotRequired[bool]
+
+
+class IncomingAnswer(TypedDict):
+    source: str
+    type: str
+    weight: float
+
+
+class ConflictField(TypedDict):
+    base: Any
+    sides: list[Any]
+    shown: int
+
+
+class ConflictAnswer(TypedDict):
+    """Two versions that both survived. `shown` is the index in `sides` of what is served meanwhile."""
+
+    id: str
+    uri: str
+    fields: dict[str, ConflictField]
+    next: str
+
+
+class InvalidAnswer(TypedDict):
+    """A hand-edited file that cannot be read; the last good value is what is served."""
+
+    path: str
+    line: int
+    reason: str
+    next: str
+    uri: NotRequired[str]
+
+
+class Cut(TypedDict):
+    """Where a continued content or list begins and ends, and how long it is in all."""
+
+    start: int
+    end: int
+    of: int
+
+
+class CommitLine(TypedDict):
+    commit: str
+    at: str
+    author: str
+    message: str
+
+
+NodeAnswer = TypedDict(
+    "NodeAnswer",
+    {
+        "uri": str,
+        "type": str,
+        "name": str,
+        "version": int,
+        "asked": NotRequired[str],
+        "continued": NotRequired[bool],
+        "summary": NotRequired[str],
+        "tags": NotRequired[list[str]],
+        "data": NotRequired[dict[str, Any]],
+        "source": NotRequired[dict[str, str]],
+        "aliases": NotRequired[list[str]],
+        "created": NotRequired[Stamp],
+        "updated": NotRequired[Stamp],
+        "origin": Origin,
+        "content": NotRequired[str],
+        "content_cut": NotRequired[Cut],
+        "relations": NotRequired[list[RelationAnswer]],
+        "relations_cut": NotRequired[Cut],
+        "incoming": NotRequired[list[IncomingAnswer]],
+        "incoming_cut": NotRequired[Cut],
+        "history": NotRequired[list[CommitLine]],
+        "conflicts": NotRequired[list[ConflictAnswer]],
+        "invalid_file": NotRequired[InvalidAnswer],
+    },
+)
+"""A node in full. Empty fields are left out; `version` 0 means that only the code tree says it, nothing is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One node of one workspace, with all that is needed to answer about it."""
+
+    workspace: Workspace
+    uri: Uri
+    stored: Node | None
+    served: Node | None
+    """What the code tree says."""
+    as_of: str | None
+
+    def relations(self) -> list[RelationAnswer]:
+        """Stored relations, then those of the code tree that are not stored, by weight."""
+        answers = [_relation(self.workspace, r.type, r.target, r.weight, r.data, bool(self.as_of))
+                   for r in (self.stored.relations if self.stored else ())]  # fmt: skip
+        known = {(answer["type"], answer["target"]) for answer in answers}
+        overlay = self.workspace.overlay if self.served is not None else None
+        for edge in overlay.out(self.uri) if overlay else ():
+            if (edge.type, edge.target) not in known:
+                answers.append({"type": edge.type, "target": edge.target, "weight": edge.weight})
+        return sorted(answers, key=lambda answer: answer["weight"])
+
+    def incoming(self) -> list[IncomingAnswer]:
+        sources = [self.workspace.graph_at(self.as_of)] if self.as_of else self.workspace.sources()
+        edges: set[Edge] = set()
+        for source in sources:
+            edges.update(source.into(self.uri))
+        return [{"source": e.target, "type": e.type, "weight": e.weight} for e in sorted(edges)]
+
+    @property
+    def content(self) -> str:
+        return (self.stored.content if self.stored else "") or (self.served.content if self.served else "")
+
+
+def find(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Found | None:
+    """The node that this URI, or a former one of it, names now or named then; None where there is none."""
+    current = uri if as_of else workspace.graph.resolve(uri)
+    stored = workspace.node(current, as_of)
+    overlay = workspace.overlay if as_of is None else None
+    served = overlay.node(current) if overlay is not None else None
+    if stored is None and served is None:
+        return None
+    return Found(workspace, current, stored, served, as_of)
+
+
+def head(found: Found, asked: str) -> dict[str, Any]:
+    """All of a `NodeAnswer` but content and lists."""
+    node = found.stored or found.served
+    assert node is not None
+    answer: dict[str, Any] = {"uri": found.uri, "type": node.type, "name": node.title}
+    fields = plain(node)
+    facts = dict(found.served.data) if found.served else {}
+    answer["version"] = 0
+    if asked != found.uri:
+        answer["asked"] = asked
+    summary = node.summary or (found.served.summary if found.served else "")
+    if summary:
+        answer["summary"] = summary
+    if data := {**facts, **node.data}:
+        answer["data"] = data
+    for name in ("tags", "aliases"):
+        if name in fields:
+            answer[name] = fields[name]
+    if node.source:
+        answer["source"] = plain_source(node.source)
+    version = found.workspace.version(found.uri) if found.stored is not None and not found.as_of else None
+    if version is not None:
+        answer["version"] = version.count
+        answer["created"] = stamp(version.created_at, version.created_by)
+        answer["updated"] = stamp(version.updated_at, version.updated_by)
+    answer["origin"] = origin(found, version)
+    return answer
+
+
+def origin(found: Found, version: Version | None) -> Origin:
+    """Everything in this part was written on this machine or read from its code tree."""
+    answer: Origin = {"workspace": found.workspace.id, "trust": "local"}
+    if found.as_of:
+        answer["commit"] = found.as_of
+    elif version is not None:
+        answer["author"] = version.updated_by
+        if commit := found.workspace.changed_by(found.uri):
+            answer["commit"] = commit
+    return answer
+
+
+def conflicts(workspace: Workspace, uri: Uri | None = None) -> list[ConflictAnswer]:
+    """Open conflicts with base and both sides, and what to do about each."""
+    return [conflict(one) for one in workspace.conflicts(uri)]
+
+
+def conflict(one: OpenConflict) -> ConflictAnswer:
+    shown = one.conflict.shown
+    return {
+        "id": one.id,
+        "uri": one.uri,
+        "fields": {
+            name: {"base": f.base, "sides": list(f.sides), "shown": shown.get(name, 0)}
+            for name, f in one.conflict.fields.items()
+        },
+        "next": "Read both sides, put what is right with the node's version, then `kgd resolve` closes the record.",
+    }
+
+
+def invalid(one: InvalidFile) -> InvalidAnswer:
+    answer: InvalidAnswer = {
+        "path": one.path,
+        "line": one.line,
+        "reason": one.reason,
+        "next": "Mend that file in the work tree; its last good value is served until then.",
+    }
+    if one.uri is not None:
+        answer["uri"] = one.uri
+    return answer
+
+
+def stamp(at: int, by: str) -> Stamp:
+    return {"at": moment(at), "by": by}
+
+
+def moment(at: float) -> str:
+    """RFC 3339 in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def similar(workspace: Workspace, uri: Uri, limit: int = 3) -> list[str]:
+    """Nodes that a URI which is not there may have meant."""
+    words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
+    return [hit.uri for hit in workspace.search(words, limit=limit)]
+
+
+def _relation(
+    workspace: Workspace, type: str, target: Uri, weight: float, data: Mapping[str, Any], past: bool
+) -> RelationAnswer:
+    answer: RelationAnswer = {"type": type, "target": target, "weight": plain_weight(weight)}
+    if data:
+        answer["data"] = dict(data)
+    # What another workspace holds is not known here; a link into it is judged where it is walked.
+    here = workspace_of(target) in (None, workspace.id)
+    if here and not past and not workspace.exists(workspace.graph.resolve(target)):
+        answer["broken"] = True
+    return answer

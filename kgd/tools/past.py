@@ -1,0 +1,258 @@
+"""This file is where the past is a tool: history, differences, and taking things back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+
+from pydantic import Field
+
+from kgd.errors import Invalid, NotFound
+from kgd.model.change import ChangeSet, Revert
+from kgd.tools import addressing, cursors
+from kgd.tools.budget import HARD_LIMIT, Room, clip
+from kgd.tools.nodes import moment
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+from kgd.tools.writing import PutResult, answer_of
+from kgd.workspace.past import field_diff
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Entry, NodeChange
+    from kgd.workspace.workspace import Workspace
+
+LONGEST_VALUE = 2_000
+NODES_PER_DIFF = 50
+
+
+class HistoryParams(Params):
+    uri: Annotated[str | None, Field(description="only commits that changed this node")] = None
+    commit: str | None = None
+    since: Annotated[str | None, Field(description="ISO date or time")] = None
+    until: str | None = None
+    author: str | None = None
+    diff: Annotated[bool, Field(description="with the changed fields")] = False
+    limit: Annotated[int, Field(ge=1, le=200)] = 20
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class FieldDiff(TypedDict):
+    before: Any
+    after: Any
+
+
+class NodeDiff(TypedDict):
+    uri: str
+    change: Literal["created", "changed", "deleted"]
+    fields: dict[str, FieldDiff]
+
+
+class Commit(TypedDict):
+    commit: str
+    at: str
+    author: str
+    client: NotRequired[str]
+    operation: NotRequired[str]
+    message: str
+    nodes: list[str]
+    more_nodes: NotRequired[int]
+    diff: NotRequired[list[NodeDiff]]
+    more_diff: NotRequired[int]
+
+
+class HistoryResult(TypedDict):
+    workspace: str
+    commits: list[Commit]
+    cursor: NotRequired[str]
+
+
+def history(session: Session, params: HistoryParams) -> HistoryResult:
+    """Commits, newest first."""
+    texts = [params.uri] if params.uri else []
+    workspace = addressing.choose(session, params.workspace, texts)
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    question = [uri, params.commit, params.since, params.until, params.author, params.diff]
+    after = str(cursors.read("history", question, params.cursor)[0]) if params.cursor else None
+    entries = workspace.history(
+        uri=uri, commit=params.commit, since=_seconds(params.since, "since"), until=_seconds(params.until, "until"),
+        author=params.author, limit=params.limit + 1, after=after,
+    )  # fmt: skip
+    room, commits = Room(HARD_LIMIT), []
+    for entry in entries[: params.limit]:
+        commit = _commit(workspace, entry, uri if params.uri else None, params.diff)
+        if not room.take(commit) and commits:
+            break
+        commits.append(commit)
+    answer: HistoryResult = {"workspace": workspace.id, "commits": commits}
+    if commits and len(commits) < len(entries):
+        answer["cursor"] = cursors.write("history", question, [commits[-1]["commit"]])
+    return answer
+
+
+class DiffParams(Params):
+    range: Annotated[str, Field(description="A..B, or one commit")]
+    uri: str | None = None
+    workspace: str | None = None
+
+
+class DiffResult(TypedDict):
+    workspace: str
+    before: str | None
+    after: str
+    diff: list[NodeDiff]
+
+
+def diff(session: Session, params: DiffParams) -> DiffResult:
+    """What differs between two commits, node by node and field by field."""
+    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [])
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    first, dots, last = params.range.partition("..")
+    if not dots:
+        commit = workspace.commit_id(first)
+        changes, before, after = workspace.changes(commit), None, commit
+    else:
+        before = workspace.commit_id(first or "HEAD")
+        after = workspace.commit_id(last.lstrip(".") or "HEAD")
+        changes = workspace.changes_between(before, after)
+    found = [_node_diff(change, whole=True) for change in changes if uri is None or change.uri == uri]
+    return {"workspace": workspace.id, "before": before, "after": after, "diff": found}
+
+
+class RevertParams(Params):
+    commit: str
+    message: str = ""
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+def revert(session: Session, params: RevertParams) -> PutResult:
+    """The opposite of one commit, through the merge: what changed since is kept."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    commit = workspace.commit_id(params.commit)
+    return _take_back(session, workspace, commit, params.message, dry_run=params.dry_run)
+
+
+class UndoParams(Params):
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+UNDO_DEPTH = 200
+
+
+def undo(session: Session, params: UndoParams) -> PutResult:
+    """Takes back the newest change of this person that was not taken back yet; again, and it is the one before."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    person = session.author(workspace)
+    taken_back: set[str] = set()
+    for entry in workspace.history(limit=UNDO_DEPTH):
+        if found := _REVERTS(entry.body):
+            taken_back.add(found[1])
+        elif entry.commit not in taken_back and entry.email == person.email and len(entry.parents) == 1:
+            return _take_back(session, workspace, entry.commit, "", dry_run=params.dry_run)
+    raise NotFound(
+        f"none of the last {UNDO_DEPTH} commits is a change of yours that could be undone",
+        next="Find the commit with `kgd history` and use `kgd revert COMMIT`.",
+    )
+
+
+_REVERTS = re.compile(r"^Reverts ([0-9a-f]{40})\.$", re.MULTILINE).search
+
+
+def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> PutResult:
+    entries = workspace.history(commit=commit, limit=1)
+    subject = entries[0].subject if entries else commit[:12]
+    changes = ChangeSet(
+        (Revert(commit),),
+        author=session.author(workspace),
+        message=f"{message or f'revert: {subject}'}\n\nReverts {commit}.",
+        operation="revert",
+    )
+    return answer_of(workspace, workspace.submit(changes, dry_run=dry_run), dry_run=dry_run)
+
+
+def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool) -> Commit:
+    answer: Commit = {
+        "commit": entry.commit,
+        "at": moment(entry.at),
+        "author": entry.author,
+        "message": clip("\n\n".join(part for part in (entry.subject, entry.body) if part), LONGEST_VALUE),
+        "nodes": list(entry.nodes),
+    }
+    if entry.client:
+        answer["client"] = entry.client
+    if entry.operation:
+        answer["operation"] = entry.operation
+    if entry.more_nodes:
+        answer["more_nodes"] = entry.more_nodes
+    if with_diff:
+        changes = [change for change in workspace.changes(entry.commit) if only is None or change.uri == only]
+        answer["diff"] = [_node_diff(change) for change in changes[:NODES_PER_DIFF]]
+        if len(changes) > NODES_PER_DIFF:
+            answer["more_diff"] = len(changes) - NODES_PER_DIFF
+    return answer
+
+
+def _node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
+    fields: Sequence[Any] = field_diff(change.before, change.after)
+    limit = 10**9 if whole else LONGEST_VALUE
+    return {
+        "uri": change.uri,
+        "change": "created" if change.before is None else "deleted" if change.after is None else "changed",
+        "fields": {f.field: {"before": clip(f.before, limit), "after": clip(f.after, limit)} for f in fields},
+    }
+
+
+def _seconds(text: str | None, at: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise Invalid("this is not a date or time", at=at, next="Write 2026-11-20 or 2026-11-20T14:00:00Z.") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+HISTORY = Tool(
+    name="history",
+    title="What changed, who and why",
+    description=(
+        "Commits, newest first, with author, message and the nodes they changed; of one node, one commit or a span of "
+        "time. `diff` adds before and after of each changed field."
+    ),
+    Params=HistoryParams,
+    Result=HistoryResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=history,
+)
+DIFF = Tool(
+    name="diff",
+    title="What differs between two commits",
+    description="Node by node and field by field.",
+    Params=DiffParams,
+    Result=DiffResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=diff,
+)
+REVERT = Tool(
+    name="revert",
+    title="Take back a commit",
+    description="The opposite change, through the merge: what changed since is kept.",
+    Params=RevertParams,
+    Result=PutResult,
+    hints=Hints(destructive=True),
+    run=revert,
+)
+UNDO = Tool(
+    name="undo",
+    title="Take back the last change",
+    description="Reverts this person's newest change that was not taken back yet.",
+    Params=UndoParams,
+    Result=PutResult,
+    hints=Hints(destructive=True),
+    run=undo,
+)
