@@ -1,0 +1,302 @@
+"""This file is where nodes and conflict records become bytes, and bytes become them again (docs/format.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kgd.codec import canonical
+from kgd.codec.canonical import NotCanonical, Ordered, Quoted
+from kgd.errors import Invalid, KgdError, Limit
+from kgd.model import fields
+from kgd.model.conflict import Conflict, FieldConflict, canonical_json
+from kgd.model.node import Json, Node, Relation, Source
+from kgd.model.uri import OWNED, Uri, parse
+
+CONFLICT_BYTES = 1024 * 1024
+"""A conflict record holds several versions of what may fill a whole file."""
+
+CONFLICT_DEPTH = canonical.DEPTH + 4
+
+_FEW_BYTES = 16 * 1024
+"""Below this no document can hold 20,000 YAML events, so they need not be counted."""
+
+_ORDINARY_URI = re.compile(
+    rf"(?:{'|'.join(sorted(OWNED - {'dir'}))})://[a-z0-9][a-z0-9-]{{0,62}}(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~:@!$&'()*+,;=-]+)+\Z"
+).match
+
+
+class Lean(NamedTuple):
+    """What the graph keeps of a node."""
+
+    uri: Uri
+    type: str
+    name: str
+    summary: str
+    tags: tuple[str, ...]
+    aliases: tuple[Uri, ...]
+    relations: tuple[tuple[str, Uri, float], ...]
+    """(type, target, weight) in canonical order."""
+
+
+def encode(node: Node) -> bytes:
+    """The canonical bytes of a node.
+
+    Raises:
+        Invalid: A value that YAML cannot hold exactly, such as NaN or half of a surrogate pair.
+        Limit: More than 256 KiB, 20,000 YAML events or 16 levels.
+    """
+    return _encoded(_ordered(node), at=node.uri)
+
+
+def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
+    """The node in `data`, which anybody may have written. `at` names the file in errors; `expect` is its URI.
+
+    Raises:
+        Invalid: Not YAML, not a node, or the node of another URI; the place is ``<file>:<line>``.
+        Refused: Something the guard does not let pass (`kgd.codec.guard`).
+        Limit: Too large, too deep or too many.
+    """
+    values = _read(data, at)
+    try:
+        node = _node(values)
+    except KgdError as error:
+        raise _placed(error, values, data, at) from None
+    if expect is not None and node.uri != expect:
+        wrong = Invalid(
+            f"this file must hold the node {expect}", at="uri", next="Undo the change of its uri, or move it."
+        )
+        raise _placed(wrong, values, data, at)
+    return node
+
+
+def lean(data: bytes, *, at: str = "") -> Lean:
+    """What the graph keeps of the node in `data`. Accepts and refuses exactly what `decode` does."""
+    node = decode(data, at=at)
+    relations = tuple((r.type, r.target, r.weight) for r in node.relations)
+    return Lean(node.uri, node.type, node.name, node.summary, node.tags, node.aliases, relations)
+
+
+def rewrite(previous: bytes | None, node: Node) -> bytes:
+    """The bytes that replace `previous`: canonical, but a person's comments stay. They always decode to `node`."""
+    return encode(node)
+
+
+def encode_conflict(conflict: Conflict) -> bytes:
+    """The canonical bytes of a conflict record: alike for equal conflicts on every replica."""
+    shape = {
+        "uri": str(conflict.uri),
+        "fields": {name: {"base": f.base, "sides": list(f.sides)} for name, f in conflict.fields.items()},
+        "shown": dict(conflict.shown),
+    }
+    text = canonical.dump(shape, depth=CONFLICT_DEPTH)
+    return _bounded(text.encode(), CONFLICT_BYTES, conflict.uri)
+
+
+def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
+    """The conflict record in `data`.
+
+    Raises:
+        Invalid, Refused, Limit: As `decode`.
+    """
+    values: Mapping[str, Json]
+    try:
+        if len(data) > CONFLICT_BYTES:
+            raise Limit(f"a conflict record has at most {CONFLICT_BYTES // 1024} KiB", at=at)
+        values = canonical.load(data.decode(), depth=CONFLICT_DEPTH)
+    except (NotCanonical, UnicodeDecodeError):
+        values = _read(data, at)
+    try:
+        return _conflict(values)
+    except KgdError as error:
+        raise _placed(error, values, data, at) from None
+
+
+def _ordered(node: Node) -> dict[str, Json]:
+    values = fields.plain(node)
+    if "relations" in values:
+        values["relations"] = [Ordered({**r, "target": Quoted(r["target"])}) for r in values["relations"]]
+    if "source" in values:
+        values["source"] = Ordered(values["source"])
+    return values
+
+
+def _encoded(values: Mapping[str, Json], at: str) -> bytes:
+    try:
+        _check_keys(values, at)
+        data = canonical.dump(values).encode()
+    except KgdError as error:
+        error.at = error.at or at
+        raise
+    _bounded(data, canonical.MAX_BYTES, at)
+    if len(data) > _FEW_BYTES and _events(values) > canonical.MAX_EVENTS:
+        raise _too_many(at)
+    return data
+
+
+def _read(data: bytes, at: str) -> Mapping[str, Json]:
+    """Canonical bytes by the strict parser; everything else through the guard."""
+    if len(data) <= canonical.MAX_BYTES:
+        try:
+            values = canonical.load(data.decode())
+        except (NotCanonical, UnicodeDecodeError):
+            pass
+        else:
+            if len(data) > _FEW_BYTES and _events(values) > canonical.MAX_EVENTS:
+                raise _too_many(at)
+            return values
+    from kgd.codec import reading  # ruamel costs 60 ms to import; canonical files never need it
+
+    return reading.read(data, at)
+
+
+def _node(values: Mapping[str, Json]) -> Node:
+    _known(values, fields.FIELDS, "a node")
+    source = _source(values.get("source"))
+    return Node(
+        uri=_uri(values.get("uri"), "uri"),
+        type=_text(values.get("type"), "type"),
+        name=_text(values.get("name"), "name"),
+        summary=_text(values.get("summary"), "summary"),
+        content=_text(values.get("content"), "content"),
+        tags=tuple(_text(tag, "tags") for tag in _list(values.get("tags"), "tags")),
+        data=_data(values.get("data"), "data"),
+        source=source,
+        relations=tuple(_relation(r) for r in _list(values.get("relations"), "relations")),
+        aliases=tuple(_uri(alias, "aliases") for alias in _list(values.get("aliases"), "aliases")),
+    )
+
+
+def _relation(value: Json) -> Relation:
+    shape = _map(value, "relations")
+    _known(shape, ("type", "target", "weight", "data"), "a relation", at="relations")
+    if not shape.get("type") or not shape.get("target"):
+        raise Invalid("a relation needs a type and a target", at="relations")
+    weight = shape.get("weight")
+    return Relation(
+        _text(shape["type"], "relations"),
+        _uri(shape["target"], "relations"),
+        1.0 if weight is None else weight,
+        _data(shape.get("data"), "relations"),
+    )
+
+
+def _source(value: Json) -> Source | None:
+    if value is None:
+        return None
+    shape = _map(value, "source")
+    _known(shape, ("type", "id"), "a source", at="source")
+    if shape.get("type") is None or shape.get("id") is None:
+        raise Invalid("a source needs a type and an id", at="source")
+    return Source(_text(shape["type"], "source"), _text(shape["id"], "source"))
+
+
+def _conflict(values: Mapping[str, Json]) -> Conflict:
+    _known(values, ("uri", "fields", "shown"), "a conflict record")
+    disputed: dict[str, FieldConflict] = {}
+    for name, value in _map(values.get("fields"), "fields").items():
+        shape = _map(value, "fields")
+        _known(shape, ("base", "sides"), "a field in conflict", at="fields")
+        sides = _list(shape.get("sides"), "fields")
+        disputed[name] = FieldConflict(shape.get("base"), tuple(sorted(sides, key=canonical_json)))
+    shown = _map(values.get("shown"), "shown")
+    _known(shown, tuple(disputed), "this conflict", at="shown")
+    for name, index in shown.items():
+        if type(index) is not int or not 0 <= index < len(disputed[name].sides):
+            raise Invalid("'shown' gives, per field, the number of one of its sides, from 0", at="shown")
+    if not disputed:
+        raise Invalid("a conflict record needs at least one field", at="fields")
+    return Conflict(_uri(values.get("uri"), "uri"), disputed, shown)
+
+
+def _known(shape: Mapping[str, Json], names: Iterable[str], what: str, *, at: str = "") -> None:
+    for name in shape:
+        if name not in names:
+            raise Invalid(f"{what} has no field '{name[:60]}'", at=at or name, next=_did_you_mean(name, names))
+
+
+def _did_you_mean(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches  # only needed to be helpful
+
+    close = get_close_matches(name.lower(), list(names), 1)
+    known = ", ".join(names)[:160]
+    return f"Did you mean '{close[0]}'?" if close else f"Its fields are {known}; anything else belongs into 'data'."
+
+
+def _text(value: Json, field: str) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    raise Invalid(f"'{field}' must be text", at=field, next="Put the value in double quotes.")
+
+
+def _uri(value: Json, field: str) -> Uri:
+    if isinstance(value, str):
+        return Uri(value) if len(value) <= 255 and _ORDINARY_URI(value) else parse(value)
+    raise Invalid("a node needs its uri" if value is None else f"'{field}' must be a URI", at=field)
+
+
+def _list(value: Json, field: str) -> list[Json]:
+    if value is None or isinstance(value, list):
+        return value or []
+    raise Invalid(f"'{field}' must be a list", at=field, next="Write each entry on a line of its own after '- '.")
+
+
+def _map(value: Json, field: str) -> Mapping[str, Json]:
+    if value is None or isinstance(value, dict):
+        return value or {}
+    raise Invalid(f"'{field}' must be a mapping", at=field, next="Write 'key: value' lines.")
+
+
+def _data(value: Json, field: str) -> Mapping[str, Json]:
+    data = _map(value, field)
+    if data:
+        _check_keys(data, field)
+    return data
+
+
+def _check_keys(value: Json, field: str) -> None:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if len(key) > canonical.KEY_CHARACTERS:
+                raise Limit(f"a key has at most {canonical.KEY_CHARACTERS} characters", at=field)
+            _check_keys(item, field)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_keys(item, field)
+
+
+def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -> KgdError:
+    """The error with its place as ``<file>:<line>``; `error.at` named the field."""
+    field = {"weight": "relations", "relation type": "relations", "tag": "tags"}.get(error.at, error.at)
+    line = getattr(values, "lines", {}).get(field)
+    if line is None and (
+        found := re.search(rb'^"?' + re.escape(field.encode("utf-8", "replace")) + rb'"?:', data, re.M)
+    ):
+        line = data.count(b"\n", 0, found.start()) + 1
+    error.at = f"{at}:{line or 1}" if at else field
+    return error
+
+
+def _bounded(data: bytes, limit: int, at: str) -> bytes:
+    if len(data) > limit:
+        raise Limit(
+            f"this would be {len(data) // 1024} KiB; at most {limit // 1024} KiB are stored in one file", at=at,
+            next="Split it into several nodes.",
+        )  # fmt: skip
+    return data
+
+
+def _too_many(at: str) -> Limit:
+    return Limit(f"a file has at most {canonical.MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
+
+
+def _events(value: Any) -> int:
+    """How many YAML events the value takes."""
+    if isinstance(value, Mapping):
+        return 2 + sum(1 + _events(v) for v in value.values())
+    if isinstance(value, list):
+        return 2 + sum(map(_events, value))
+    return 1

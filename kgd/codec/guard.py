@@ -1,0 +1,147 @@
+"""This file is where YAML that anybody may have written is vetted before a value is made of it.
+
+One guard for local, remote and submitted bytes alike. It sees parser events only, so nothing is ever constructed from
+a document that is refused: no aliases to expand, no tags to obey, no merge keys to chain. Worst case about one second
+for 256 KiB. Refusals name file and line and never repeat the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.scanner import Scanner
+
+from kgd.codec.canonical import DEPTH, MAX_BYTES, MAX_EVENTS
+from kgd.errors import Invalid, KgdError, Limit, Refused
+
+_MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?=[ \r\n]|\Z)", re.M).search
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
+
+
+class _BoundedScanner(Scanner):
+    """Stops at the first bracket or indent that is too deep.
+
+    The parser looks up to 1,024 characters ahead and its work there grows with the square of the open brackets, so a
+    limit on events alone comes too late: 4 KB of ``[`` cost seconds.
+    """
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:
+        if len(self.flow_context) >= DEPTH:
+            raise _too_deep(f"line {self.reader.line + 1}")
+        super().fetch_flow_collection_start(TokenClass, to_push)
+
+    def add_indent(self, column: int) -> bool:
+        if len(self.indents) > DEPTH:
+            raise _too_deep(f"line {self.reader.line + 1}")
+        return bool(super().add_indent(column))
+
+
+def checked_text(data: bytes, at: str) -> str:
+    """The text of `data`, without a byte order mark.
+
+    Raises:
+        Limit: More than 256 KiB.
+        Refused: Not UTF-8, conflict markers, or control characters.
+    """
+    if len(data) > MAX_BYTES:
+        raise Limit(
+            f"a file has at most {MAX_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB", at=at,
+            next="Split it into several nodes.",
+        )  # fmt: skip
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Refused("the file is not UTF-8", at=place(at, line), next="Save it as UTF-8.") from None
+    text = text.removeprefix("\ufeff")
+    if marker := _MARKER(text):
+        raise Refused(
+            "the file holds conflict markers", at=place(at, text.count("\n", 0, marker.start()) + 1),
+            next="Keep one side of each, or both, and delete the lines with markers.",
+        )  # fmt: skip
+    if control := _CONTROL(text):
+        raise Refused("the file holds a control character", at=place(at, text.count("\n", 0, control.start()) + 1))
+    return text
+
+
+def events(text: str, at: str) -> Iterator[Event]:
+    """The parser events of one document, from its first node to its last, each of them harmless.
+
+    Raises:
+        Limit: More than 20,000 events or nested deeper than 16.
+        Refused: Anchors, aliases, tags, directives or a second document.
+        Invalid: It is not YAML.
+    """
+    depth = count = documents = 0
+    parser = YAML(typ="safe", pure=True)
+    parser.Scanner = _BoundedScanner
+    try:
+        for event in parser.parse(text):
+            count += 1
+            if count > MAX_EVENTS:
+                raise Limit(f"a file has at most {MAX_EVENTS} YAML events", at=_line(event, at))
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise Refused("a file holds one YAML document, this one holds several", at=_line(event, at))
+                if event.version or event.tags:
+                    raise Refused("YAML directives are not allowed", at=_line(event, at), next="Delete the % lines.")
+            elif isinstance(event, NodeEvent):
+                _check_node(event, at)
+                if isinstance(event, MappingStartEvent | SequenceStartEvent):
+                    depth += 1
+                    if depth > DEPTH:
+                        raise _too_deep(_line(event, at))
+                yield event
+            elif depth:
+                depth -= 1
+                yield event
+    except KgdError as error:
+        if at and error.at.startswith("line "):
+            error.at = place(at, int(error.at[5:]))
+        raise
+    except YAMLError as error:
+        raise _not_yaml(error, at) from None
+    except (ValueError, IndexError, AttributeError, AssertionError, OverflowError, RecursionError) as error:
+        # ruamel's own defects on garbage: a wrong escape such as \U00110000, an unfinished directive.
+        raise Invalid(f"this is not YAML ({type(error).__name__})", at=at) from None
+
+
+def place(at: str, line: int) -> str:
+    return f"{at}:{line}" if at else f"line {line}"
+
+
+def _check_node(event: NodeEvent, at: str) -> None:
+    if isinstance(event, AliasEvent) or event.anchor is not None:
+        raise Refused("YAML anchors and aliases are not allowed", at=_line(event, at), next="Write the value out.")
+    if isinstance(event, ScalarEvent | MappingStartEvent | SequenceStartEvent) and event.ctag is not None:
+        raise Refused("YAML tags are not allowed", at=_line(event, at), next="Delete the word that begins with '!'.")
+
+
+def _line(event: Event, at: str) -> str:
+    return place(at, event.start_mark.line + 1)
+
+
+def _too_deep(at: str) -> Limit:
+    return Limit(f"mappings and lists may be nested {DEPTH} deep", at=at, next="Flatten the data.")
+
+
+def _not_yaml(error: YAMLError, at: str) -> Invalid:
+    """The parser's reason without what it quotes from the document."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    reason = str(getattr(error, "problem", None) or "it cannot be parsed")
+    reason = re.split(r"[\"']", reason)[0].strip(" ,(")[:80] or "it cannot be parsed"
+    return Invalid(f"this is not YAML: {reason}", at=place(at, mark.line + 1) if mark else at)
