@@ -1,0 +1,111 @@
+"""This file is where a program calls the daemon: one call after the other on one connection, with progress."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kgd.client import start
+from kgd.errors import KgdError, Limit, Unavailable, from_dict
+
+if TYPE_CHECKING:
+    from kgd.config import Home
+
+LINE_LIMIT = 8 * 2**20
+"""What the daemon accepts in one line."""
+
+OnProgress = Callable[[int, int | None, str], None]
+
+
+class Connection:
+    """A connection to the daemon of a home; made, and the daemon started, by the first call.
+
+    Args:
+        client: The program's name, which becomes part of a change's author.
+        start: Whether a daemon that is not there is started.
+    """
+
+    def __init__(self, home: Home, client: str = "kgd-cli", *, start: bool = True) -> None:
+        self._home, self._client, self._starts = home, client, start
+        self._sock: socket.socket | None = None
+        self._buffer = b""
+        self._last = 0
+
+    def call(self, name: str, args: dict[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+        """The answer to one call. A daemon that makes room for a newer one while we wait is followed to the new one.
+
+        Raises:
+            KgdError: What the daemon answered, or Unavailable where it went away in between: whether the call was
+                applied is then not known, and asking again with the same request_id applies it once.
+        """
+        self._last += 1
+        line = json.dumps({"id": self._last, "call": name, "args": args}, ensure_ascii=False)
+        request = line.encode("utf-8", "surrogatepass") + b"\n"
+        if len(request) > LINE_LIMIT:
+            raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
+        while (answer := self._exchange(request, on_progress)) is None:
+            self.close()
+        if "error" in answer:
+            raise from_dict(answer["error"])
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def close(self) -> None:
+        if self._sock:
+            self._sock.close()
+        self._sock, self._buffer = None, b""
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _exchange(self, request: bytes, on_progress: OnProgress | None) -> dict[str, Any] | None:
+        """Send and wait; None where the daemon retired without having begun."""
+        sock = self._sock = self._sock or self._connect()
+        with contextlib.suppress(OSError):  # what it said before it closed is still to be read
+            sock.sendall(request)
+        while True:
+            message = self._line(sock)
+            if message.get("kgd") == "retired":
+                return None
+            if progress := message.get("progress"):
+                if on_progress and message.get("id") == self._last:
+                    on_progress(progress["done"], progress.get("total"), progress.get("message", ""))
+            elif message.get("id") in (self._last, None):
+                return message
+
+    def _connect(self) -> socket.socket:
+        try:
+            sock = start.connect(self._home, start.hello("call", self._client), start=self._starts)
+        except start.Refused as refused:
+            raise from_dict(refused.answer) from None
+        if sock is None:
+            raise Unavailable("no kgd daemon runs", next="`kgd up` starts one.")
+        return sock
+
+    def _line(self, sock: socket.socket) -> dict[str, Any]:
+        parts = [self._buffer]
+        while b"\n" not in parts[-1]:
+            try:
+                chunk = sock.recv(262144)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self.close()
+                raise _gone()
+            parts.append(chunk)
+        line, _, self._buffer = b"".join(parts).partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+def _gone() -> KgdError:
+    return Unavailable(
+        "the kgd daemon went away before it answered",
+        next="Ask again; a change with the same request_id is applied once.",
+    )

@@ -1,0 +1,259 @@
+"""This file is where `kgd mcp` copies MCP messages between a host's stdio and the daemon, and outlives the daemon.
+
+One thread, one poll loop, whole lines. A daemon that retires is followed to the next one without the host noticing. One
+that dies leaves its unanswered requests with an error, and the next request starts another. Nothing but the protocol is
+ever written to standard output. Only what the first message needs is imported before it has been sent.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+
+from kgd.client import start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kgd.client.ledger import Ledger
+    from kgd.config import Home
+
+CHUNK = 262144
+PIPE_CHUNK = 4096
+"""What a pipe that polls as writable takes without blocking (POSIX: PIPE_BUF)."""
+HIGH_WATER = 2**20
+LINE_LIMIT = 8 * 2**20
+LAST_ANSWERS_SECONDS = 10.0
+REPLAY_SECONDS = 15.0
+GONE = "the kgd daemon stopped before it answered. Ask again: a change with the same request_id is applied once."
+
+
+class Pump:
+    """The state of one `kgd mcp`; `run` returns the exit code."""
+
+    def __init__(self, home: Home, greeting: bytes, stdin: int = 0, stdout: int = 1) -> None:
+        self._home, self._greeting = home, greeting
+        self._stdin, self._stdout = stdin, stdout
+        self._sock: socket.socket | None = None
+        self._to_host, self._to_daemon = bytearray(), bytearray()
+        self._from_host, self._from_daemon = bytearray(), bytearray()
+        self._book: Ledger | None = None
+        self._is_open = True
+        self._deadline = 0.0
+
+    def run(self) -> int:
+        self._connect()
+        while not self._is_done():
+            ready = self._poll(0 if self._ledger_is_behind() else self._patience())
+            if not ready and self._ledger_is_behind():
+                self._ledger.settle()
+            for fd, event in ready:
+                if fd == self._stdout:
+                    if not self._write_to_host(event):
+                        return 0
+                elif self._sock is not None and fd == self._sock.fileno():
+                    self._serve_socket(event)
+                elif fd == self._stdin:
+                    self._read_from_host()
+        return 0
+
+    @property
+    def _ledger(self) -> Ledger:
+        if self._book is None:
+            from kgd.client.ledger import Ledger  # imports json, while the daemon is at work
+
+            self._book = Ledger()
+        return self._book
+
+    def _ledger_is_behind(self) -> bool:
+        return self._book is not None and self._book.is_behind
+
+    def _is_done(self) -> bool:
+        """After the host closed: when the last answer is written, or has been waited for long enough."""
+        if self._is_open:
+            return False
+        if time.monotonic() > self._deadline:
+            return True
+        return not self._to_host and (self._sock is None or self._book is None or not self._book.is_waiting())
+
+    def _patience(self) -> float | None:
+        return None if self._is_open else max(0.0, self._deadline - time.monotonic()) * 1000
+
+    def _poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
+        poll = select.poll()
+        if self._is_open and len(self._to_daemon) < HIGH_WATER:
+            poll.register(self._stdin, select.POLLIN)
+        if self._sock is not None:
+            wanted = select.POLLIN if len(self._to_host) < HIGH_WATER else 0
+            poll.register(self._sock.fileno(), wanted | (select.POLLOUT if self._to_daemon else 0))
+        poll.register(self._stdout, select.POLLOUT if self._to_host else 0)
+        return poll.poll(milliseconds)
+
+    def _read_from_host(self) -> None:
+        chunk = os.read(self._stdin, CHUNK)
+        if not chunk:
+            self._is_open, self._deadline = False, time.monotonic() + LAST_ANSWERS_SECONDS
+            chunk = b"\n" if self._from_host else b""  # a last line without its end is a line
+        self._from_host += chunk
+        end = self._from_host.rfind(b"\n", len(self._from_host) - len(chunk)) + 1
+        if not end:
+            if len(self._from_host) > LINE_LIMIT:
+                self._refuse_long_lines()
+            return
+        lines = bytes(self._from_host[:end])
+        del self._from_host[:end]
+        if len(lines) > LINE_LIMIT:
+            lines = self._without_long_lines(lines)
+        self._ledger.up(lines)
+        if self._sock is None:
+            self._connect()
+            return
+        self._to_daemon += lines
+        self._send()
+
+    def _serve_socket(self, event: int) -> None:
+        assert self._sock is not None
+        if event & select.POLLOUT:
+            self._send()
+        if not event & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            return
+        try:
+            chunk = self._sock.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._lose_daemon(GONE)
+            return
+        self._from_daemon += chunk
+        end = self._from_daemon.rfind(b"\n", len(self._from_daemon) - len(chunk)) + 1
+        if end:
+            lines = bytes(self._from_daemon[:end])
+            del self._from_daemon[:end]
+            self._pass_down(lines)
+
+    def _pass_down(self, lines: bytes) -> None:
+        """To the host, but for the daemon's word that it retires, which is always its last."""
+        before, retired, _ = lines.partition(b'{"kgd":"retired"}')
+        if retired and (not before or before.endswith(b"\n")):
+            lines = before
+        else:
+            retired = b""
+        if lines:
+            self._to_host += lines
+            self._ledger.down(lines)
+        if retired:
+            self._hang_up()
+            self._connect()
+
+    def _send(self) -> None:
+        assert self._sock is not None
+        try:
+            while self._to_daemon:
+                del self._to_daemon[: self._sock.send(self._to_daemon)]
+        except OSError:
+            pass  # full: poll says when; gone: the next read says so
+
+    def _write_to_host(self, event: int) -> bool:
+        """False when nobody reads any more."""
+        if event & (select.POLLERR | select.POLLNVAL):
+            return False
+        try:
+            if self._to_host:
+                del self._to_host[: os.write(self._stdout, self._to_host[:PIPE_CHUNK])]
+        except BrokenPipeError:
+            return False
+        return True
+
+    def _connect(self) -> None:
+        """Get a daemon, tell it what its predecessor knew, and send it what is unanswered."""
+        from_book = self._book is not None
+        try:
+            self._sock = start.connect(self._home, self._greeting)
+            assert self._sock is not None
+            if from_book:
+                self._replay(self._sock)
+                self._to_daemon += b"".join(line for _, line in self._ledger.unanswered())
+            self._sock.setblocking(False)
+            self._send()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the host must hear of it in its own protocol
+            self._lose_daemon(f"{error}")
+
+    def _replay(self, sock: socket.socket) -> None:
+        first, initialized, subscriptions = self._ledger.replay()
+        sock.settimeout(REPLAY_SECONDS)
+        for line in first:
+            self._ask_again(sock, line)
+        if first:
+            sock.sendall(initialized)
+        for line in subscriptions:
+            self._ask_again(sock, line)
+
+    def _ask_again(self, sock: socket.socket, line: bytes) -> None:
+        """Send our own copy of a request and swallow its answer; what else comes meanwhile goes to the host."""
+        import json
+
+        from kgd.client.ledger import REPLAY
+
+        sock.sendall(line)
+        while True:
+            while b"\n" not in self._from_daemon:
+                if not (chunk := sock.recv(CHUNK)):
+                    raise ConnectionError(GONE)
+                self._from_daemon += chunk
+            end = self._from_daemon.index(b"\n") + 1
+            answer = bytes(self._from_daemon[:end])
+            del self._from_daemon[:end]
+            if str(json.loads(answer).get("id")).startswith(REPLAY):
+                return
+            self._to_host += answer
+
+    def _hang_up(self) -> None:
+        if self._sock is not None:
+            self._sock.close()
+        self._sock = None
+        self._to_daemon.clear()
+        self._from_daemon.clear()
+
+    def _lose_daemon(self, reason: str) -> None:
+        """Every unanswered request gets an error; the host's next line looks for a daemon again."""
+        self._hang_up()
+        if self._book is None:
+            return
+        for key, _ in self._book.unanswered():
+            self._to_host += _error(key, reason)
+        self._book.forget_unanswered()
+
+    def _refuse_long_lines(self) -> None:
+        """The rest of this line is still to come: it is read to its end and dropped."""
+        self._to_host += _error(None, f"a message has at most {LINE_LIMIT // 2**20} MiB")
+        self._from_host.clear()
+        while (chunk := os.read(self._stdin, CHUNK)) and b"\n" not in chunk:
+            pass
+        self._from_host += chunk.partition(b"\n")[2]
+
+    def _without_long_lines(self, lines: bytes) -> bytes:
+        kept = []
+        for line in lines.splitlines(keepends=True):
+            if len(line) <= LINE_LIMIT:
+                kept.append(line)
+            else:
+                self._to_host += _error(None, f"a message has at most {LINE_LIMIT // 2**20} MiB")
+        return b"".join(kept)
+
+
+def run(home: Home, tools: str = "") -> int:
+    """`kgd mcp`: serve a host on standard input and output until it closes."""
+    try:
+        return Pump(home, start.hello("mcp", "kgd-mcp", tools)).run()
+    except KeyboardInterrupt:
+        return 130
+
+
+def _error(key: str | int | None, reason: str) -> bytes:
+    import json
+
+    answer = {"jsonrpc": "2.0", "id": key, "error": {"code": -32000, "message": reason[:512]}}
+    return json.dumps(answer).encode() + b"\n"

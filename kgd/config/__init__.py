@@ -1,0 +1,140 @@
+"""This file is where the environment becomes values: above all the places of a person's home of kgd.
+
+Nobody else reads the environment. `kgd mcp` and every warm call pay for importing this file, so it needs the standard
+library's cheapest corner only: plain classes instead of dataclasses, ``str`` instead of ``Path``. The registry and the
+settings are in `kgd.config.registry`, which costs more.
+"""
+
+# ruff: noqa: TID251 - this is the one file that reads os.environ
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+SOCKET_PATH_LIMIT = 100
+"""Bytes of a unix socket's path; the kernels' own limits are 104 and 108 with the closing zero."""
+
+
+class Home:
+    """The places of one person's kgd. Two homes are two people: they share no daemon, registry, socket or log.
+
+    Attributes:
+        config: The folder of the registry.
+        state: The folder of lock, socket and what only the daemon writes.
+        logs: The folder of the daemon's log.
+    """
+
+    __slots__ = ("config", "logs", "state")
+
+    def __init__(self, config: str, state: str, logs: str) -> None:
+        self.config, self.state, self.logs = config, state, logs
+
+    @classmethod
+    def at(cls, root: str) -> Home:
+        """Everything in one folder, as `KGD_HOME` has it."""
+        root = os.path.abspath(root)
+        return cls(root, os.path.join(root, "state"), os.path.join(root, "state", "logs"))
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Home:
+        """The home that the environment names: `KGD_HOME`, else the platform's usual places."""
+        env = os.environ if environ is None else environ
+        if root := env.get("KGD_HOME"):
+            return cls.at(root)
+        user = env.get("HOME") or os.path.expanduser("~")
+        if platform == "darwin":
+            config = os.path.join(user, "Library", "Application Support", "kgd")
+            return cls(config, os.path.join(config, "state"), os.path.join(user, "Library", "Logs", "kgd"))
+        config = os.path.join(_xdg(env, "XDG_CONFIG_HOME", user, ".config"), "kgd")
+        state = os.path.join(_xdg(env, "XDG_STATE_HOME", user, ".local/state"), "kgd")
+        return cls(config, state, os.path.join(state, "logs"))
+
+    @property
+    def registry(self) -> str:
+        return os.path.join(self.config, "workspaces.yaml")
+
+    @property
+    def lock(self) -> str:
+        return os.path.join(self.state, "daemon.lock")
+
+    @property
+    def log(self) -> str:
+        return os.path.join(self.logs, "daemon.log")
+
+    @property
+    def socket(self) -> str:
+        """Where the daemon listens: in `state`, or in a short folder of its own where that path is too long.
+
+        The short folder depends on nothing but user and home, because a client started by cron must find the daemon
+        that a desktop session started; a session's runtime folder would differ between the two.
+        """
+        path = os.path.join(self.state, "kgd.sock")
+        if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
+            return path
+        import hashlib
+
+        digest = hashlib.sha256(os.fsencode(self.state)).hexdigest()[:12]
+        return f"/tmp/kgd-{os.getuid()}-{digest}/kgd.sock"
+
+    def daemon_command(self) -> list[str]:
+        """How a daemon for this home is started. `-P`: a folder named kgd in the caller's directory is not imported."""
+        return [sys.executable, "-P", "-m", "kgd.serve", "--config", self.config, "--state", self.state,
+                "--logs", self.logs]  # fmt: skip
+
+    def prepare(self) -> None:
+        """Make the folders, readable by this user alone.
+
+        Raises:
+            Forbidden: A folder belongs to somebody else, or is a link where it must be a folder of ours.
+            Unavailable: It cannot be made.
+        """
+        for folder in (self.config, self.state, self.logs):
+            _private_folder(folder, may_exist_open=folder == self.config)
+        _private_folder(os.path.dirname(self.socket))
+
+
+def _xdg(env: Mapping[str, str], name: str, user: str, usual: str) -> str:
+    """The specification says that a relative path there is to be ignored."""
+    given = env.get(name, "")
+    return given if os.path.isabs(given) else os.path.join(user, usual)
+
+
+def _private_folder(path: str, may_exist_open: bool = False) -> None:
+    from kgd.errors import Forbidden, Unavailable
+
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode) and os.path.dirname(path) == "/tmp":
+            raise Forbidden("this folder is a symbolic link, and anybody could have made it", at=path)
+        found = os.stat(path)
+        if found.st_uid != os.getuid():
+            raise Forbidden("this folder belongs to another user", at=path, next="Set KGD_HOME to a folder of yours.")
+        if found.st_mode & 0o077 and not may_exist_open:
+            os.chmod(path, 0o700)
+    except OSError as error:
+        raise Unavailable(
+            f"this folder cannot be made: {error.strerror}", at=path, next="Set KGD_HOME to a folder of yours."
+        ) from error
+
+
+def editor() -> str:
+    """The command line of the person's editor."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+
+
+def shell() -> str:
+    """The name of the person's shell, such as ``bash``."""
+    return os.path.basename(os.environ.get("SHELL", "bash"))
+
+
+def wants_color() -> bool:
+    """Whether colour is welcome, as far as the environment says (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

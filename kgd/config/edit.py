@@ -1,0 +1,118 @@
+"""This file is where one entry of ``workspaces.yaml`` is changed as text, so that a person's comments and order stay.
+
+It knows the block style that kgd writes and people copy from ``workspaces.example.yaml``. Anything else it refuses to
+touch; whoever calls it parses the result before it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from kgd.errors import Invalid
+
+_HEAD = re.compile(r"workspaces:[ ]*(#.*)?$").match
+_PLAIN = re.compile(r"/[A-Za-z0-9/._-]*\Z").match
+
+
+def with_entry(text: str, id: str, fields: Mapping[str, str | bool]) -> str:
+    """`text` with that entry added at the end, or with those fields of it replaced and its others removed.
+
+    Raises:
+        Invalid: ``workspaces`` is not written as a block.
+    """
+    lines = text.splitlines()
+    start, end, indent = _block(lines)
+    if start < 0:
+        lines += ["workspaces:"]
+        start, end, indent = len(lines) - 1, len(lines), "  "
+    first, last = _entry(lines, start, end, indent, id)
+    if first < 0:
+        made = [f"{indent}{id}:", *(f"{indent}  {name}: {_scalar(value)}" for name, value in fields.items())]
+        lines[end:end] = made
+        return "\n".join(lines) + "\n"
+    kept = [line for line in lines[first + 1 : last] if not _is_field(line, ("path", "code", "standalone"))]
+    inner = _indent(next((line for line in kept if line.strip()), f"{indent}  ")) or f"{indent}  "
+    comments = {name: _comment(line) for line in lines[first + 1 : last] for name in fields if _names(line, name)}
+    made = [f"{inner}{name}: {_scalar(value)}{comments.get(name, '')}" for name, value in fields.items()]
+    lines[first + 1 : last] = made + kept
+    return "\n".join(lines) + "\n"
+
+
+def without_entry(text: str, id: str) -> str:
+    """`text` without that entry, with the comments inside of it."""
+    lines = text.splitlines()
+    start, end, indent = _block(lines)
+    first, last = _entry(lines, start, end, indent, id)
+    if first >= 0:
+        del lines[first:last]
+        if not any(_is_content(line) for line in lines[start + 1 : end - (last - first)]):
+            lines[start] = "workspaces: {}"
+    return "\n".join(lines) + "\n"
+
+
+def _block(lines: list[str]) -> tuple[int, int, str]:
+    """(line of ``workspaces:``, line after its last entry, indent of its entries); -1 where it is not there."""
+    for number, line in enumerate(lines):
+        if line.strip() in ("workspaces: {}", "workspaces: null", "workspaces: ~"):
+            lines[number] = "workspaces:"
+            return number, number + 1, "  "
+        if not line.startswith("workspaces"):
+            continue
+        if not _HEAD(line):
+            raise Invalid("'workspaces' is not written as a block, so kgd does not edit it", at=f"line {number + 1}",
+                          next="Write one workspace per block, as workspaces.example.yaml does.")  # fmt: skip
+        end, indent = number + 1, ""
+        for below in range(number + 1, len(lines)):
+            if not _is_content(lines[below]):
+                continue
+            if not lines[below].startswith(" "):
+                break
+            indent, end = indent or _indent(lines[below]), below + 1
+        return number, end, indent or "  "
+    return -1, -1, "  "
+
+
+def _entry(lines: list[str], start: int, end: int, indent: str, id: str) -> tuple[int, int]:
+    """(line of the entry's key, line after its last field); -1 where it is not there."""
+    is_key = re.compile(rf"{indent}(['\"]?){re.escape(id)}\1:[ ]*(#.*)?$").match
+    for first in range(start + 1, end):
+        if not is_key(lines[first]):
+            continue
+        last = first + 1
+        for below in range(first + 1, end):
+            if _is_content(lines[below]):
+                if len(_indent(lines[below])) <= len(indent):
+                    break
+                last = below + 1
+        return first, last
+    return -1, -1
+
+
+def _is_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" "))]
+
+
+def _names(line: str, name: str) -> bool:
+    return line.lstrip().startswith(f"{name}:")
+
+
+def _is_field(line: str, names: tuple[str, ...]) -> bool:
+    return any(_names(line, name) for name in names)
+
+
+def _comment(line: str) -> str:
+    """What follows the value: a blank, ``#`` and the person's words."""
+    found = re.search(r"""(?:"[^"]*"|'[^']*'|[^"'#\s][^#]*?)(\s+#.*)$""", line.partition(":")[2].lstrip())
+    return found.group(1) if found else ""
+
+
+def _scalar(value: str | bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if _PLAIN(value) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,248 @@
+"""This file is where the registry, ``workspaces.yaml``, is followed and written: workspaces and a person's settings."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from kgd.config import Home
+from kgd.config.edit import with_entry, without_entry
+from kgd.errors import Invalid, InvariantViolation, KgdError
+from kgd.model.uri import is_workspace_id
+
+
+class Placed(Protocol):
+    """What of an open workspace its registry entry is made from."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def work_tree(self) -> Path: ...
+    @property
+    def code_tree(self) -> Path | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registered workspace.
+
+    `path` is the code repository that it lives in, or its own folder where it is `standalone`; `code` is the code tree
+    that a standalone one is about.
+    """
+
+    id: str
+    path: str
+    code: str = ""
+    standalone: bool = False
+
+    @classmethod
+    def of(cls, workspace: Placed) -> Entry:
+        code = workspace.code_tree
+        if code is not None and workspace.work_tree.parent == code:
+            return cls(workspace.id, str(code))
+        return cls(workspace.id, str(workspace.work_tree), code=str(code or ""), standalone=True)
+
+    def written(self) -> dict[str, str | bool]:
+        """As the file has it; what is at its default is left out."""
+        known: dict[str, str | bool] = {"path": self.path, "code": self.code, "standalone": self.standalone}
+        return {name: value for name, value in known.items() if value}
+
+
+def _setting(default: Any, allowed: range | tuple[str, ...], meaning: str) -> Any:
+    return field(default=default, metadata={"allowed": allowed, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person may set for all workspaces of a home. The metadata of each field is what docs/config.md says."""
+
+    context_size: int = _setting(
+        100, range(1, 100_001), "nodes that a conversation's ActiveContext holds before it lets the oldest go"
+    )
+    log_level: str = _setting(
+        "info", ("debug", "info", "warning", "error"), "what the daemon's log holds; read when the daemon starts"
+    )
+    rescan_seconds: int = _setting(
+        30, range(1, 61), "how often watched folders are looked through in full all the same"
+    )
+    http_port: int = _setting(
+        0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """What the file says: a value, never half of an edit."""
+
+    entries: dict[str, Entry]
+    settings: Settings = Settings()
+
+
+class RegistryFile:
+    """The registry of a home, followed while a person edits it. Safe for threads and for other processes.
+
+    `problem` says why the file as it is now is not believed; until it is repaired the last good one is used.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.path = home.registry
+        self.problem: KgdError | None = None
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._good = Registry({})
+
+    def current(self) -> Registry:
+        """The last good state of the file; costs one `stat` while nobody edits it."""
+        try:
+            found = os.stat(self.path)
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except OSError:
+            stamp = None
+        if stamp != self._stamp:
+            with self._lock:
+                self._reload()
+                self._stamp = stamp
+        return self._good
+
+    def register(self, entry: Entry, *, replace: bool = False, is_alive: Callable[[Entry], bool] | None = None) -> None:
+        """Add the entry, or correct the place of one that moved. Comments and order of the file stay.
+
+        Raises:
+            InvariantViolation: Another repository has that id, still stands (`is_alive`), and `replace` is not set.
+            Invalid: The file is broken; nothing was written.
+        """
+
+        def change(text: str, entries: dict[str, Entry]) -> str:
+            known = entries.get(entry.id)
+            if known == entry:
+                return text
+            if known and known.path != entry.path and not replace and (is_alive is None or is_alive(known)):
+                raise InvariantViolation(
+                    f"another repository is registered as '{entry.id}'", at=known.path,
+                    next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
+                )  # fmt: skip
+            return with_entry(text, entry.id, entry.written())
+
+        self._rewrite(change)
+
+    def forget(self, id: str) -> None:
+        """Take an entry out; nothing else is touched. Without such an entry nothing happens."""
+        self._rewrite(lambda text, entries: without_entry(text, id) if id in entries else text)
+
+    def _reload(self) -> None:
+        try:
+            fresh = parse(self._bytes(), self.path)
+            if self._good.entries and not fresh.entries:
+                raise Invalid(
+                    "the registry is empty now; its workspaces are kept until the daemon restarts", at=self.path,
+                    next="Put them back, or run `kgd down`.",
+                )  # fmt: skip
+            self._good, self.problem = fresh, None
+        except KgdError as error:
+            self.problem = error
+
+    def _bytes(self) -> bytes:
+        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
+            return file.read()
+        return b""
+
+    def _rewrite(self, change: Callable[[str, dict[str, Entry]], str]) -> None:
+        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        guard = os.open(self.path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            before = self._bytes()
+            changed = change(before.decode(), parse(before, self.path).entries).encode()
+            after = parse(changed, self.path)
+            if changed != before:
+                _replace(self.path, changed)
+            with self._lock:
+                self._good, self.problem, self._stamp = after, None, None
+        finally:
+            os.close(guard)
+
+
+def parse(data: bytes, path: str) -> Registry:
+    """The registry in `data`; an absent or empty file is an empty one.
+
+    Raises:
+        KgdError: With file and line; nothing of a broken file is used.
+    """
+    if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
+        return Registry({})
+    from kgd.codec.reading import read  # ruamel costs 50 ms, and most homes are asked before they have a registry
+
+    where = os.path.basename(path)
+    document = read(data, where)
+    _known(document, {"workspaces", "settings"}, data, where)
+    workspaces = _mapping(document.get("workspaces"), "workspaces", data, where)
+    entries = {id: _entry(id, _mapping(given, id, data, where), data, where) for id, given in workspaces.items()}
+    return Registry(entries, _settings(_mapping(document.get("settings"), "settings", data, where), data, where))
+
+
+def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
+    if not is_workspace_id(id):
+        raise Invalid(f"'{id[:70]}' is not a workspace id", at=_place(id, data, where),
+                      next="An id has lower-case letters, digits and dashes.")  # fmt: skip
+    _known(given, {"path", "code", "standalone"}, data, where)
+    path, code, standalone = given.get("path"), given.get("code", ""), given.get("standalone", False)
+    for name, value in (("path", path), ("code", code)):
+        if not isinstance(value, str) or (value and not os.path.isabs(os.path.expanduser(value))):
+            raise Invalid(f"'{name}' of workspace '{id}' must be an absolute path", at=_place(id, data, where))
+    if not path or not isinstance(standalone, bool):
+        wrong = "standalone' must be true or false" if path else "path' is missing"
+        raise Invalid(f"workspace '{id}': '{wrong}", at=_place(id, data, where))
+    return Entry(id, os.path.expanduser(str(path)), os.path.expanduser(str(code)), standalone)
+
+
+def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:
+    _known(given, {f.name for f in fields(Settings)}, data, where)
+    for setting in fields(Settings):
+        allowed = setting.metadata["allowed"]
+        value = given.get(setting.name, setting.default)
+        if isinstance(value, bool) or value not in allowed:
+            choices = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)
+            raise Invalid(f"'{setting.name}' must be one of: {choices}", at=_place(setting.name, data, where))
+    return Settings(**given)
+
+
+def _mapping(value: Any, name: str, data: bytes, where: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Invalid(f"'{name[:70]}' must be a mapping", at=_place(name, data, where))
+    return value
+
+
+def _known(given: dict[str, Any], allowed: set[str], data: bytes, where: str) -> None:
+    for name in given:
+        if name not in allowed:
+            raise Invalid(f"'{name[:70]}' is not known here", at=_place(name, data, where),
+                          next=f"Known: {', '.join(sorted(allowed))}.")  # fmt: skip
+
+
+def _place(key: str, data: bytes, where: str) -> str:
+    """``file:line`` of the first line that begins with that key."""
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if line.strip().lstrip("'\"").startswith(key):
+            return f"{where}:{number}"
+    return where
+
+
+def _replace(path: str, data: bytes) -> None:
+    """All of it or nothing, also after a power cut. A link to the real file stays a link."""
+    target = os.path.realpath(path)
+    fresh = f"{target}.{os.getpid()}.tmp"
+    with open(
+        os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb"
+    ) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, target)

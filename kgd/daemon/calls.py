@@ -1,0 +1,77 @@
+"""This file is where one call of a client is run in its worker thread and its answer becomes a line."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from kgd.errors import Internal, KgdError, Limit
+
+ANSWER_LIMIT = 64 * 2**20
+PROGRESS_SECONDS = 0.05
+
+log = logging.getLogger("kgd.calls")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end of one connection, as far as it says; only its user id was proven, by the kernel.
+
+    `context_id` names the conversation: one connection has one, and its ActiveContext with it.
+    """
+
+    cwd: str = ""
+    client: str = ""
+    tools: str = ""
+    version: str = ""
+    pid: int = 0
+    context_id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+class Call:
+    """One call under way: who asks, whether they still want it, and a way to say how far it is.
+
+    `cancelled` is set when the client has gone. It is a hint for long jobs; a change that began to be written is
+    finished whatever it says.
+    """
+
+    __slots__ = ("_emit", "_last", "cancelled", "key", "peer")
+
+    def __init__(self, peer: Peer, key: Any, emit: Callable[[bytes], None]) -> None:
+        self.peer, self.key = peer, key
+        self.cancelled = threading.Event()
+        self._emit, self._last = emit, 0.0
+
+    def progress(self, done: int, total: int | None = None, message: str = "") -> None:
+        """Tell the client; at most twenty times a second, but always when `done` reaches `total`."""
+        now = time.monotonic()
+        if done != total and now - self._last < PROGRESS_SECONDS:
+            return
+        self._last = now
+        report = {"done": done, "total": total, "message": message[:200]}
+        self._emit(orjson.dumps({"id": self.key, "progress": report}) + b"\n")
+
+
+Dispatch = Callable[[Call, str, dict[str, Any]], dict[str, Any]]
+
+
+def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> bytes:
+    """The line that answers a call, whatever happens in it."""
+    try:
+        line = orjson.dumps({"id": call.key, "result": dispatch(call, name, args)}) + b"\n"
+        if len(line) > ANSWER_LIMIT:
+            raise Limit("the answer is larger than 64 MiB", next="Ask for less.")
+        return line
+    except KgdError as error:
+        refusal = error.as_dict()
+    except Exception:  # the edge of a request: log once, tell the client, carry on
+        log.exception("a call failed", extra={"call": name[:64]})
+        refusal = Internal("kgd failed inside; this is a defect", at=name, next="Its log has the details.").as_dict()
+    return orjson.dumps({"id": call.key, "error": refusal}) + b"\n"

@@ -1,0 +1,162 @@
+"""This file is where the workspaces of one home are kept open, found by id or by directory, and closed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgd import __version__
+from kgd.config import Home
+from kgd.config.registry import Entry, RegistryFile
+from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.graph.context import ContextStore
+
+if TYPE_CHECKING:
+    from kgd.git.layout import Layout
+    from kgd.workspace.workspace import Workspace
+
+OnCommit = Callable[[str, frozenset[str]], None]
+"""Told (workspace id, the URIs that changed) after a commit, on the thread that made it; must not block."""
+
+log = logging.getLogger("kgd.daemon")
+
+
+class Daemon:
+    """What the daemon of one home knows. Safe for threads.
+
+    A workspace is opened by the first call that needs it and stays open. While one is being opened, calls for another
+    are not held up, and a second call for the same waits for the first one's result.
+
+    Args:
+        locate: The layout of the workspace that a directory belongs to; raises NotFound where there is none.
+        open_workspace: Opens what `locate` found; may take as long as reading the whole graph does.
+    """
+
+    def __init__(
+        self, home: Home, *, since: str, locate: Callable[[Path], Layout],
+        open_workspace: Callable[[Layout], Workspace],
+    ) -> None:  # fmt: skip
+        self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
+        self.registry = RegistryFile(home)
+        self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
+        self._locate, self._open_workspace = locate, open_workspace
+        self._lock = threading.Lock()
+        self._open: dict[Path, Workspace] = {}
+        self._opening: dict[Path, threading.Lock] = {}
+        self._listeners: list[OnCommit] = []
+        self._calls = 0
+        self._closed = False
+
+    def workspace_ids(self) -> list[str]:
+        return sorted(self.registry.current().entries)
+
+    def workspace(self, id: str | None = None, *, directory: Path | None = None) -> Workspace:
+        """The workspace of that id, or of that directory or one above it.
+
+        One that was found by directory and is not in the registry, or is there under a place that it has left, is
+        registered.
+
+        Raises:
+            NotFound: There is none.
+            Unavailable: The registry names a place where it is no longer.
+            InvariantViolation: Another repository is registered under its id.
+        """
+        if directory is not None:
+            found = self._at(self._locate(directory))
+            self._register(found)
+            return found
+        entry = self.registry.current().entries.get(id or "")
+        if entry is None:
+            raise NotFound(
+                f"no workspace '{(id or '')[:63]}' is registered", next="`kgd up` in its folder registers it."
+            )
+        try:
+            return self._at(self._locate(Path(entry.path)))
+        except NotFound:
+            raise Unavailable(
+                f"workspace '{entry.id}' is not where the registry says", at=entry.path,
+                next="Run `kgd up` where it is now, or take it out of workspaces.yaml.",
+            ) from None  # fmt: skip
+
+    def opened(self) -> list[Workspace]:
+        """Those that are open now, by id."""
+        with self._lock:
+            return sorted(self._open.values(), key=lambda ws: ws.id)
+
+    def on_commit(self, listener: OnCommit) -> None:
+        """Tell `listener` of every commit of every workspace, also of those that are opened later."""
+        self._listeners.append(listener)
+
+    def forget(self, workspace: Workspace) -> None:
+        """Close one; the next call opens it anew. Its files stay where they are."""
+        with self._lock:
+            self._open.pop(workspace.git_dir, None)
+        workspace.close()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts a call while it runs."""
+        with self._lock:
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+
+    def describe(self) -> dict[str, Any]:
+        """The process as `status` shows it."""
+        return {"pid": self.pid, "version": self.version, "since": self.since, "calls": self._calls}
+
+    def close(self) -> None:
+        """Close every workspace; one that fails does not keep the others from it. No workspace is opened afterwards."""
+        with self._lock:
+            self._closed = True
+            closing, self._open = list(self._open.values()), {}
+        for workspace in closing:
+            try:
+                workspace.close()
+            except (KgdError, OSError):
+                log.exception("a workspace did not close", extra={"workspace": workspace.id})
+
+    def _at(self, layout: Layout) -> Workspace:
+        place = layout.git_dir
+        with self._lock:
+            if self._closed:
+                raise Unavailable("the daemon is leaving", next="Ask again.")
+            if workspace := self._open.get(place):
+                return workspace
+            opening = self._opening.setdefault(place, threading.Lock())
+        with opening:
+            with self._lock:
+                if workspace := self._open.get(place):
+                    return workspace
+            workspace = self._open_workspace(layout)
+            workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
+            with self._lock:
+                self._open[place] = workspace
+            log.info("opened", extra={"workspace": workspace.id, "path": place})
+            return workspace
+
+    def _announce(self, id: str, uris: frozenset[str]) -> None:
+        for listener in self._listeners:
+            listener(id, uris)
+
+    def _register(self, workspace: Workspace) -> None:
+        entry = Entry.of(workspace)
+        known = self.registry.current().entries.get(workspace.id)
+        if known is None or known.path != entry.path:
+            self.registry.register(entry, is_alive=self._still_there)
+
+    def _still_there(self, entry: Entry) -> bool:
+        """Whether a registered place still holds a workspace of that id."""
+        try:
+            return self._at(self._locate(Path(entry.path))).id == entry.id
+        except (KgdError, OSError):
+            return False

@@ -1,0 +1,288 @@
+"""This file is where clients reach the daemon: a unix socket that speaks JSON lines (docs/mcp.md has the framing).
+
+A connection begins with one line of hello each way. Then it carries either calls, any number at once, or MCP's stdio
+framing. Calls run in worker threads, so neither a slow call nor a slow or vanished client stops anybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import orjson
+
+from kgd.daemon.calls import Call, Dispatch, Peer, answer
+from kgd.daemon.outstanding import LineReader, LineWriter, Outstanding
+from kgd.errors import Forbidden, Invalid, KgdError, Limit
+
+LINE_LIMIT = 8 * 2**20
+CONNECTIONS_LIMIT = 512
+CALLS_PER_CONNECTION = 64
+WORKERS = 64
+HELLO_SECONDS = 10.0
+RETIRE_SECONDS = 20.0
+"""How long a daemon that makes room for a newer one waits for calls that are under way."""
+STOP_SECONDS = 1.2
+"""How long a daemon that was told to stop waits for them; the whole stop stays below two seconds."""
+LAST_WORDS_SECONDS = 0.3
+
+RETIRED = b'{"kgd":"retired"}\n'
+
+log = logging.getLogger("kgd.endpoint")
+
+
+ServeMcp = Callable[[Peer, LineReader, LineWriter], Awaitable[None]]
+
+
+class Endpoint:
+    """The listening socket and its connections.
+
+    Args:
+        path: Where to listen. Whoever holds the home's lock may replace a socket that is there.
+        version: What the hello says.
+        dispatch: Answers one call; runs in a worker thread and may block.
+        serve_mcp: Serves one MCP connection until its reader ends.
+    """
+
+    def __init__(self, path: str, version: str, dispatch: Dispatch, serve_mcp: ServeMcp | None = None) -> None:
+        self._path, self.version = path, version
+        self.dispatch, self.serve_mcp = dispatch, serve_mcp
+        self.workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="kgd-call")
+        self.asked_to_leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Resolved with "retire" or "down" when a client asked for it."""
+        self._connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._inode = 0
+
+    async def start(self) -> None:
+        """Listen. The socket appears under its name only when it accepts, so that no client finds a deaf one."""
+        waiting = f"{self._path}.{os.getpid()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(waiting)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listening.bind(waiting)
+        finally:
+            os.umask(before)
+        listening.listen(256)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LINE_LIMIT)
+        self._inode = os.stat(waiting).st_ino
+        os.rename(waiting, self._path)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def close(self, *, retire: bool = False) -> None:
+        """Accept nobody any more, answer what was read, then end every connection.
+
+        With `retire` each client is told that the next daemon takes over, and long calls get more time. Afterwards no
+        connection is left; a worker thread may still be finishing what it began.
+        """
+        self._stop_listening()
+        patience = RETIRE_SECONDS if retire else STOP_SECONDS
+        leaving = [asyncio.create_task(c.leave(patience, RETIRED if retire else b"")) for c in self._connections]
+        if leaving:
+            await asyncio.wait(leaving, timeout=patience + 2 * LAST_WORDS_SECONDS)
+        for connection in list(self._connections):
+            connection.abort()
+        self.workers.shutdown(wait=False, cancel_futures=True)
+
+    def _stop_listening(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        with contextlib.suppress(OSError):
+            if os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = _Connection(self, reader, writer)
+        if len(self._connections) >= CONNECTIONS_LIMIT:
+            connection.refuse(Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some and try again."))
+            return
+        self._connections.add(connection)
+        try:
+            await connection.run()
+        except (OSError, asyncio.IncompleteReadError):
+            log.debug("client gone")
+        finally:
+            self._connections.discard(connection)
+
+
+class _Connection:
+    """One client. `run` ends when the client has gone or `leave` has said good-bye."""
+
+    def __init__(self, endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._endpoint, self._reader, self._writer = endpoint, reader, writer
+        self._mcp: Outstanding | None = None
+        self._calls: dict[asyncio.Task[None], Call] = {}
+        self._slots = asyncio.Semaphore(CALLS_PER_CONNECTION)
+        self._reading: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        try:
+            uid, pid = _credentials(self._writer)
+            if uid != os.getuid():
+                raise Forbidden("this daemon belongs to another user")
+            hello = await self._hello()
+            peer = Peer(
+                cwd=str(hello.get("cwd", "")), client=str(hello.get("client", ""))[:200],
+                tools=str(hello.get("tools", ""))[:200], version=str(hello.get("version", "")), pid=pid,
+            )  # fmt: skip
+            serve = self._serve_mcp if hello["kgd"] == "mcp" else self._serve_calls
+        except KgdError as error:
+            self.refuse(error)
+            return
+        except TimeoutError:
+            self._writer.close()
+            return
+        self._send({"kgd": self._endpoint.version, "pid": os.getpid()})
+        self._reading = asyncio.create_task(serve(peer))
+        try:
+            await asyncio.wait([self._reading])
+        finally:
+            if not self._reading.cancelled():  # else `leave` looks after calls and writer
+                if failure := self._reading.exception():
+                    log.error("a connection failed", exc_info=failure)
+                self._forget_calls()
+                self._writer.close()
+
+    def refuse(self, error: KgdError) -> None:
+        self._send({"error": error.as_dict()})
+        self._writer.close()
+
+    def _forget_calls(self) -> None:
+        for call in self._calls.values():
+            call.cancelled.set()
+
+    def abort(self) -> None:
+        self._forget_calls()
+        if self._reading:
+            self._reading.cancel()
+        self._writer.transport.abort()
+
+    async def leave(self, patience: float, last_words: bytes) -> None:
+        """Read no more requests, let those that were read be answered, say `last_words`, close."""
+        try:
+            async with asyncio.timeout(patience):
+                if self._mcp:
+                    self._mcp.stop_requests()
+                    await self._mcp.settled()
+                elif self._reading:
+                    self._reading.cancel()
+                    while self._calls:
+                        await asyncio.wait(list(self._calls))
+        except TimeoutError:
+            log.warning("left before every call was answered", extra={"calls": len(self._calls)})
+            self._forget_calls()
+            last_words = b""  # "retired" promises that what is unanswered was not begun
+        if self._reading:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                self._writer.write(last_words)
+                self._writer.close()
+                await self._writer.wait_closed()
+
+    async def _hello(self) -> dict[str, Any]:
+        async with asyncio.timeout(HELLO_SECONDS):
+            hello = await self._line()
+        if hello.get("kgd") not in ("call", "mcp"):
+            raise Invalid('a connection begins with a line such as {"kgd": "call", "version": "0.1.0"}')
+        if hello["kgd"] == "mcp" and self._endpoint.serve_mcp is None:
+            raise Invalid("this daemon does not serve MCP")
+        return hello
+
+    async def _line(self) -> dict[str, Any]:
+        """The next line's object; empty at the end.
+
+        Raises:
+            Limit: The line is too long. Invalid: It is no JSON object.
+        """
+        try:
+            line = await self._reader.readline()
+        except ValueError:
+            raise Limit(f"a line has at most {LINE_LIMIT // 2**20} MiB") from None
+        if not line:
+            return {}
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict):
+            raise Invalid("each line must be one JSON object")
+        return found
+
+    async def _serve_calls(self, peer: Peer) -> None:
+        try:
+            while message := await self._line():
+                key, name, args = message.get("id"), message.get("call"), message.get("args", {})
+                if not isinstance(name, str) or not isinstance(args, dict):
+                    raise Invalid('a call is {"id": ..., "call": NAME, "args": {...}}')
+                if name in ("retire", "down"):
+                    self._send({"id": key, "result": {"pid": os.getpid(), "version": self._endpoint.version}})
+                    if not self._endpoint.asked_to_leave.done():
+                        self._endpoint.asked_to_leave.set_result(name)
+                    continue
+                await self._slots.acquire()
+                call = Call(peer, key, self._progress)
+                task = asyncio.create_task(self._answer(call, name, args))
+                self._calls[task] = call
+                task.add_done_callback(self._answered)
+        except KgdError as error:
+            self._send({"id": None, "error": error.as_dict()})
+
+    async def _answer(self, call: Call, name: str, args: dict[str, Any]) -> None:
+        loop = asyncio.get_running_loop()
+        line = await loop.run_in_executor(self._endpoint.workers, answer, self._endpoint.dispatch, call, name, args)
+        with contextlib.suppress(OSError):
+            self._writer.write(line)
+            await self._writer.drain()
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._calls.pop(task, None)
+        self._slots.release()
+        if not task.cancelled() and (failure := task.exception()):
+            log.error("an answer failed", exc_info=failure)
+
+    async def _serve_mcp(self, peer: Peer) -> None:
+        assert self._endpoint.serve_mcp is not None
+        self._mcp = Outstanding(self._reader, self._writer)
+        try:
+            await self._endpoint.serve_mcp(peer, self._mcp, self._mcp)
+        except ValueError as error:
+            log.warning("an MCP message was too long", extra={"reason": str(error)})
+
+    def _progress(self, line: bytes) -> None:
+        """Progress is a courtesy: it is dropped for a client that does not read. Called from worker threads."""
+
+        def send() -> None:
+            if not self._writer.is_closing() and self._writer.transport.get_write_buffer_size() < 65536:
+                self._writer.write(line)
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._writer.transport.get_loop().call_soon_threadsafe(send)  # type: ignore[attr-defined]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(orjson.dumps(message) + b"\n")
+
+
+def _credentials(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    """(user id, process id) of the client, as the kernel noted them when it connected."""
+    sock = writer.get_extra_info("socket")
+    if hasattr(socket, "SO_PEERCRED"):
+        pid, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        return uid, pid
+    _, uid = struct.unpack("Ii", sock.getsockopt(0, 1, 8))  # macOS: SOL_LOCAL, LOCAL_PEERCRED, head of struct xucred
+    return uid, 0

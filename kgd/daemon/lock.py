@@ -1,0 +1,77 @@
+"""This file is where one daemon per home is guaranteed: by a lock that dies with the process that holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+
+from kgd.errors import Unavailable
+
+PATIENCE = 0.3
+"""Seconds to go on trying: a daemon that is leaving needs a moment; a second one must say no within one second."""
+
+
+class HomeLock:
+    """The exclusive right to be the daemon of one home.
+
+    It is an advisory lock of the kernel on an open file, so that a crash or ``kill -9`` frees it at once; the text in
+    the file (pid, version, since) only says who holds it and is never believed without the lock. A child made by
+    ``fork`` shares the lock, and `note` then names the child.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def acquire(self, version: str, since: str, patience: float = PATIENCE) -> None:
+        """Take the lock and write down who holds it.
+
+        Raises:
+            Unavailable: Another daemon has it; the message names its pid, version and start.
+        """
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    os.close(fd)
+                    raise _held(self.path) from None
+                time.sleep(0.02)
+        self._fd = fd
+        self.note(version, since)
+
+    def note(self, version: str, since: str) -> None:
+        """Write this process down as the holder; to be called again after a fork."""
+        text = json.dumps({"pid": os.getpid(), "version": version, "since": since}).encode() + b"\n"
+        os.pwrite(self._fd, text, 0)
+        os.ftruncate(self._fd, len(text))
+
+    def release(self) -> None:
+        """Give it back. Called twice it does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def holder(path: str) -> dict[str, object]:
+    """What the holder wrote down: pid, version, since; empty where nothing is readable. No proof that it lives."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read(4096))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _held(path: str) -> Unavailable:
+    who = holder(path)
+    return Unavailable(
+        f"a kgd daemon already runs for this home: pid {who.get('pid', 'unknown')}, "
+        f"version {who.get('version', 'unknown')}, since {who.get('since', 'unknown')}",
+        next="Use it, or stop it with `kgd down`; a second daemon needs its own KGD_HOME.",
+    )

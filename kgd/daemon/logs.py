@@ -1,0 +1,57 @@
+"""This file is where the daemon's log is set up: for the operator, rotated, without bodies and without tokens."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import sys
+import time
+
+BYTES = 5 * 2**20
+KEPT = 3
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class _Lines(logging.Formatter):
+    """One line a record: time in UTC, level, logger, constant text, then ``key=value`` of what varies."""
+
+    converter = time.gmtime
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        extra = " ".join(f"{k}={_short(v)}" for k, v in record.__dict__.items() if k not in _STANDARD)
+        head, newline, traceback = text.partition("\n")
+        return f"{head} {extra}".rstrip() + newline + traceback
+
+
+def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
+    """Send all logging of this process to `path`, readable by its owner alone; to standard error as well on demand."""
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    form = _Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    before = os.umask(0o077)
+    try:
+        handlers: list[logging.Handler] = [
+            logging.handlers.RotatingFileHandler(path, maxBytes=BYTES, backupCount=KEPT, encoding="utf-8")
+        ]
+    finally:
+        os.umask(before)
+    if to_stderr:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    for handler in handlers:
+        handler.setFormatter(form)
+        root.addHandler(handler)
+    root.setLevel(level.upper())
+    logging.captureWarnings(True)
+    for chatty in ("asyncio", "watchdog", "mcp", "uvicorn", "uvicorn.access", "httpx"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return repr(text[:200]) if " " in text or not text.isprintable() else text[:200]
