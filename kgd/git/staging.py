@@ -1,4 +1,4 @@
-"""This file is where edits are staged in memory: from a tip's tree to new blobs, trees and commits, nothing on disk yet."""
+"""This file is where edits are staged in memory: from a tip's tree to new blobs, trees and commits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kgd.git.objects import (
     make,
     parse_tree,
     raw,
+    text,
     tree_body,
 )
 from kgd.git.store import DEPTH_LIMIT, ObjectStore
@@ -42,6 +43,10 @@ class Staging:
 
     def __init__(self, store: ObjectStore, tree: ObjectId | None) -> None:
         self._store = store
+        self._root: ObjectId = EMPTY_TREE
+        self._folders: OrderedDict[str, Tree] = OrderedDict()
+        self._entries = 0
+        self._dirty: set[str] = set()
         self._pending: dict[ObjectId, Object] = {}
         self._fresh: list[ObjectId] = []
         self.reset(tree)
@@ -72,6 +77,10 @@ class Staging:
         """Mode and id at the path, edits included; a folder that was edited has the id it had before."""
         folder, name = _split(path)
         return self._folder(folder).get(raw(name))
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, edits included, sorted; empty where there is none."""
+        return sorted(text(name) for name in self._folder(folder))
 
     def read(self, path: str) -> bytes | None:
         """The bytes of the file at the path, edits included."""
@@ -168,8 +177,8 @@ class Staging:
     def reset(self, tree: ObjectId | None) -> None:
         """Start over at another tree; whatever is pending is forgotten."""
         self._root = tree or EMPTY_TREE
-        self._folders: OrderedDict[str, Tree] = OrderedDict()
-        self._dirty: set[str] = set()
+        self._folders.clear()
+        self._dirty.clear()
         self._entries = 0
         self._pending.clear()
         self._fresh.clear()
@@ -197,18 +206,17 @@ class Staging:
 
     def _touch(self, path: str) -> None:
         """Mark the folder and all above as edited; make those that are not there."""
-        while True:
-            if path not in self._dirty:
-                entries = self._folder(path)
-                if path not in self._folders:
-                    up, name = _split(path)
-                    if raw(name) in self._folder(up):
-                        raise InvariantViolation("a file stands where a folder is needed", at=path)
-                    self._folders[path] = entries
-                self._dirty.add(path)
-            if not path:
-                return
-            path = _split(path)[0]
+        chain = [path]
+        while chain[-1] not in self._dirty and chain[-1]:
+            chain.append(_split(chain[-1])[0])
+        for at in reversed(chain):  # from the top, so that a refusal leaves nothing half marked
+            entries = self._folder(at)
+            if at not in self._folders:
+                up, name = _split(at)
+                if raw(name) in self._folder(up):
+                    raise InvariantViolation("a file stands where a folder is needed", at=at)
+                self._folders[at] = entries
+            self._dirty.add(at)
 
     def _add(self, made: Object) -> None:
         if made.id not in self._pending:

@@ -1,0 +1,88 @@
+"""This file is where the git repository around a directory is found, by hand.
+
+Asking git would let the environment (GIT_DIR and its kin), a person's configuration and ownership checks have a say
+in where a workspace is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pygit2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A repository as one directory sees it.
+
+    `top` is the work tree that holds the directory (None in a bare repository or inside a git directory), `git_dir`
+    its git directory, `common_dir` the one shared by all worktrees, `main_tree` the main work tree (None if bare).
+    """
+
+    top: Path | None
+    git_dir: Path
+    common_dir: Path
+    main_tree: Path | None
+
+
+def find_place(directory: Path) -> Place | None:
+    """The nearest repository at or above the directory; None if there is none."""
+    directory = directory.resolve()
+    for at in (directory, *directory.parents):
+        dot = at / ".git"
+        if dot.is_file():
+            target = _gitdir_line(dot)
+            if target and _is_git_dir(target):
+                return _place(at, target)
+        elif _is_git_dir(dot):
+            return _place(at, dot.resolve())
+        if _is_git_dir(at):
+            return _place(None, at)
+    return None
+
+
+def _place(top: Path | None, git_dir: Path) -> Place:
+    common = _common_dir(git_dir)
+    if top is not None and git_dir == common:
+        return Place(top, git_dir, common, top)
+    return Place(top, git_dir, common, _main_tree(common))
+
+
+def _is_git_dir(path: Path) -> bool:
+    """As git sees it: a worktree's own git directory has ``commondir`` instead of objects and refs."""
+    if not (path / "HEAD").is_file():
+        return False
+    return (path / "commondir").is_file() or ((path / "objects").is_dir() and (path / "refs").is_dir())
+
+
+def _gitdir_line(dot: Path) -> Path | None:
+    content = dot.read_bytes()[:4096].decode("utf-8", "surrogateescape")
+    if not content.startswith("gitdir:"):
+        return None
+    return (dot.parent / content[7:].strip()).resolve()
+
+
+def _common_dir(git_dir: Path) -> Path:
+    try:
+        named = (git_dir / "commondir").read_text(errors="surrogateescape").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return git_dir
+    return (git_dir / named).resolve()
+
+
+def setting(git_dir: Path, key: str) -> str | None:
+    """One value of the repository's own configuration; None where it is not set or cannot be read."""
+    try:
+        values = list(pygit2.Config(str(git_dir / "config")).get_multivar(key))
+    except (OSError, pygit2.GitError):
+        return None
+    return str(values[-1]) if values else None
+
+
+def _main_tree(common: Path) -> Path | None:
+    named = setting(common, "core.worktree")
+    if named:  # a submodule: its git directory lies inside that of the outer repository
+        return (common / named).resolve()
+    bare = setting(common, "core.bare")
+    return None if bare == "true" or (bare is None and common.name != ".git") else common.parent
