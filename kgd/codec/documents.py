@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
+from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.uri import OWNED, Uri, parse
+
+__all__ = [
+    "Lean", "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
+    "first_files", "lean", "rewrite", "rewrite_settings",
+]  # fmt: skip
 
 CONFLICT_BYTES = 1024 * 1024
 """A conflict record holds several versions of what may fill a whole file."""
@@ -79,8 +85,17 @@ def lean(data: bytes, *, at: str = "") -> Lean:
 
 
 def rewrite(previous: bytes | None, node: Node) -> bytes:
-    """The bytes that replace `previous`: canonical, but a person's comments stay. They always decode to `node`."""
-    return encode(node)
+    """The bytes that replace `previous`: canonical, but a person's comments stay. They always decode to `node`.
+
+    Raises:
+        Invalid, Limit: As `encode`. What `previous` is like never matters to that.
+    """
+    data = encode(node)
+    if previous is None or b"#" not in previous:
+        return data
+    from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
+
+    return handwritten.rewrite(previous, _ordered(node), data, lambda written: decode(written) == node)
 
 
 def encode_conflict(conflict: Conflict) -> bytes:

@@ -1,0 +1,208 @@
+"""This file is where a file that a person wrote gets new values and keeps their comments.
+
+A ruamel round trip changes what differs and leaves the rest as it stands: quotes, order, blank lines. A comment at the
+end of a line goes with the entry it is about; a comment on lines of its own always stays. What comes out is read again,
+and where it would not mean exactly the same as the canonical bytes, those are written, below the person's comments.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.events import ScalarEvent
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+from kgd.codec import canonical, guard
+from kgd.codec.canonical import NotCanonical, Quoted
+from kgd.errors import KgdError
+from kgd.model.node import Json
+
+_SETS = frozenset({"tags", "aliases", "relations"})
+"""Lists whose order means nothing: a person's order is kept."""
+
+_TOP_KEY = re.compile(r'(?:([^\s#"\'][^:]*)|"([^"\\]*)"|\'([^\']*)\')\s*:(?:\s|\Z)')
+
+
+def rewrite(
+    previous: bytes | None, values: Mapping[str, Json], plain: bytes, reads_back: Callable[[bytes], bool]
+) -> bytes:
+    """`values` in the form of `previous` where that has comments, else `plain`, their canonical bytes.
+
+    `reads_back` says whether bytes mean exactly `values`.
+    """
+    if previous is None or b"#" not in previous or _is_canonical(previous):
+        return plain
+    try:
+        if reads_back(previous):
+            return previous
+    except KgdError:
+        pass  # a broken file: what its comments say is still worth keeping
+    try:
+        text = guard.checked_text(previous, "")
+        comments = _own_lines(text)
+        written = _round_trip(text, values)
+        candidates = [_with_comments(written, comments), written]
+    except (KgdError, ValueError, AttributeError, IndexError, KeyError, TypeError, AssertionError):
+        # A file that is broken, or a shape that ruamel's round trip cannot carry: the values matter more.
+        comments, candidates = _loose_comments(previous), []
+    if comments:
+        candidates.append("".join(line.strip() + "\n" for _, line in comments) + plain.decode())
+    for candidate in candidates:
+        data = candidate.encode()
+        try:
+            if reads_back(data):
+                return data
+        except KgdError:
+            continue
+    return plain
+
+
+def _is_canonical(data: bytes) -> bool:
+    try:
+        canonical.load(data.decode())
+    except (NotCanonical, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _round_trip(text: str, values: Mapping[str, Json]) -> str:
+    for _ in guard.events(text, ""):  # nothing is constructed before the whole document has passed
+        pass
+    yaml = YAML(typ="rt", pure=True)
+    yaml.preserve_quotes = True
+    yaml.width = 1 << 20
+    yaml.allow_unicode = True
+    document = yaml.load(text)
+    if not isinstance(document, CommentedMap):
+        raise ValueError("not a mapping")
+    _update_map(document, values)
+    out = io.StringIO()
+    yaml.dump(document, out)
+    return out.getvalue()
+
+
+def _update_map(old: CommentedMap, new: Mapping[str, Json]) -> None:
+    for key in [key for key in old if key not in new]:
+        del old[key]
+    for place, key in enumerate(new):
+        if key not in old:
+            old.insert(min(place, len(old)), key, _made(new[key]))
+        else:
+            _replace(old, key, new[key])
+
+
+def _replace(container: Any, key: Any, new: Json) -> None:
+    """Sets one entry of a mapping or list, inside it where that is possible, and not at all where it is equal."""
+    old = container[key]
+    if isinstance(old, CommentedMap) and isinstance(new, Mapping) and new and old:
+        _update_map(old, new)
+    elif isinstance(old, CommentedSeq) and isinstance(new, list | tuple) and new and old:
+        if key in _SETS:
+            _update_set(old, new)
+        else:
+            _update_list(old, new)
+    elif not _same(old, new):
+        container[key] = _made(new)
+
+
+def _update_set(old: CommentedSeq, new: Any) -> None:
+    wanted = {_identity(item): item for item in new}
+    seen = set()
+    for i in reversed(range(len(old))):
+        identity = _identity(old[i])
+        if identity not in wanted or identity in seen:
+            del old[i]
+        else:
+            _replace(old, i, wanted[identity])
+        seen.add(identity)
+    for identity, item in wanted.items():
+        if identity not in seen:
+            old.append(_made(item))
+
+
+def _update_list(old: CommentedSeq, new: Any) -> None:
+    """Keeps the entries that both begin and both end with."""
+    head = 0
+    while head < min(len(old), len(new)) and _same(old[head], new[head]):
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and _same(old[-1 - tail], new[-1 - tail]):
+        tail += 1
+    for i in reversed(range(head, len(old) - tail)):
+        del old[i]
+    for i in range(head, len(new) - tail):
+        old.insert(i, _made(new[i]))
+
+
+def _identity(item: Json) -> Json:
+    return (item.get("type"), item.get("target")) if isinstance(item, Mapping) else item
+
+
+def _same(old: Json, new: Json) -> bool:
+    if isinstance(new, Mapping):
+        return isinstance(old, Mapping) and old.keys() == new.keys() and all(_same(old[k], new[k]) for k in new)
+    if isinstance(new, list | tuple):
+        return isinstance(old, list) and len(old) == len(new) and all(map(_same, old, new))
+    if isinstance(new, str):
+        return isinstance(old, str) and str(old) == str(new)
+    return isinstance(old, type(new)) and isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
+
+
+def _made(value: Json) -> Json:
+    """`value` in the types whose form ruamel writes as the canonical form would."""
+    if isinstance(value, Mapping):
+        made = CommentedMap()
+        for key in value:
+            made[key] = _made(value[key])
+        return made
+    if isinstance(value, list | tuple):
+        return CommentedSeq([_made(item) for item in value])
+    if isinstance(value, str):
+        form = canonical.dump({"k": value})[3:]
+        if form.startswith("|"):
+            return LiteralScalarString(value)
+        return DoubleQuotedScalarString(value) if form.startswith('"') or isinstance(value, Quoted) else str(value)
+    return value
+
+
+def _own_lines(text: str) -> list[tuple[str, str]]:
+    """Each comment that has a line of its own, with the top-level key it stands before, or "" at the end."""
+    lines = text.split("\n")
+    inside: set[int] = set()
+    for event in guard.events(text, ""):
+        if isinstance(event, ScalarEvent):
+            last = event.end_mark.line - (1 if event.end_mark.column == 0 else 0)
+            first = event.start_mark.line + 1
+            inside.update(range(first, last + 1))
+    found: list[tuple[str, str]] = []
+    key = ""
+    for i in reversed(range(len(lines))):
+        if i in inside:
+            continue
+        if lines[i].lstrip(" \t").startswith("#"):
+            found.append((key, lines[i].rstrip("\r")))
+        elif top := _TOP_KEY.match(lines[i]):
+            key = top[1] or top[2] or top[3] or ""
+    return found[::-1]
+
+
+def _with_comments(text: str, comments: list[tuple[str, str]]) -> str:
+    """`text` with every comment of `comments` that got lost, before the key it stood before."""
+    present = [line.strip() for _, line in _own_lines(text)]
+    lines = text.split("\n")
+    for key, comment in comments:
+        if comment.strip() in present:
+            present.remove(comment.strip())
+            continue
+        starts = [i for i, line in enumerate(lines) if (top := _TOP_KEY.match(line)) and key in top.groups()]
+        lines.insert(starts[0] if starts and key else max(len(lines) - 1, 0), comment.strip())
+    return "\n".join(lines)
+
+
+def _loose_comments(data: bytes) -> list[tuple[str, str]]:
+    return [("", line) for line in data.decode("utf-8", "replace").splitlines() if line.lstrip().startswith("#")]

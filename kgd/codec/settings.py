@@ -1,0 +1,139 @@
+"""This file is where `kgd.yaml` is read and written, and where the files of a workspace's first commit come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kgd.codec import canonical
+from kgd.codec.canonical import NotCanonical
+from kgd.errors import Invalid, Unavailable
+from kgd.model.node import Json
+from kgd.model.uri import OWNED, is_workspace_id
+
+PATH = "kgd.yaml"
+FORMAT = 1
+"""The layout this kgd reads and writes (docs/format.md)."""
+
+MERGE_RULES = 1
+"""The version of the merge rules this kgd knows."""
+
+_FIELDS = ("workspace", "format", "merge_rules", "sharded")
+
+_ATTRIBUTES = """\
+* -text
+nodes/** merge=kgd
+memories/** merge=kgd
+log/** merge=kgd
+bulk/** merge=kgd
+conflicts/** merge=kgd
+"""
+"""No line-end conversion anywhere; a line merge of these files would make YAML with duplicate keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What belongs to the whole team. `sharded` is fixed by the first commit.
+
+    `others` are keys this version does not know, such as a later one's policy; they are kept.
+    """
+
+    workspace: str
+    format: int = FORMAT
+    merge_rules: int = MERGE_RULES
+    sharded: frozenset[str] = frozenset()
+    others: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not is_workspace_id(self.workspace):
+            raise Invalid(
+                "a workspace id has 1 to 63 lower-case letters, digits and dashes and begins with no dash",
+                at="workspace",
+            )
+        for name in ("format", "merge_rules"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise Invalid(f"'{name}' must be a whole number from 1", at=name)
+        if unknown := sorted(self.sharded - OWNED):
+            raise Invalid(f"'{unknown[0][:40]}' is not a scheme of kgd", at="sharded")
+
+
+def encode_settings(settings: Settings) -> bytes:
+    """The canonical bytes of `kgd.yaml`.
+
+    Raises:
+        Invalid, Limit: `others` holds something that YAML cannot.
+    """
+    return canonical.dump(_plain(settings)).encode()
+
+
+def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Settings:
+    """What `kgd.yaml` says.
+
+    Raises:
+        Invalid, Refused, Limit: As for nodes.
+        Unavailable: The format is newer than this kgd; with `newer` it is read as well as it can be, to serve
+            read-only.
+    """
+    values = _read(data, at)
+    shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
+    format = shape.get("format", FORMAT)
+    if type(format) is int and format > FORMAT and not newer:
+        raise Unavailable(
+            f"the workspace has format {format}, this kgd knows {FORMAT}", at=_place(data, "format", at),
+            next="Upgrade kgd; until then it is served read-only.",
+        )  # fmt: skip
+    sharded = shape.pop("sharded", [])
+    if not isinstance(sharded, list) or not all(isinstance(s, str) for s in sharded):
+        raise Invalid("'sharded' must be a list of schemes", at=_place(data, "sharded", at))
+    if not isinstance(shape.get("workspace"), str):
+        raise Invalid("'workspace' must be the workspace's id", at=_place(data, "workspace", at))
+    others = {key: value for key, value in values.items() if key not in _FIELDS}
+    try:
+        return Settings(sharded=frozenset(sharded), others=others, **shape)
+    except Invalid as error:
+        error.at = _place(data, error.at, at)
+        raise
+
+
+def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
+    """The bytes that replace `previous`: canonical, but a person's comments stay."""
+    from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
+
+    def reads_back(data: bytes) -> bool:
+        return decode_settings(data, newer=True) == settings
+
+    return handwritten.rewrite(previous, _plain(settings), encode_settings(settings), reads_back)
+
+
+def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[str, bytes]:
+    """The root tree of the first commit: a pure function, so that copies made independently share a base."""
+    return {".gitattributes": _ATTRIBUTES.encode(), PATH: encode_settings(Settings(workspace, sharded=sharded))}
+
+
+def _plain(settings: Settings) -> dict[str, Json]:
+    known: dict[str, Json] = {
+        "workspace": settings.workspace,
+        "format": settings.format,
+        "merge_rules": settings.merge_rules,
+    }
+    if settings.sharded:
+        known["sharded"] = sorted(settings.sharded)
+    return known | {key: settings.others[key] for key in sorted(settings.others)}
+
+
+def _read(data: bytes, at: str) -> Mapping[str, Json]:
+    if len(data) <= canonical.MAX_BYTES:
+        try:
+            return canonical.load(data.decode())
+        except (NotCanonical, UnicodeDecodeError):
+            pass
+    from kgd.codec import reading
+
+    return reading.read(data, at)
+
+
+def _place(data: bytes, key: str, at: str) -> str:
+    found = re.search(rb"^%b:" % re.escape(key.encode()), data, re.M)
+    return f"{at}:{data.count(chr(10).encode(), 0, found.start()) + 1}" if found else at
