@@ -41,8 +41,8 @@ class Conflict:
 
     @property
     def id(self) -> str:
-        """What a person or an agent names it by: ``<digest>``; unique in a workspace."""
-        return self.digest
+        """What a person or an agent names it by: ``<uri>#<digest>``, which also says where its record is."""
+        return f"{self.uri}#{self.digest}"
 
 
 def canonical_json(value: Json) -> str:

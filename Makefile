@@ -1,0 +1,60 @@
+# Everything a person or a machine does with this repository. `make` alone says what there is.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help up down test test-all test-deps lint bench soak lock clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph over this very code tree
+	@$(PYTHON) scripts/first_walk.py $(BIN)/kgd
+
+down: ## stop the daemon
+	@$(BIN)/kgd down
+
+test: $(VENV)/.develop ## linters and the tests, under 3 minutes
+	@$(MAKE) --no-print-directory lint
+	$(PYTEST) -q
+
+test-all: $(VENV)/.develop ## the same and the slower tests, under 12 minutes
+	@$(MAKE) --no-print-directory lint
+	$(PYTEST) -q -m "not soak or slow"
+
+test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
+	@sh scripts/test_deps.sh
+
+lint: $(VENV)/.develop
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.develop ## the figures of docs/performance.md, printed and written as JSON
+	$(BIN)/python -m bench
+
+soak: $(VENV)/.develop ## the long proofs, by time (MINUTES=60), counted in tests/soak/ledger.jsonl
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
+
+lock: ## renew the locked dependencies
+	printf 'hatchling>=1.27\neditables>=0.5\n' > locks/build.in
+	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in -o locks/runtime.txt
+	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev -o locks/develop.txt
+
+clean: ## remove what the other targets made, but no knowledge
+	rm -rf $(VENV) .venv-mcp1 node_modules bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kgd needs Python 3.11 or newer: make PYTHON=python3.11 up")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r locks/runtime.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.develop: locks/develop.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r locks/develop.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

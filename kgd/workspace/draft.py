@@ -1,0 +1,184 @@
+"""This file is where a change takes shape: the nodes and files one ChangeSet touches, as they will be.
+
+A draft reads through to the tip that the writer is at and touches nothing: abandoning it undoes everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kgd.codec import documents, paths
+from kgd.errors import InvariantViolation, Limit
+from kgd.model.conflict import Conflict
+from kgd.model.node import Node
+from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
+from kgd.workspace.outcome import InvalidFile
+from kgd.workspace.secrets import refuse_secrets
+
+MAX_NODE_BYTES = 256 * 1024
+
+
+class Tip(Protocol):
+    """The tree a change is made against, earlier changes of the same flush included."""
+
+    def blob_at(self, path: str) -> bytes | None: ...
+    def read(self, path: str) -> bytes | None: ...
+    def names(self, folder: str) -> list[str]: ...
+
+
+class Surroundings(Protocol):
+    """What a change needs to know beyond the tree; answered from memory."""
+
+    workspace: str
+    sharded: frozenset[str]
+
+    def resolve(self, uri: Uri) -> Uri: ...
+    def in_overlay(self, uri: Uri) -> bool: ...
+    def twin(self, uri: Uri) -> Uri | None: ...
+    def version(self, path: str) -> int: ...
+    def served_blob(self, path: str, version: int) -> bytes | None: ...
+    def incoming(self, uri: Uri) -> int: ...
+    def invalid_file(self, path: str) -> InvalidFile | None: ...
+    def knows_workspace(self, workspace: str) -> bool: ...
+
+
+@dataclass(slots=True)
+class _Read:
+    """A file as the tip has it."""
+
+    blob: bytes | None
+    data: bytes | None
+    node: Node | None
+
+
+class Draft:
+    """Nodes and files as one change leaves them, with what there is to say about it.
+
+    Nodes are named by canonical URI. `node` follows no alias; edits that should ask `resolve` first.
+    """
+
+    def __init__(self, tip: Tip, around: Surroundings) -> None:
+        self.tip = tip
+        self.around = around
+        self.warnings: list[str] = []
+        self.settled: list[str] = []
+        self.files: dict[str, bytes | None] = {}
+        self._before: dict[Uri, _Read] = {}
+        self._after: dict[Uri, Node | None] = {}
+
+    # ---- nodes
+
+    def path(self, uri: Uri) -> str:
+        return paths.path_of(uri, self.around.sharded)
+
+    def before(self, uri: Uri) -> Node | None:
+        """The node at the tip.
+
+        Raises:
+            InvariantViolation: Its file cannot be read; a write would bury what the person wrote there.
+        """
+        return self._read(uri).node
+
+    def blob_before(self, uri: Uri) -> bytes | None:
+        return self._read(uri).blob
+
+    def node(self, uri: Uri) -> Node | None:
+        """The node as this change leaves it so far."""
+        return self._after[uri] if uri in self._after else self.before(uri)
+
+    def put(self, node: Node) -> None:
+        self._read(node.uri)
+        self._after[node.uri] = node
+
+    def remove(self, uri: Uri) -> None:
+        self._read(uri)
+        self._after[uri] = None
+
+    def touched(self) -> list[Uri]:
+        """What differs from the tip, sorted."""
+        return sorted(uri for uri, node in self._after.items() if node != self._before[uri].node)
+
+    def created(self) -> list[Uri]:
+        return [uri for uri in self.touched() if self._after[uri] and self._before[uri].node is None]
+
+    # ---- other files
+
+    def read_file(self, path: str) -> bytes | None:
+        if path in self.files:
+            return self.files[path]
+        return self.tip.read(path)
+
+    def record(self, conflict: Conflict) -> str:
+        """Store a disagreement; the path of its record."""
+        path = paths.conflict_path(conflict.uri, conflict.digest, self.around.sharded)
+        self.files[path] = documents.encode_conflict(conflict)
+        return path
+
+    def conflict_records(self, uri: Uri) -> list[str]:
+        """Paths of the open conflicts of one node at the tip."""
+        folder = paths.conflict_path(uri, "x", self.around.sharded).rpartition("/")[0]
+        return [f"{folder}/{name}" for name in self.tip.names(folder) if name.endswith(".yaml")]
+
+    # ---- the result
+
+    def finish(self) -> dict[str, bytes | None]:
+        """The files that this change writes or removes (None), canonical and checked.
+
+        Raises:
+            Limit: A node is larger than a node file may be.
+            Refused: A node holds a secret.
+            InvariantViolation: A new name differs from an existing one by case or normal form only.
+        """
+        files = dict(self.files)
+        for uri in self.touched():
+            node, read = self._after[uri], self._before[uri]
+            if node is None:
+                files[self.path(uri)] = None
+                for record in self.conflict_records(uri):
+                    if files.setdefault(record, None) is None:
+                        self.settled.append(record)
+                continue
+            if read.node is None:
+                self._refuse_twin(uri)
+            if read.node is None or node.content != read.node.content or node.data != read.node.data:
+                refuse_secrets(node)
+            data = documents.rewrite(read.data, node)
+            if len(data) > MAX_NODE_BYTES:
+                raise Limit(
+                    f"a node has at most {MAX_NODE_BYTES // 1024} KiB, this one would have {len(data) // 1024 + 1}",
+                    at=uri, next="Split it into several nodes and relate them.",
+                )  # fmt: skip
+            files[self.path(uri)] = data
+        return {path: data for path, data in files.items() if self._differs(path, data)}
+
+    def _differs(self, path: str, data: bytes | None) -> bool:
+        return self.tip.read(path) != data
+
+    def _refuse_twin(self, uri: Uri) -> None:
+        twin = self.around.twin(uri)
+        if twin and twin != uri and self.node(twin) is not None:
+            raise InvariantViolation(
+                "a node whose name differs only by case or normal form is already there", at=uri,
+                next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
+            )  # fmt: skip
+
+    def _read(self, uri: Uri) -> _Read:
+        read = self._before.get(uri)
+        if read is None:
+            path = self.path(uri)
+            invalid = self.around.invalid_file(path)
+            if invalid:
+                raise InvariantViolation(
+                    f"the file of this node cannot be read: {invalid.reason}", at=f"{path}:{invalid.line}",
+                    next="Mend or revert that file first; nothing was written.",
+                )  # fmt: skip
+            blob, data = self.tip.blob_at(path), self.tip.read(path)
+            node = documents.decode(data, at=path, expect=uri) if data is not None else None
+            read = self._before[uri] = _Read(blob, data, node)
+        return read
+
+
+def is_resource(uri: Uri, workspace: str) -> bool:
+    """Whether a relation to it makes it (E8): a file of this workspace, or anything outside kgd's schemes."""
+    return not is_owned(uri) or (scheme_of(uri) == "file" and workspace_of(uri) == workspace)

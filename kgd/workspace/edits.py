@@ -1,0 +1,265 @@
+"""This file is where each kind of edit is carried out on a draft: one function a kind, the link rules at the end.
+
+Every function either changes the draft or raises; a repeat of what is already so is a warning, not an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+from kgd.codec import documents
+from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
+from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
+from kgd.model.conflict import WHOLE, Conflict
+from kgd.model.fields import from_plain, with_field
+from kgd.model.node import Json, Node, Relation, default_type
+from kgd.model.uri import Uri, is_owned, workspace_of
+from kgd.workspace.draft import Draft, is_resource
+
+CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
+
+
+@singledispatch
+def apply(edit: Edit, draft: Draft) -> None:
+    """Carry out one edit on the draft.
+
+    Raises:
+        KgdError: The edit cannot be done; the draft is then to be thrown away as a whole.
+    """
+    raise Invalid(f"a change of kind {type(edit).__name__} cannot be applied here")
+
+
+@apply.register
+def _upsert(edit: Upsert, draft: Draft) -> None:
+    uri = _current(draft, edit.uri)
+    old = draft.node(uri)
+    _expect(draft, uri, edit.expect_version)
+    node = _cleared(old or Node(uri), edit.unset)
+    if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
+        raise Stale(
+            "this node already has content, and replacing it needs the version you read",
+            current=draft.around.version(draft.path(uri)), at=uri,
+            next="Get the node, then put again with expect_version, or append to it instead.",
+        )  # fmt: skip
+    given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
+    node = replace(node, **{field: value for field, value in given.items() if value is not None})
+    node = replace(
+        node,
+        tags=(*node.tags, *edit.tags),
+        aliases=(*node.aliases, *edit.aliases),
+        data=merged_data(node.data, edit.data),
+    )
+    for relation in edit.relations:
+        node = node.with_relation(relation)
+    if old is not None and node == old:
+        draft.warnings.append(f"{uri} already is so; nothing changed")
+    draft.put(node)
+
+
+@apply.register
+def _append(edit: Append, draft: Draft) -> None:
+    uri = _current(draft, edit.uri)
+    text = edit.text.strip("\n")
+    if not text.strip():
+        raise Invalid("there is no text to append", at="text")
+    old = draft.node(uri) or Node(uri)
+    before = old.content.rstrip("\n")
+    draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
+
+
+@apply.register
+def _delete(edit: Delete, draft: Draft) -> None:
+    uri = _current(draft, edit.uri)
+    _required(draft, uri)
+    _expect(draft, uri, edit.expect_version)
+    incoming = draft.around.incoming(uri)
+    if incoming:
+        draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are broken links now")
+    draft.remove(uri)
+
+
+@apply.register
+def _relate(edit: Relate, draft: Draft) -> None:
+    source = _current(draft, edit.source)
+    node = draft.node(source)
+    if node is None:
+        if not (draft.around.in_overlay(source) or is_resource(source, draft.around.workspace)):
+            raise _not_there(source)
+        node = Node(source)
+    relation = edit.relation
+    old = node.relation(*relation.key)
+    if old:
+        kept = {"weight": old.weight, "data": old.data}
+        relation = replace(relation, **{k: v for k, v in kept.items() if k not in edit.explicit})
+        if relation == old:
+            draft.warnings.append(f"{source} already {relation.type} {relation.target}; nothing changed")
+    draft.put(node.with_relation(relation))
+
+
+@apply.register
+def _unrelate(edit: Unrelate, draft: Draft) -> None:
+    source = _current(draft, edit.source)
+    node = _required(draft, source)
+    if node.relation(edit.type, edit.target) is None:
+        draft.warnings.append(f"{source} has no relation {edit.type} to {edit.target}; nothing changed")
+        return
+    draft.put(replace(node, relations=tuple(r for r in node.relations if r.key != (edit.type, edit.target))))
+
+
+@apply.register
+def _untag(edit: Untag, draft: Draft) -> None:
+    uri = _current(draft, edit.uri)
+    node = _required(draft, uri)
+    missing = sorted(set(edit.tags) - set(node.tags))
+    if missing:
+        draft.warnings.append(f"{uri} has no tag {', '.join(missing[:5])}")
+    draft.put(replace(node, tags=tuple(tag for tag in node.tags if tag not in edit.tags)))
+
+
+@apply.register
+def _move(edit: Move, draft: Draft) -> None:
+    uri = _current(draft, edit.uri)
+    node = _required(draft, uri)
+    if edit.to == uri:
+        draft.warnings.append(f"{uri} already is there; nothing changed")
+        return
+    if draft.node(edit.to) is not None:
+        raise InvariantViolation("a node is already there", at=edit.to, next="Choose another URI, or delete that one.")
+    kind = "" if node.type == default_type(uri) else node.type
+    aliases = tuple(alias for alias in (*node.aliases, uri) if alias != edit.to)
+    draft.remove(uri)
+    draft.put(replace(node, uri=edit.to, type=kind, aliases=aliases))
+
+
+@apply.register
+def _settle(edit: Settle, draft: Draft) -> None:
+    path, conflict = find_conflict(draft, edit.conflict)
+    unknown = sorted(set(edit.fields) - set(conflict.fields))
+    if unknown:
+        raise Invalid(
+            f"the conflict is not about '{unknown[0][:80]}'", at="fields",
+            next=f"Its fields are: {', '.join(conflict.fields)[:200]}.",
+        )  # fmt: skip
+    uri = _current(draft, conflict.uri)
+    node = draft.node(uri)
+    for field, value in edit.fields.items():
+        if field == WHOLE:
+            node = from_plain({**value, "uri": uri}) if value is not None else None
+        else:
+            node = with_field(node or Node(uri), field, value)
+    if node is None:
+        draft.remove(uri)
+    else:
+        draft.put(node)
+    draft.files[path] = None
+    draft.settled.append(path)
+    left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
+    if left:
+        draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))
+
+
+def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
+    """The record at the tip that an id of the form ``<uri>#<digest>`` names.
+
+    Raises:
+        NotFound: It is not open: never was, or somebody settled it.
+    """
+    uri, _, digest = id.rpartition("#")
+    for path in draft.conflict_records(Uri(uri)) if uri else ():
+        if path.endswith(f"/{digest}.yaml"):
+            data = draft.read_file(path)
+            if data is not None:
+                return path, documents.decode_conflict(data, at=path)
+    raise NotFound("this conflict is not open", at=id[-80:], next="List what is open with `kgd conflicts`.")
+
+
+def check_links(draft: Draft) -> None:
+    """E8 for every relation this change adds: a missing resource is made, a missing concept is a warning."""
+    for uri in draft.touched():
+        node, before = draft.node(uri), draft.before(uri)
+        if node is None:
+            continue
+        known = {relation.key for relation in before.relations} if before else set()
+        for relation in node.relations:
+            if relation.key not in known:
+                _check_link(draft, relation)
+
+
+def _check_link(draft: Draft, relation: Relation) -> None:
+    target, home = relation.target, draft.around.workspace
+    workspace = workspace_of(target)
+    if workspace not in (None, home):
+        if not draft.around.knows_workspace(workspace or ""):
+            draft.warnings.append(f"{target} is in a workspace that is not registered here: a broken link until it is")
+        return
+    if draft.node(draft.around.resolve(target)) is not None or draft.around.in_overlay(target):
+        return
+    if is_resource(target, home):
+        draft.put(Node(target))
+    else:
+        draft.warnings.append(f"{target} does not exist: a broken link until somebody writes it")
+
+
+def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
+    """Merge by key, maps within maps too; None deletes a key."""
+    out: dict[str, Any] = dict(old)
+    for key, value in new.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, Mapping):
+            inner = out.get(key)
+            out[key] = merged_data(inner if isinstance(inner, Mapping) else {}, value)
+        else:
+            out[key] = value
+    return out
+
+
+def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
+    for name in unset:
+        field, dot, key = name.partition(".")
+        if field not in CLEARABLE or (dot and field != "data"):
+            raise Invalid(f"'{name[:80]}' cannot be unset", at="unset", next="Name a stored field, or data.<key>.")
+        if dot:
+            node = replace(node, data={k: v for k, v in node.data.items() if k != key})
+        else:
+            empty = Node(node.uri)
+            node = replace(node, **{field: getattr(empty, field)})
+    return node
+
+
+def _current(draft: Draft, uri: Uri) -> Uri:
+    """The URI itself where a node has it, else the one it was moved to."""
+    if is_owned(uri) and workspace_of(uri) != draft.around.workspace:
+        raise Invalid(
+            f"this workspace is '{draft.around.workspace}'; that node belongs to '{workspace_of(uri)}'", at=uri,
+            next="Address that workspace, or write the node here under this workspace's id.",
+        )  # fmt: skip
+    return uri if draft.node(uri) is not None else draft.around.resolve(uri)
+
+
+def _required(draft: Draft, uri: Uri) -> Node:
+    node = draft.node(uri)
+    if node is None:
+        raise _not_there(uri)
+    return node
+
+
+def _not_there(uri: Uri) -> NotFound:
+    return NotFound("there is no such node", at=uri, next="Look for it with search, or make it with an upsert.")
+
+
+def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
+    if expected is None:
+        return
+    path = draft.path(uri)
+    blob = draft.blob_before(uri)
+    current = draft.around.version(path) if blob else 0
+    served = draft.around.served_blob(path, expected)
+    if expected != current or (served is not None and served != blob):
+        raise Stale(
+            f"the node is at version {current}, the change expected {expected}", current=current, at=uri,
+            next="Get it again, look at what changed, and put with the current version.",
+        )  # fmt: skip

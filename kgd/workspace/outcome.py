@@ -1,0 +1,126 @@
+"""This file is where the answers of a workspace are defined: plain values that every surface can print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgd.model.conflict import Conflict
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Derived from history: how many reachable commits changed the node, and who made the first and the last of them.
+
+    Times are Unix seconds as the commits claim them; order never comes from them.
+    """
+
+    count: int
+    created_at: int
+    created_by: str
+    updated_at: int
+    updated_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """A node that was just made, and up to three older ones that look like it."""
+
+    uri: Uri
+    like: tuple[Uri, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a ChangeSet. `commit` is None where nothing changed or for a dry run."""
+
+    commit: str | None
+    nodes: tuple[tuple[Uri, int], ...] = ()
+    created: tuple[Uri, ...] = ()
+    similar: tuple[Similar, ...] = ()
+    warnings: tuple[str, ...] = ()
+    repeated: bool = False
+    """The request id was seen before: this is the first result, nothing was done now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Health of one step of the work: commit, publish, integrate or index.
+
+    `state` is ok, waiting, blocked, degraded or off; `blocker` says in words what it waits for and what to do.
+    """
+
+    name: str
+    state: str = "ok"
+    last_success: float | None = None
+    blocker: str = ""
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidFile:
+    """A node file that cannot be read as a node; its last good value, if there is one, is what is served."""
+
+    path: str
+    uri: Uri | None
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConflict:
+    id: str
+    path: str
+    conflict: Conflict
+
+    @property
+    def uri(self) -> Uri:
+        return self.conflict.uri
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One commit as history tells it. `nodes` are the URIs it changed, at most as many as were asked for."""
+
+    commit: str
+    parents: tuple[str, ...]
+    subject: str
+    body: str
+    author: str
+    email: str
+    client: str
+    at: int
+    operation: str
+    nodes: tuple[Uri, ...]
+    more_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    uri: Uri
+    before: Node | None
+    after: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field of a node before and after, as plain values; None is absence."""
+
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `check` or `doctor` found. `fix` names what mends it, or is empty where a person has to."""
+
+    level: str
+    where: str
+    message: str
+    fix: str = ""
+
+
+Counts = Mapping[str, int]

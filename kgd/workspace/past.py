@@ -1,0 +1,232 @@
+"""This file is where the past is a tool: what a commit changed, a node as it was, and the opposite of a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kgd.codec import documents, paths
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.git.objects import Commit, ObjectId, trailers
+from kgd.git.program import GitFailed, run
+from kgd.git.store import ObjectStore
+from kgd.graph.edges import Card, Edge, EdgeSource
+from kgd.graph.live import LiveGraph
+from kgd.model.change import Revert
+from kgd.model.fields import join, plain, plain_relation
+from kgd.model.merge import merge
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri
+from kgd.workspace.draft import Draft
+from kgd.workspace.outcome import Entry, FieldChange, NodeChange
+from kgd.workspace.writer import HEAD
+
+_REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
+_CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
+
+
+class Past:
+    """History of one workspace, read from git and from nowhere else."""
+
+    def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str]) -> None:
+        self._store, self._workspace, self._sharded = store, workspace, sharded
+
+    def commit_id(self, text: str) -> ObjectId:
+        """The commit that a full or short id, ``HEAD``, ``HEAD~2`` or a date-free revision names.
+
+        Raises:
+            NotFound: Nothing is called so.
+        """
+        text = text.strip()
+        if re.fullmatch("[0-9a-f]{40}", text):
+            id = bytes.fromhex(text)
+            found = self._store.kind_and_size(id)
+            if found and found[0] == "commit":
+                return id
+        elif _REVISION(text):
+            name = re.sub(r"^(HEAD|head)(?=$|[~^])", HEAD, text)
+            try:
+                said = run(
+                    self._store.git_dir, ["rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}"]
+                )
+                return bytes.fromhex(said.decode().strip())
+            except (GitFailed, ValueError):
+                pass
+        raise NotFound("there is no such commit", at=text[:60], next="Find one with `kgd history`.")
+
+    def commit(self, id: ObjectId) -> Commit:
+        return self._store.commit(id)
+
+    def node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
+        """The node as the commit has it; None where it was not there.
+
+        Raises:
+            Invalid: Its file could not be read then.
+        """
+        path = paths.path_of(uri, self._sharded)
+        blob = self._store.entry(self._store.tree_of(commit), path)
+        return documents.decode(self._store.read(blob), at=path, expect=uri) if blob else None
+
+    def files_of(self, commit: Commit) -> list[tuple[str, ObjectId | None, ObjectId | None]]:
+        """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""
+        trees = [self._store.tree_of(parent) for parent in commit.parents] or [None]
+        first = list(self._store.diff(trees[0], commit.tree))
+        others = [{path for path, _, _ in self._store.diff(tree, commit.tree)} for tree in trees[1:]]
+        return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
+
+    def changes(self, commit: ObjectId) -> tuple[NodeChange, ...]:
+        return self._changes(self.files_of(self._store.commit(commit)))
+
+    def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
+        return self._changes(self._store.diff(self._store.tree_of(a), self._store.tree_of(b)))
+
+    def entry(self, commit: Commit, *, limit: int = 50) -> Entry:
+        """One line of history. Costs a tree comparison."""
+        uris = [uri for path, old, new in self.files_of(commit) if (uri := self._uri(path, new or old))]
+        noted = dict(trailers(commit.message))
+        name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
+        subject, _, rest = commit.message.partition("\n")
+        return Entry(
+            commit=commit.id.hex(),
+            parents=tuple(parent.hex() for parent in commit.parents),
+            subject=subject,
+            body=_without_trailers(rest),
+            author=name,
+            email=commit.author_email,
+            client=client or "",
+            at=commit.author_time,
+            operation=noted.get("Kgd-Op", "commit"),
+            nodes=tuple(uris[:limit]),
+            more_nodes=max(0, len(uris) - limit),
+        )
+
+    def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
+        """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""
+        return PastGraph(graph, self.changes_between(tip, commit))
+
+    def revert(self, edit: Revert, draft: Draft) -> None:
+        """Put the opposite of a commit on the draft, through the merge: what changed since is kept.
+
+        Raises:
+            Invalid: It is a merge or the first commit, which have no opposite.
+            NotFound: There is no such commit.
+        """
+        commit = self._store.commit(self.commit_id(edit.commit))
+        if len(commit.parents) != 1:
+            what = "a merge" if commit.parents else "the first commit"
+            raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
+        for path, old, new in self.files_of(commit):
+            if paths.is_node_path(path):
+                self._revert_node(path, old, new, draft)
+            elif draft.read_file(path) == (self._store.read(new) if new else None):
+                draft.files[path] = self._store.read(old) if old else None
+            else:
+                draft.warnings.append(f"{path} has changed since and was left as it is")
+
+    def _revert_node(self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft) -> None:
+        before, after = self._node(path, old), self._node(path, new)
+        uri = (before or after).uri  # type: ignore[union-attr]
+        merged = merge(after, draft.node(uri), before)
+        if merged.node is None:
+            draft.remove(uri)
+        else:
+            draft.put(merged.node)
+        if merged.conflict:
+            draft.record(merged.conflict)
+            draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
+
+    def _changes(self, files: object) -> tuple[NodeChange, ...]:
+        found = []
+        for path, old, new in files:  # type: ignore[attr-defined]
+            uri = self._uri(path, new or old)
+            if uri:
+                found.append(NodeChange(uri, self._readable(path, old), self._readable(path, new)))
+        return tuple(found)
+
+    def _uri(self, path: str, blob: ObjectId | None) -> Uri | None:
+        if not paths.is_node_path(path):
+            return None
+        try:
+            uri = paths.uri_of(path, self._workspace, self._sharded)
+        except KgdError:
+            return None
+        node = self._readable(path, blob) if uri is None else None
+        return uri or (node.uri if node else None)
+
+    def _node(self, path: str, blob: ObjectId | None) -> Node | None:
+        return documents.decode(self._store.read(blob), at=path) if blob else None
+
+    def _readable(self, path: str, blob: ObjectId | None) -> Node | None:
+        try:
+            return self._node(path, blob)
+        except KgdError:
+            return None
+
+
+class PastGraph:
+    """An `EdgeSource`: the graph of another commit, as the live one with some nodes put back.
+
+    The live graph may move on while a walk goes through it; what changes after this was made is not taken out.
+    """
+
+    def __init__(self, graph: LiveGraph, changes: Sequence[NodeChange]) -> None:
+        self._graph: EdgeSource = graph
+        self._nodes = {change.uri: change.after for change in changes}
+        self._aliases = {alias: node.uri for node in self._nodes.values() if node for alias in node.aliases}
+        self._into: dict[Uri, list[Edge]] = {}
+        for node in self._nodes.values():
+            for relation in node.relations if node else ():
+                self._into.setdefault(relation.target, []).append(Edge(relation.weight, node.uri, relation.type))  # type: ignore[union-attr]
+
+    def card(self, uri: Uri) -> Card | None:
+        if uri not in self._nodes:
+            return self._graph.card(uri)
+        node = self._nodes[uri]
+        return Card(uri, node.type, node.name, node.summary, None, "") if node else None
+
+    def out(self, uri: Uri) -> Sequence[Edge]:
+        if uri not in self._nodes:
+            return self._graph.out(uri)
+        node = self._nodes[uri]
+        return sorted(Edge(r.weight, self.resolve(r.target), r.type) for r in node.relations) if node else ()
+
+    def into(self, uri: Uri) -> Sequence[Edge]:
+        kept = [edge for edge in self._graph.into(uri) if edge.target not in self._nodes]
+        return sorted([*kept, *self._into.get(uri, ())])
+
+    def resolve(self, uri: Uri) -> Uri:
+        if self._nodes.get(uri) is not None:
+            return uri
+        return self._aliases.get(uri) or self._graph.resolve(uri)
+
+
+def field_diff(before: Node | None, after: Node | None) -> tuple[FieldChange, ...]:
+    """What differs, field by field; relations by type and target, data by key; sorted by field."""
+    one, two = _flat(before), _flat(after)
+    return tuple(
+        FieldChange(field, one.get(field), two.get(field))
+        for field in sorted({*one, *two})
+        if one.get(field) != two.get(field)
+    )
+
+
+def _flat(node: Node | None) -> dict[str, Json]:
+    if node is None:
+        return {}
+    values = plain(node)
+    values.pop("uri")
+    flat: dict[str, Json] = {f: values[f] for f in values if f not in ("relations", "data")}
+    flat |= {join("data", key): value for key, value in node.data.items()}
+    for relation in node.relations:
+        edge = plain_relation(relation)
+        flat[join("relations", relation.type, relation.target)] = {"weight": edge.get("weight", 1)} | (
+            {"data": edge["data"]} if "data" in edge else {}
+        )
+    return flat
+
+
+def _without_trailers(text: str) -> str:
+    paragraphs = text.strip().split("\n\n")
+    if paragraphs and all(re.match(r"[A-Za-z][A-Za-z-]*: ", line) for line in paragraphs[-1].splitlines()):
+        paragraphs.pop()
+    return "\n\n".join(paragraphs).strip()

@@ -1,0 +1,91 @@
+"""This file is where content is searched for secrets before it goes into git, from where nothing is ever taken back.
+
+Two rules: a known prefix of a credential, and a random-looking value assigned to a name that says it is secret. The
+refusal names the field, never the value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from kgd.errors import Refused
+from kgd.model.fields import plain
+from kgd.model.node import Json, Node
+
+_KNOWN = re.compile(
+    r"""(?x)
+    \b(?:
+        (?P<aws>(?:AKIA|ASIA)[0-9A-Z]{16})
+      | (?P<github>gh[pousr]_[A-Za-z0-9]{36,} | github_pat_[A-Za-z0-9_]{60,})
+      | (?P<gitlab>glpat-[A-Za-z0-9_-]{20,})
+      | (?P<slack>xox[abeprs]-[A-Za-z0-9-]{20,})
+      | (?P<stripe>[rs]k_live_[A-Za-z0-9]{20,})
+      | (?P<google>AIza[0-9A-Za-z_-]{35})
+      | (?P<anthropic>sk-ant-[A-Za-z0-9_-]{24,})
+      | (?P<openai>sk-(?:proj-)?[A-Za-z0-9_-]{40,})
+      | (?P<pypi>pypi-[A-Za-z0-9_-]{50,})
+      | (?P<npm>npm_[A-Za-z0-9]{36})
+      | (?P<kgd>kgd_[a-z]+_[A-Za-z0-9]{8}_[A-Za-z0-9]{40,})
+    )
+    | (?P<private_key>-----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY(?:\ BLOCK)?-----)
+    """
+)
+_ASSIGNED = re.compile(
+    r"""(?ix)
+    (?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?
+    ["']? \s* (?::|=|:=) \s* ["']? (?P<value>[A-Za-z0-9+/=_.~-]{20,200})
+    """
+)
+MIN_ENTROPY = 4.0
+"""Bits per character; English prose has about 4.1 over letters and blanks but breaks off at the first blank."""
+
+
+def refuse_secrets(node: Node) -> None:
+    """Raise if a field of the node holds what looks like a credential.
+
+    Raises:
+        Refused: Names the node, the field and the kind of secret.
+    """
+    for field, text in _texts(plain(node), ""):
+        kind = secret_in(text)
+        if kind:
+            raise Refused(
+                f"the field '{field}' holds what looks like a secret ({kind})", at=node.uri,
+                next="Say where the secret is kept instead of what it is; git never forgets.",
+            )  # fmt: skip
+
+
+def secret_in(text: str) -> str:
+    """The kind of the first secret in the text, or the empty string. Linear in the length of the text."""
+    found = _KNOWN.search(text)
+    if found:
+        return (found.lastgroup or "credential").replace("_", " ")
+    for match in _ASSIGNED.finditer(text):
+        if _is_random(match["value"]):
+            return "a random value assigned to a secret's name"
+    return ""
+
+
+def _is_random(value: str) -> bool:
+    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    counts = Counter(value)
+    entropy = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
+    return mixed and entropy >= MIN_ENTROPY
+
+
+def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            # `data: {password: ...}` is an assignment too: the key belongs to the text that is looked at.
+            if isinstance(inner, str):
+                yield f"{path}.{key}".lstrip("."), f"{key}: {inner}"
+            else:
+                yield from _texts(inner, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, path)

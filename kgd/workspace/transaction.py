@@ -1,0 +1,129 @@
+"""This file is where a ChangeSet becomes a commit: stage, validate, encode, write the message.
+
+Runs in the writer's thread, against the tip that includes every earlier change of the same flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kgd.errors import Invalid, KgdError, Limit
+from kgd.git.objects import ObjectId, signature, with_trailers
+from kgd.git.staging import Staging
+from kgd.model.change import Append, ChangeSet, Delete, Edit, Move, Relate, Revert, Untag, Upsert
+from kgd.model.uri import Uri
+from kgd.workspace import edits
+from kgd.workspace.draft import Draft, Surroundings
+from kgd.workspace.outcome import Outcome
+from kgd.workspace.writer import Staged
+
+MAX_EDITS = 2_000
+MAX_MESSAGE = 8_000
+NODES_IN_TRAILER = 20
+
+Reverter = Callable[[Revert, Draft], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One ChangeSet, ready to be staged.
+
+    Args:
+        revert: Carries out a `Revert`, which needs history; everything else is done here.
+        now: Unix seconds for author and committer.
+    """
+
+    changes: ChangeSet
+    around: Surroundings
+    revert: Reverter
+    now: int
+    dry_run: bool = False
+
+    def stage(self, staging: Staging, parent: ObjectId) -> Staged[Outcome]:
+        """Stage the commit on `parent`. Raises before it touches the staging area, or not at all.
+
+        Raises:
+            KgdError: With `at` naming the edit, as ``changes[2]``.
+        """
+        draft = Draft(staging, self.around)
+        self._apply(draft)
+        edits.check_links(draft)
+        files = draft.finish()
+        touched, created = draft.touched(), draft.created()
+        if self.dry_run or not files:
+            versions = tuple((uri, self.around.version(draft.path(uri))) for uri in touched)
+            return Staged(Outcome(None, versions, tuple(created), warnings=tuple(draft.warnings)))
+        changed = write(staging, files)
+        message = message_of(self.changes, touched, draft.settled)
+        author = signature(self.changes.author, self.now)
+        commit = staging.commit(staging.write_tree(), [parent], author, message)
+        versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in touched if draft.node(uri))
+        answer = Outcome(commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings))
+        return Staged(answer, commit, changed, author, self.changes.request_id)
+
+    def _apply(self, draft: Draft) -> None:
+        if not self.changes.edits:
+            raise Invalid("there is nothing to change", at="changes", next="Give at least one change.")
+        if len(self.changes.edits) > MAX_EDITS:
+            raise Limit(
+                f"one call takes at most {MAX_EDITS} changes", at="changes", next="Split them over several calls."
+            )
+        for number, edit in enumerate(self.changes.edits):
+            try:
+                if isinstance(edit, Revert):
+                    self.revert(edit, draft)
+                else:
+                    edits.apply(edit, draft)
+            except KgdError as refusal:
+                if len(self.changes.edits) > 1 and not refusal.at.startswith("changes["):
+                    refusal.at = f"changes[{number}] {refusal.at}".strip()[:80]
+                raise
+
+
+def write(staging: Staging, files: dict[str, bytes | None]) -> dict[str, bytes | None]:
+    """Put the files into the staging area; the blob ids by path."""
+    changed: dict[str, bytes | None] = {}
+    for path, data in sorted(files.items()):
+        if data is None:
+            staging.remove(path)
+            changed[path] = None
+        else:
+            changed[path] = staging.put(path, data)
+    return changed
+
+
+def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str] = ()) -> str:
+    """Subject from the caller or made from the change; trailers as docs/format.md has them."""
+    uris = sorted(touched)
+    text = changes.message.strip()[:MAX_MESSAGE] or subject_of(changes.edits, uris)
+    named = " ".join(uris[:NODES_IN_TRAILER]) + (
+        f" +{len(uris) - NODES_IN_TRAILER}" if len(uris) > NODES_IN_TRAILER else ""
+    )
+    trailers = [
+        ("Kgd-Op", changes.operation),
+        ("Kgd-Actor", changes.author.client),
+        ("Kgd-Request", changes.request_id),
+        ("Kgd-Nodes", named),
+        ("Kgd-Origin", changes.origin),
+        *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(settled)),
+    ]
+    return with_trailers(text, [(key, value) for key, value in trailers if value])
+
+
+def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
+    """A subject for a change that came without a message."""
+    kinds = {type(edit) for edit in changes}
+    verbs = {
+        Upsert: "put",
+        Append: "append to",
+        Delete: "delete",
+        Relate: "relate",
+        Untag: "untag",
+        Move: "move",
+        Revert: "revert",
+    }
+    verb = verbs.get(kinds.pop(), "change") if len(kinds) == 1 else "change"
+    if not uris:
+        return verb
+    return f"{verb} {uris[0]}"[:100] + (f" and {len(uris) - 1} more" if len(uris) > 1 else "")

@@ -1,0 +1,390 @@
+"""This file is where a workspace is opened, read, changed and closed: the one object that features and surfaces use.
+
+Reads answer from memory, or with one blob; they never wait for a commit, a publication or a merge. Every change is a
+ChangeSet through `submit`. Opening recovers by itself from whatever the last process left.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from kgd.codec import documents, paths
+from kgd.codec.settings import Settings
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
+from kgd.git import integrity
+from kgd.git.history import log as git_log
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId
+from kgd.git.rollup import Rollup
+from kgd.git.store import ObjectStore
+from kgd.graph.edges import BrokenLink, EdgeSource
+from kgd.graph.live import LiveGraph
+from kgd.index.text import Hit
+from kgd.model.change import ChangeSet, Revert
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.derived import Derived
+from kgd.workspace.draft import Draft
+from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
+from kgd.workspace.past import Past, PastGraph
+from kgd.workspace.publication import Publication
+from kgd.workspace.served import Served
+from kgd.workspace.transaction import Transaction
+from kgd.workspace.writer import HEAD, Staged, Writer
+
+log = logging.getLogger(__name__)
+
+Clock = Callable[[], float]
+Listener = Callable[[frozenset[Uri]], None]
+
+
+class Workspace:
+    """One graph in one repository, owned by this process for as long as it is open.
+
+    Safe for any number of threads. Use `Workspace.open`.
+    """
+
+    def __init__(self, layout: Layout, *, clock: Clock, publish: bool) -> None:
+        self.layout = layout
+        self.overlay: EdgeSource | None = None
+        """The code tree as it is; whoever watches it sets this."""
+        self.known_workspaces: frozenset[str] = frozenset()
+        """Ids that the registry knows; relations into others are warned about."""
+        self._clock, self._listeners = clock, list[Listener]()
+        self._lock = WorkspaceLock(layout.derived_dir)
+        try:
+            self.recovery = integrity.recover(layout)
+            self._store = layout.open()
+            self.settings = self._read_settings()
+            self.read_only = self.settings.read_only
+            self.id = self.workspace = self.settings.workspace
+            self.sharded = self.settings.sharded
+            self.past = Past(self._store, self.id, self.sharded)
+            self._served = Served(self._store, self.id, self.sharded, self._last_good)
+            self._derived = Derived(self._store, self._served, layout.derived_dir, clock)
+            self._writer = Writer(
+                self._store, layout.derived_dir, flushed=self._flushed, settled=self._derived.wake, moved=self._moved
+            )
+            self._derived.start(self._writer.tip)
+            self._publication = Publication(self, publish=publish)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @classmethod
+    def open(cls, layout: Layout, *, clock: Clock = time.time, publish: bool = True) -> Workspace:
+        """Open a workspace and bring all that is derived up to its tip.
+
+        Args:
+            publish: Whether its work tree is kept in step; off for tools that only read or write objects.
+
+        Raises:
+            Unavailable: Another process has it open (the message names it), or the repository cannot be used.
+            Damaged: The tip itself cannot be read and no copy of it was found.
+        """
+        return cls(layout, clock=clock, publish=publish)
+
+    # ---- reading
+
+    @property
+    def graph(self) -> LiveGraph:
+        return self._served.graph
+
+    @property
+    def store(self) -> ObjectStore:
+        return self._store
+
+    @property
+    def tip(self) -> str:
+        return self._writer.tip.hex()
+
+    def sources(self) -> list[EdgeSource]:
+        """What a walk goes through: the stored graph, then the code tree."""
+        return [self.graph, *([self.overlay] if self.overlay else [])]
+
+    def exists(self, uri: Uri) -> bool:
+        return self.graph.card(uri) is not None or self.in_overlay(uri)
+
+    def node(self, uri: Uri, as_of: str | None = None) -> Node | None:
+        """The stored node, now or as a commit has it; None where it is not stored. Aliases are not followed.
+
+        Raises:
+            NotFound: There is no such commit.
+            Damaged: The node's blob cannot be read.
+        """
+        if as_of is not None:
+            return self.past.node_at(uri, self.past.commit_id(as_of))
+        card = self.graph.card(uri)
+        if card is None or card.blob is None:
+            return None
+        return documents.decode(self._store.read(card.blob), at=uri)
+
+    def node_version(self, uri: Uri) -> Version | None:
+        """Derived from history; waits for the versions to be known if the workspace was just opened without a cache."""
+        return self._derived.version(self.path(uri))
+
+    def serve(self, uri: Uri, version: int) -> None:
+        """Remember which content went out under a version, so that an expectation of it is checked against that."""
+        card = self.graph.card(uri)
+        if card and card.blob:
+            self._derived.served(self.path(uri), version, card.blob)
+
+    def search(self, query: str, **filters: object) -> list[Hit]:
+        """Full text over what is stored and over the names of the code tree; see `kgd.index.text`.
+
+        Finds what was acknowledged before the call.
+        """
+        return self._derived.search(query, **filters)
+
+    def invalid_files(self) -> tuple[InvalidFile, ...]:
+        """Files that cannot be read, committed ones and those that wait in the work tree."""
+        return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
+
+    def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
+        return self.graph.broken_links(limit, known=self._known_elsewhere)
+
+    def conflicts(self, uri: Uri | None = None, *, limit: int = 200, after: str = "") -> tuple[OpenConflict, ...]:
+        """Open disagreements in the order of their records, from behind the record `after`."""
+        folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] + "/" if uri else ""
+        chosen = [p for p in self._served.conflict_paths() if p.startswith(folder) and p > after][:limit]
+        return tuple(found for path in chosen if (found := self._conflict(path)))
+
+    @property
+    def conflict_count(self) -> int:
+        return self._served.conflict_count
+
+    # ---- the past
+
+    def history(
+        self,
+        *,
+        uri: Uri | None = None,
+        commit: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        author: str | None = None,
+        limit: int = 20,
+        after: str | None = None,
+    ) -> tuple[Entry, ...]:
+        """Commits, newest first. `since` and `until` are Unix seconds; `after` is the last commit already seen."""
+        if commit is not None:
+            return (self.past.entry(self.past.commit(self.past.commit_id(commit))),)
+        found = git_log(
+            self._store,
+            self._writer.tip,
+            path=self.path(uri) if uri else None,
+            author=author,
+            since=since,
+            until=until,
+            limit=limit,
+            after=self.past.commit_id(after) if after else None,
+        )
+        return tuple(self.past.entry(one) for one in found)
+
+    def commit_id(self, text: str) -> str:
+        return self.past.commit_id(text).hex()
+
+    def changes(self, commit: str) -> tuple[NodeChange, ...]:
+        return self.past.changes(self.past.commit_id(commit))
+
+    def changes_between(self, a: str, b: str) -> tuple[NodeChange, ...]:
+        return self.past.changes_between(self.past.commit_id(a), self.past.commit_id(b))
+
+    def graph_at(self, commit: str) -> PastGraph:
+        return self.past.graph_at(self.past.commit_id(commit), self._writer.tip, self.graph)
+
+    def last_undoable(self) -> str:
+        """The newest commit that a person would want undone: no merge, no revert, not reverted already.
+
+        Raises:
+            NotFound: There is none among the newest hundred.
+        """
+        reverted: set[str] = set()
+        for entry in self.history(limit=100):
+            if entry.operation == "revert":
+                reverted |= {line.split()[-1] for line in entry.body.splitlines() if line.startswith("Reverts ")}
+            elif entry.operation not in ("init", "merge") and len(entry.parents) == 1 and entry.commit not in reverted:
+                return entry.commit
+        raise NotFound("there is nothing left to undo among the last 100 commits", next="Name a commit: `kgd revert COMMIT`.")
+
+    # ---- changing
+
+    def submit(self, changes: ChangeSet, *, dry_run: bool = False) -> Outcome:
+        """Carry out a ChangeSet as one commit, and return when it is durable.
+
+        A request id that was seen before answers the first result. After any error nothing of it is in the
+        workspace, but for `Unavailable` of a disk that did not confirm: a retry with the same request id tells.
+
+        Raises:
+            KgdError: What is wrong with it, and what to do next.
+        """
+        if self.read_only and not dry_run:
+            raise Unavailable(f"this workspace is read-only: {self.read_only}", next="Install a newer kgd.")
+        self._check_request(changes.request_id)
+        repeated = self._repeated(changes.request_id)
+        if repeated:
+            return repeated
+        reverted = [edit.commit for edit in changes.edits if isinstance(edit, Revert)]
+        if reverted:
+            changes = self._say_what_is_reverted(changes, reverted)
+        transaction = Transaction(changes, self, self.past.revert, int(self._clock()), dry_run)
+        request = "" if dry_run else changes.request_id
+        outcome = self._writer.run(transaction.stage, request=request)
+        return replace(outcome, similar=self._similar(outcome.created)) if outcome.created else outcome
+
+    def run(self, job: Callable[..., Staged[object]], *, alone: bool = False) -> object:
+        """Carry out a job in the writer's thread: for publication and sync, which bring commits of other people."""
+        return self._writer.run(job, alone=alone)
+
+    def hint(self, changed: Iterable[str] | None = None) -> None:
+        """Something moved in the work tree or the repository: these paths, or anything (None). Never blocks."""
+        self._publication.hint(changed)
+
+    def on_commit(self, listener: Listener) -> None:
+        """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
+        self._listeners.append(listener)
+
+    # ---- health
+
+    def health(self) -> dict[str, Stage]:
+        """Each stage of the work with its state, last success and what blocks it."""
+        commit = Stage("commit", "blocked" if self._writer.failure else "ok", self._last_commit, self._writer.failure)
+        return {stage.name: stage for stage in (commit, *self._publication.health(), self._derived.health())}
+
+    def degraded(self) -> tuple[str, ...]:
+        """What does not work as it should, one sentence each."""
+        found = [f"read-only: {self.read_only}"] if self.read_only else []
+        found += [f"{stage.name}: {stage.blocker}" for stage in self.health().values() if stage.state in ("blocked", "degraded")]
+        found += [str(notice) for notice in self.recovery.notices]
+        return tuple(found)
+
+    def reindex(self) -> None:
+        """Throw away what is derived and build it anew; answers stay the same."""
+        self._derived.rebuild()
+
+    def close(self) -> None:
+        """Finish what is waiting, publish once more, write the snapshot, let the workspace go."""
+        self._publication.stop()
+        self._writer.close()
+        self._derived.close()
+        self._lock.release()
+
+    # ---- what a change asks (kgd.workspace.draft.Surroundings)
+
+    def path(self, uri: Uri) -> str:
+        return paths.path_of(uri, self.sharded)
+
+    def resolve(self, uri: Uri) -> Uri:
+        return self.graph.resolve(uri)
+
+    def in_overlay(self, uri: Uri) -> bool:
+        return self.overlay is not None and self.overlay.card(uri) is not None
+
+    def twin(self, uri: Uri) -> Uri | None:
+        return self.graph.twin(uri)
+
+    def version(self, path: str) -> int:
+        found = self._derived.version(path)
+        return found.count if found else 0
+
+    def served_blob(self, path: str, version: int) -> bytes | None:
+        return self._derived.served_blob(path, version)
+
+    def incoming(self, uri: Uri) -> int:
+        return len(self.graph.into(uri))
+
+    def invalid_file(self, path: str) -> InvalidFile | None:
+        return self._served.invalid_file(path)
+
+    def knows_workspace(self, workspace: str) -> bool:
+        return workspace in self.known_workspaces
+
+    # ---- inside
+
+    def _flushed(self, staged: Sequence[Staged[object]], old: ObjectId, new: ObjectId) -> None:
+        """In the writer's thread, before anybody is told: memory work only."""
+        tree = self._store.tree_of(new)
+        with self.graph.lock:
+            if any(one.changed is None for one in staged):
+                changes = self._served.load(tree)
+            else:
+                files = {path: blob for one in staged for path, blob in (one.changed or {}).items()}
+                changes = self._served.follow(files.items(), tree)
+        self._derived.note(staged, changes, old, new)
+        self._last_commit = self._clock()
+        touched = frozenset(change.uri for change in changes)
+        for listener in self._listeners:
+            listener(touched)
+        self._publication.wake()
+
+    def _moved(self, tip: ObjectId) -> None:
+        """The ref is not where it was expected after a failed flush: follow it."""
+        self._served.load(self._store.tree_of(tip))
+        self._derived.start(tip)
+
+    def _read_settings(self) -> Settings:
+        tip = self._store.ref(HEAD)
+        assert tip is not None
+        blob = self._store.entry(self._store.tree_of(tip), "kgd.yaml")
+        if blob is None:
+            raise Unavailable("the tip has no kgd.yaml", at=str(self.layout.git_dir), next="Restore it with `kgd revert`.")
+        return decode_settings(self._store.read(blob), at="kgd.yaml")
+
+    def _last_good(self, path: str) -> ObjectId | None:
+        """The newest readable blob in the history of a path, among its last fifty versions."""
+        tip = self._store.ref(HEAD)
+        assert tip is not None
+        for commit in git_log(self._store, tip, path=path, limit=50):
+            blob = self._store.entry(commit.tree, path)
+            try:
+                if blob and documents.decode(self._store.read(blob), at=path):
+                    return blob
+            except KgdError:
+                continue
+        return None
+
+    def _known_elsewhere(self, uri: Uri) -> bool:
+        return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
+
+    def _conflict(self, path: str) -> OpenConflict | None:
+        blob = self._store.entry(self._served.tree or self._store.tree_of(self._writer.tip), path)
+        try:
+            conflict = documents.decode_conflict(self._store.read(blob), at=path) if blob else None
+        except KgdError:
+            return None
+        return OpenConflict(conflict.id, path, conflict) if conflict else None
+
+    def _check_request(self, request: str) -> None:
+        if len(request) > 200 or not request.isprintable():
+            raise Invalid("a request id is at most 200 printable characters", at="request_id")
+
+    def _repeated(self, request: str) -> Outcome | None:
+        commit = self._derived.request(request) if request else None
+        if commit is None:
+            return None
+        uris = self.past.entry(self.past.commit(commit), limit=2_000).nodes
+        return Outcome(commit.hex(), tuple((uri, self.version(self.path(uri))) for uri in uris), repeated=True)
+
+    def _say_what_is_reverted(self, changes: ChangeSet, reverted: list[str]) -> ChangeSet:
+        """The ChangeSet with a message that names the commits, for people and for `undo`."""
+        commits = [self.past.commit(self.past.commit_id(one)) for one in reverted]
+        subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
+        body = "\n".join(f"Reverts {commit.id.hex()}" for commit in commits)
+        kept = tuple(
+            Revert(self.commit_id(edit.commit)) if isinstance(edit, Revert) else edit for edit in changes.edits
+        )
+        operation = "revert" if len(kept) == len(commits) else changes.operation
+        return replace(changes, message=f"{subject}\n\n{body}", edits=kept, operation=operation)
+
+    def _similar(self, created: Sequence[Uri]) -> tuple[Similar, ...]:
+        """Up to three older nodes that look like each of the first few new ones; a courtesy that may cost little."""
+        found = []
+        for uri in created[:SIMILAR_ASKED]:
+            like = self._derived.similar(uri, 3)
+            if like:
+                found.append(Similar(uri, like))
+        return tuple(found)

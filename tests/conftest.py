@@ -1,0 +1,68 @@
+"""What every test gets: a home, a git and a locale of its own, and programs that are there or loudly missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "kgd", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("soak", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("soak" if os.environ.get("KGD_SOAK") else "kgd")
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _can_mount() -> bool:
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        return False
+    return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+
+
+PROGRAMS = {
+    "strace": lambda: bool(shutil.which("strace")),
+    "mount": _can_mount,
+    "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
+    "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
+}
+"""Programs that only some tests use; `make test-deps` installs what can be installed."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = config.getoption("-m") or ""
+    present: dict[str, bool] = {}
+    for item in items:
+        for marker in item.iter_markers("needs"):
+            program = marker.args[0]
+            if program not in present:
+                present[program] = PROGRAMS[program]()
+            if not present[program]:
+                item.add_marker(pytest.mark.skip(reason=f"MISSING PROGRAM {program}: run `make test-deps`"))
+        for kind in ("slow", "soak"):
+            if item.get_closest_marker(kind) and kind not in chosen:
+                item.add_marker(pytest.mark.skip(reason=f"{kind}: chosen with -m"))
+
+
+@pytest.fixture(autouse=True)
+def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test sees the person's home, git configuration, identity, agents or language."""
+    home = tmp_path_factory.mktemp("home")
+    for name in [n for n in os.environ if n.startswith(("GIT_", "KGD_", "XDG_", "SSH_"))]:
+        if name != "KGD_SOAK":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("KGD_HOME", str(home / "kgd"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Ann Person\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+    yield
+    shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,41 @@
+"""The manifest of clauses and the tests agree, in both directions."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+HERE = Path(__file__).parent
+
+
+def manifest() -> tuple[set[str], set[str]]:
+    """All clause ids, and those that this version claims."""
+    document = YAML(typ="safe").load(HERE / "requirements.yaml")
+    claimed = set(document.pop("claimed"))
+    return {id for clauses in document.values() for id in clauses}, claimed
+
+
+def named_by_tests() -> dict[str, set[str]]:
+    """Clause id to the tests that name it, read from the sources: also of tests that this run leaves out."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in HERE.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.requirement"):
+                for argument in node.args:
+                    assert isinstance(argument, ast.Constant), f"{path}: a clause id is written out"
+                    found[str(argument.value)].add(path.name)
+    return found
+
+
+def test_every_claimed_clause_is_named_by_a_test() -> None:
+    _, claimed = manifest()
+    assert sorted(claimed - set(named_by_tests())) == []
+
+
+def test_every_clause_a_test_names_exists() -> None:
+    known, claimed = manifest()
+    assert sorted(set(named_by_tests()) - known) == []
+    assert claimed <= known
