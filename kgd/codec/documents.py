@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
+from kgd.codec.lean import Lean, glance
+from kgd.codec.lean import uri as checked_uri
 from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.uri import OWNED, Uri, parse
+from kgd.model.uri import Uri
 
 __all__ = [
     "Lean", "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
@@ -24,26 +25,6 @@ CONFLICT_BYTES = 1024 * 1024
 """A conflict record holds several versions of what may fill a whole file."""
 
 CONFLICT_DEPTH = canonical.DEPTH + 4
-
-_FEW_BYTES = 16 * 1024
-"""Below this no document can hold 20,000 YAML events, so they need not be counted."""
-
-_ORDINARY_URI = re.compile(
-    rf"(?:{'|'.join(sorted(OWNED - {'dir'}))})://[a-z0-9][a-z0-9-]{{0,62}}(?:/(?!\.\.?(?:/|\Z))[A-Za-z0-9._~:@!$&'()*+,;=-]+)+\Z"
-).match
-
-
-class Lean(NamedTuple):
-    """What the graph keeps of a node."""
-
-    uri: Uri
-    type: str
-    name: str
-    summary: str
-    tags: tuple[str, ...]
-    aliases: tuple[Uri, ...]
-    relations: tuple[tuple[str, Uri, float], ...]
-    """(type, target, weight) in canonical order."""
 
 
 def encode(node: Node) -> bytes:
@@ -79,6 +60,8 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
 
 def lean(data: bytes, *, at: str = "") -> Lean:
     """What the graph keeps of the node in `data`. Accepts and refuses exactly what `decode` does."""
+    if (known := glance(data)) is not None:
+        return known
     node = decode(data, at=at)
     relations = tuple((r.type, r.target, r.weight) for r in node.relations)
     return Lean(node.uri, node.type, node.name, node.summary, node.tags, node.aliases, relations)
@@ -139,13 +122,13 @@ def _ordered(node: Node) -> dict[str, Json]:
 
 def _encoded(values: Mapping[str, Json], at: str) -> bytes:
     try:
-        _check_keys(values, at)
+        canonical.check_keys(values, at)
         data = canonical.dump(values).encode()
     except KgdError as error:
         error.at = error.at or at
         raise
     _bounded(data, canonical.MAX_BYTES, at)
-    if len(data) > _FEW_BYTES and _events(values) > canonical.MAX_EVENTS:
+    if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
         raise _too_many(at)
     return data
 
@@ -158,7 +141,7 @@ def _read(data: bytes, at: str) -> Mapping[str, Json]:
         except (NotCanonical, UnicodeDecodeError):
             pass
         else:
-            if len(data) > _FEW_BYTES and _events(values) > canonical.MAX_EVENTS:
+            if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
                 raise _too_many(at)
             return values
     from kgd.codec import reading  # ruamel costs 60 ms to import; canonical files never need it
@@ -249,7 +232,7 @@ def _text(value: Json, field: str) -> str:
 
 def _uri(value: Json, field: str) -> Uri:
     if isinstance(value, str):
-        return Uri(value) if len(value) <= 255 and _ORDINARY_URI(value) else parse(value)
+        return checked_uri(value)
     raise Invalid("a node needs its uri" if value is None else f"'{field}' must be a URI", at=field)
 
 
@@ -268,19 +251,8 @@ def _map(value: Json, field: str) -> Mapping[str, Json]:
 def _data(value: Json, field: str) -> Mapping[str, Json]:
     data = _map(value, field)
     if data:
-        _check_keys(data, field)
+        canonical.check_keys(data, field)
     return data
-
-
-def _check_keys(value: Json, field: str) -> None:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if len(key) > canonical.KEY_CHARACTERS:
-                raise Limit(f"a key has at most {canonical.KEY_CHARACTERS} characters", at=field)
-            _check_keys(item, field)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check_keys(item, field)
 
 
 def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -> KgdError:
@@ -306,12 +278,3 @@ def _bounded(data: bytes, limit: int, at: str) -> bytes:
 
 def _too_many(at: str) -> Limit:
     return Limit(f"a file has at most {canonical.MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
-
-
-def _events(value: Any) -> int:
-    """How many YAML events the value takes."""
-    if isinstance(value, Mapping):
-        return 2 + sum(1 + _events(v) for v in value.values())
-    if isinstance(value, list):
-        return 2 + sum(map(_events, value))
-    return 1
