@@ -38,7 +38,7 @@ from kgd.mcp.subscriptions import Subscriptions
 from kgd.tools import TOOLS
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
-from kgd.tools.session import Contexts, Session
+from kgd.tools.session import Session
 from kgd.tools.tool import Tool
 
 NAME = "kgd"
@@ -55,7 +55,6 @@ class Surface:
 
     def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS) -> None:
         self._daemon, self._tools = daemon, tools
-        self.contexts = Contexts()
         self.subscriptions = Subscriptions()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
@@ -101,10 +100,10 @@ class Surface:
     @asynccontextmanager
     async def _lifespan(self, _: Server[Session]) -> AsyncIterator[Session]:
         self.subscriptions.start()
-        yield self._session(context_id=self.contexts.mint())
+        yield self._session(context_id=self._daemon.contexts.open()[0])
 
     def _session(self, **known: Any) -> Session:
-        return Session(self._daemon, contexts=self.contexts, **known)
+        return Session(self._daemon, **known)
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None

@@ -35,19 +35,39 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
         found = _from_text(session, text)
         if found is not None:
             return found
-    if session.cwd is not None:
-        here = _by_directory(session, session.cwd)
-        if here is not None:
-            return here
+    here = _here(session)
+    if here is not None:
+        return here
     known = session.daemon.workspace_ids()
     if len(known) == 1 and not writing:
-        return session.daemon.workspace(known[0])
+        return _by_id(session, known[0])
     if not known:
         raise NotFound("there is no workspace yet", at="workspace", next="Run `kgd up` in a code repository.")
     raise NotFound(
         "it is not clear which workspace is meant", at="workspace",
         next=f"Name one: {_some(known)}; or run `kgd up` in this directory to make one here.",
     )  # fmt: skip
+
+
+def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> bool:
+    """Whether `choose` would find a workspace that is open already, without a look at the disk."""
+    opened = session.daemon.opened()
+    ids = {workspace.id for workspace in opened}
+    if named:
+        return named in ids
+    for text in texts:
+        if os.path.isabs(text):
+            return False
+        scheme, colon, rest = text.partition("://")
+        if colon and scheme in uris.OWNED:
+            return rest.partition("/")[0] in ids
+    return session.here in opened if session.here is not None else session.cwd is None and len(ids) == 1
+
+
+def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
+    """The workspace that a URI which `resolve` gave belongs to; for an external one the call's."""
+    owner = uris.workspace_of(uri)
+    return workspace if owner in (None, workspace.id) else _by_id(session, owner or "")
 
 
 def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
@@ -146,7 +166,7 @@ def _below(root: Path, cwd: Path | None, text: str) -> str | None:
     if os.path.isabs(text):
         bases = [text]
     else:
-        bases = [os.path.join(base, text) for base in ([cwd] if cwd else []) + [root]]
+        bases = [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
     for base in bases:
         for top in dict.fromkeys((os.fspath(root), os.path.realpath(root))):
             relative = os.path.relpath(os.path.normpath(base), top)
@@ -163,7 +183,20 @@ def _by_name(session: Session, named: str) -> Workspace:
         return found
     if named not in session.daemon.workspace_ids():
         raise _unknown(session, named, "workspace")
-    return session.daemon.workspace(named)
+    return _by_id(session, named)
+
+
+def _by_id(session: Session, id: str) -> Workspace:
+    """An open one is taken as it is: to locate it anew would cost more than most calls."""
+    return next((ws for ws in session.daemon.opened() if ws.id == id), None) or session.daemon.workspace(id)
+
+
+def _here(session: Session) -> Workspace | None:
+    if session.cwd is None:
+        return None
+    if session.here is None or session.here not in session.daemon.opened():
+        session.here = _by_directory(session, session.cwd)
+    return session.here
 
 
 def _from_text(session: Session, text: str) -> Workspace | None:
@@ -175,7 +208,7 @@ def _from_text(session: Session, text: str) -> Workspace | None:
         return None
     owner = rest.partition("/")[0]
     if owner in session.daemon.workspace_ids():
-        return session.daemon.workspace(owner)
+        return _by_id(session, owner)
     if uris.is_workspace_id(owner):
         raise _unknown(session, owner, "uri")
     return None

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain, plain_source, plain_weight
 from kgd.model.node import Node
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri, name_of, workspace_of
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import InvalidFile, OpenConflict, Version
+    from kgd.workspace.outcome import Entry, InvalidFile, OpenConflict, Version
     from kgd.workspace.workspace import Workspace
 
 Trust = Literal["local", "team", "remote"]
@@ -185,8 +185,10 @@ def head(found: Found, asked: str) -> dict[str, Any]:
             answer[name] = fields[name]
     if node.source:
         answer["source"] = plain_source(node.source)
-    version = found.workspace.version(found.uri) if found.stored is not None and not found.as_of else None
+    version = found.workspace.node_version(found.uri) if found.stored is not None and not found.as_of else None
     if version is not None:
+        # An expectation of this version is later checked against exactly this content.
+        found.workspace.serve(found.uri, version.count)
         answer["version"] = version.count
         answer["created"] = stamp(version.created_at, version.created_by)
         answer["updated"] = stamp(version.updated_at, version.updated_by)
@@ -201,8 +203,6 @@ def origin(found: Found, version: Version | None) -> Origin:
         answer["commit"] = found.as_of
     elif version is not None:
         answer["author"] = version.updated_by
-        if commit := found.workspace.changed_by(found.uri):
-            answer["commit"] = commit
     return answer
 
 
@@ -262,3 +262,7 @@ def _relation(
     if here and not past and not workspace.exists(workspace.graph.resolve(target)):
         answer["broken"] = True
     return answer
+
+
+def line(entry: Entry) -> CommitLine:
+    return {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": entry.subject}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from pydantic import Field
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Invalid
 from kgd.model.change import ChangeSet, Revert
 from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
@@ -141,37 +140,14 @@ class UndoParams(Params):
     workspace: str | None = None
 
 
-UNDO_DEPTH = 200
-
-
 def undo(session: Session, params: UndoParams) -> PutResult:
-    """Takes back the newest change of this person that was not taken back yet; again, and it is the one before."""
+    """Takes back the newest change that was not taken back yet; again, and it is the one before."""
     workspace = addressing.choose(session, params.workspace, writing=True)
-    person = session.author(workspace)
-    taken_back: set[str] = set()
-    for entry in workspace.history(limit=UNDO_DEPTH):
-        if found := _REVERTS(entry.body):
-            taken_back.add(found[1])
-        elif entry.commit not in taken_back and entry.email == person.email and len(entry.parents) == 1:
-            return _take_back(session, workspace, entry.commit, "", dry_run=params.dry_run)
-    raise NotFound(
-        f"none of the last {UNDO_DEPTH} commits is a change of yours that could be undone",
-        next="Find the commit with `kgd history` and use `kgd revert COMMIT`.",
-    )
-
-
-_REVERTS = re.compile(r"^Reverts ([0-9a-f]{40})\.$", re.MULTILINE).search
+    return _take_back(session, workspace, workspace.last_undoable(), "", dry_run=params.dry_run)
 
 
 def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> PutResult:
-    entries = workspace.history(commit=commit, limit=1)
-    subject = entries[0].subject if entries else commit[:12]
-    changes = ChangeSet(
-        (Revert(commit),),
-        author=session.author(workspace),
-        message=f"{message or f'revert: {subject}'}\n\nReverts {commit}.",
-        operation="revert",
-    )
+    changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation="revert")
     return answer_of(workspace, workspace.submit(changes, dry_run=dry_run), dry_run=dry_run)
 
 
@@ -250,7 +226,7 @@ REVERT = Tool(
 UNDO = Tool(
     name="undo",
     title="Take back the last change",
-    description="Reverts this person's newest change that was not taken back yet.",
+    description="Reverts the newest change that was not taken back yet.",
     Params=UndoParams,
     Result=PutResult,
     hints=Hints(destructive=True),

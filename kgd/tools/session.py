@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.graph.context import ContextStore
 from kgd.model.change import Author
 
 if TYPE_CHECKING:
@@ -17,11 +15,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int | None, str], None]
 """Told (done, total, message) while something long runs; a total of None is "not known yet"."""
-
-
-def new_contexts() -> ContextStore:
-    """The working sets of all conversations of one daemon: give every session of it the same ones."""
-    return ContextStore(secrets.token_bytes)
 
 
 @dataclass(slots=True)
@@ -36,8 +29,9 @@ class Session:
     client: str = ""
     context_id: str = ""
     trusted: bool = True
-    contexts: ContextStore = field(default_factory=new_contexts)
     progress: Progress = lambda done, total, message: None
+    here: Workspace | None = None
+    """The workspace of `cwd`, once it was looked for: finding it reads a dozen files."""
 
     def author(self, workspace: Workspace) -> Author:
         """Who the commits of this caller are by: the person of this machine, through this client."""

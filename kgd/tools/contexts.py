@@ -1,0 +1,63 @@
+"""This file is where what an answer showed enters the caller's working set, and what left it is said (E6, E7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NotRequired, TypedDict
+
+from kgd.model.uri import Uri
+from kgd.tools.session import Session
+
+NAMED = 8
+"""Evicted nodes that the hint names; it says how many more there were."""
+
+
+class Hint(TypedDict):
+    """A nudge to write down what the conversation learned, with a `put` that only needs its words."""
+
+    message: str
+    evicted: NotRequired[list[str]]
+    more_evicted: NotRequired[int]
+    put: dict[str, Any]
+
+
+def enter(
+    session: Session, context_id: str | None, uris: Sequence[Uri], *, starting: bool = False
+) -> dict[str, Any]:
+    """``context_id`` and, where there is reason for one, ``hint``.
+
+    The cheapest node is shown first, so it is touched last: what is nearest to the question stays longest. Only a
+    walk, `starting`, uses up the one hint that a context starts empty.
+    """
+    known, context = session.daemon.contexts.open(context_id or session.context_id or None)
+    evicted = context.touch(reversed(uris))
+    answer: dict[str, Any] = {"context_id": known}
+    if evicted:
+        answer["hint"] = _evicted(evicted)
+    elif starting and context.take_started_empty():
+        answer["hint"] = _empty()
+    return answer
+
+
+def _evicted(uris: Sequence[Uri]) -> Hint:
+    hint: Hint = {
+        "message": f"{len(uris)} nodes left your working set. Record what you learned about them before it is gone.",
+        "evicted": list(uris[:NAMED]),
+        "put": _ready(uris[:NAMED]),
+    }
+    if len(uris) > NAMED:
+        hint["more_evicted"] = len(uris) - NAMED
+    return hint
+
+
+def _empty() -> Hint:
+    return {
+        "message": "Your working set starts empty. If you learned something in earlier work, record it now.",
+        "put": _ready(()),
+    }
+
+
+def _ready(uris: Sequence[Uri]) -> dict[str, Any]:
+    relations = [{"type": "about", "target": uri, "weight": 0.5} for uri in uris]
+    change = {"op": "upsert", "type": "insight", "name": "<what you learned>", "summary": "<in one sentence>"}
+    return {"changes": [{**change, **({"relations": relations} if relations else {})}], "message": "<why it matters>"}

@@ -1,0 +1,226 @@
+"""This file is where `get` is: nodes in full, as much of them as there is room for, and where to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from pydantic import Field
+
+from kgd.errors import KgdError
+from kgd.tools import addressing, cursors, nodes
+from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
+from kgd.tools.contexts import enter
+from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
+from kgd.tools.parameters import Many, Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+LISTS = ("relations", "incoming")
+HISTORY_LINES = 5
+MISSING_SHOWN = 20
+
+
+class GetParams(Params):
+    uris: Annotated[Many[str], Field(min_length=1, max_length=200, description="URIs or paths")]
+    include: Many[Literal["content", "relations", "incoming", "history"]] = Field(
+        default_factory=lambda: ["content", "relations"],
+    )
+    as_of: Annotated[str | None, Field(description="a commit")] = None
+    conflicts: Literal["show", "resolve"] = "show"
+    budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
+    cursor: str | None = None
+    context_id: str | None = None
+    workspace: str | None = None
+
+
+class Missing(TypedDict):
+    uri: str
+    similar: list[str]
+    invalid_file: NotRequired[InvalidAnswer]
+
+
+class GetResult(TypedDict):
+    workspace: str
+    nodes: list[NodeAnswer]
+    missing: list[Missing]
+    context_id: str
+    as_of: NotRequired[str]
+    cursor: NotRequired[str]
+    hint: NotRequired[dict[str, Any]]
+
+
+def get(session: Session, params: GetParams) -> GetResult:
+    """The nodes in the order in which they were asked for."""
+    workspace = addressing.choose(session, params.workspace, params.uris)
+    commit = workspace.commit_id(params.as_of) if params.as_of else None
+    question = [workspace.id, params.uris, params.include, commit]
+    begin = Position.read(question, params.cursor)
+    room = Room(params.budget)
+    answer: dict[str, Any] = {"workspace": workspace.id, "nodes": [], "missing": []}
+    seen = []
+    for index in range(begin.node, len(params.uris)):
+        asked = addressing.resolve(session, workspace, params.uris[index], at=f"uris[{index}]")
+        owner = addressing.owner_of(session, workspace, asked)
+        found = nodes.find(owner, asked, commit)
+        if found is None:
+            answer["missing"].append(_missing(owner, asked, similar=len(answer["missing"]) < MISSING_SHOWN))
+            room.take(answer["missing"][-1])
+            continue
+        start = begin if index == begin.node else Position(index)
+        node, rest = _fitted(found, asked, params.include, room, start, first=not answer["nodes"])
+        if node is not None:
+            answer["nodes"].append(node)
+            seen.append(found.uri)
+        if rest is not None:
+            answer["cursor"] = cursors.write("get", question, rest.written())
+            break
+    if commit:
+        answer["as_of"] = commit
+    answer.update(enter(session, params.context_id, seen))
+    return answer  # type: ignore[return-value]
+
+
+class Position:
+    """How far an answer came: which node, and how far into its content and lists."""
+
+    __slots__ = ("content", "node", "offsets")
+
+    def __init__(self, node: int, content: int = 0, offsets: Sequence[int] = (0, 0)) -> None:
+        self.node, self.content, self.offsets = node, content, tuple(offsets)
+
+    @classmethod
+    def read(cls, question: Any, cursor: str | None) -> Position:
+        if cursor is None:
+            return cls(0)
+        position = cursors.read("get", question, cursor)
+        return cls(*(cursors.index(position, n) for n in (0, 1)), [cursors.index(position, n) for n in (2, 3)])
+
+    def written(self) -> list[int]:
+        return [self.node, self.content, *self.offsets]
+
+    @property
+    def inside(self) -> bool:
+        return bool(self.content or any(self.offsets))
+
+
+def _fitted(
+    found: Found, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
+) -> tuple[dict[str, Any] | None, Position | None]:
+    """As much of the node as there is room for, and where to go on; (None, start) when there is no room at all."""
+    answer = _head(found, asked, include, continued=start.inside)
+    if not room.take(answer, first=first):
+        return None, start
+    content = found.content if "content" in include else ""
+    done = start.content
+    if content[done:]:
+        end = done + _take_text(content[done:], room, first=first)
+        if end > done:
+            answer["content"] = content[done:end]
+        if done or end < len(content):
+            answer["content_cut"] = _cut(done, end, len(content))
+        if end < len(content):
+            return answer, Position(start.node, end, start.offsets)
+    offsets = list(start.offsets)
+    for number, name in enumerate(LISTS):
+        if name not in include:
+            continue
+        items: Sequence[Any] = found.relations() if name == "relations" else found.incoming()
+        begin = offsets[number]
+        offsets[number] = _take_items(items, begin, room)
+        if begin < len(items):
+            answer[name] = items[begin : offsets[number]]
+        if begin or offsets[number] < len(items):
+            answer[f"{name}_cut"] = _cut(begin, offsets[number], len(items))
+        if offsets[number] < len(items):
+            return answer, Position(start.node, len(content), offsets)
+    return answer, None
+
+
+def _head(found: Found, asked: str, include: Sequence[str], *, continued: bool) -> dict[str, Any]:
+    answer = nodes.head(found, asked)
+    if continued:
+        kept = {name: answer[name] for name in ("uri", "type", "name", "version", "origin")}
+        return {**kept, "continued": True}
+    if not found.as_of:
+        if open_conflicts := nodes.conflicts(found.workspace, found.uri):
+            answer["conflicts"] = open_conflicts
+        if broken := _invalid_file(found.workspace, found.uri):
+            answer["invalid_file"] = broken
+    if "history" in include:
+        answer["history"] = [nodes.line(entry) for entry in found.workspace.history(uri=found.uri, limit=HISTORY_LINES)]
+    for limit in (8_000, 1_000, 100):
+        if size_of(answer) <= HARD_LIMIT - RESERVE - LEAST:
+            break
+        answer = {**clip(answer, limit), "uri": found.uri}
+    return answer
+
+
+def _take_text(text: str, room: Room, *, first: bool) -> int:
+    """How many characters go into the answer. A small rest is not begun, unless nothing else would be answered."""
+    if room.take(text):
+        return len(text)
+    if room.left < LEAST and not first:
+        return 0
+    length = fitting(text, max(room.left, LEAST))
+    room.take(text[:length], first=True)
+    room.left = 0
+    return length
+
+
+def _take_items(items: Sequence[Any], begin: int, room: Room) -> int:
+    end = begin
+    while end < len(items) and room.take(items[end]):
+        end += 1
+    # A cursor that does not move on would never end.
+    return end if end > begin or begin >= len(items) or room.used > LEAST else begin + 1
+
+
+def _cut(start: int, end: int, of: int) -> Cut:
+    return {"start": start, "end": end, "of": of}
+
+
+def _missing(workspace: Any, uri: Any, *, similar: bool) -> Missing:
+    answer: Missing = {"uri": uri, "similar": nodes.similar(workspace, uri) if similar else []}
+    if broken := _invalid_file(workspace, uri):
+        answer["invalid_file"] = broken
+    return answer
+
+
+def _invalid_file(workspace: Any, uri: Any) -> InvalidAnswer | None:
+    return next((nodes.invalid(one) for one in workspace.invalid_files() if one.uri == uri), None)
+
+
+def from_memory(session: Session, params: GetParams) -> bool:
+    return (
+        params.as_of is None
+        and "history" not in params.include
+        and addressing.at_hand(session, params.workspace, params.uris)
+        and _all_known(session, params)
+    )
+
+
+def _all_known(session: Session, params: GetParams) -> bool:
+    """Looking for what a wrong name may have meant asks the text index, which may be at work."""
+    try:
+        workspace = addressing.choose(session, params.workspace, params.uris)
+        uris = [addressing.resolve(session, workspace, text) for text in params.uris]
+    except KgdError:
+        return False
+    return all(uri in workspace.graph for uri in uris)
+
+
+GET = Tool(
+    name="get",
+    title="Read nodes",
+    description=(
+        "Read nodes in full: content, relations, version, open conflicts; on request incoming relations and history, "
+        "or as of a commit. What is not there comes back in `missing` with similar names. Long ones continue by "
+        "`cursor`."
+    ),
+    Params=GetParams,
+    Result=GetResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=get,
+    from_memory=from_memory,
+)
