@@ -87,13 +87,13 @@ def locate(directory: Path) -> Layout | None:
         return None
     inside = place.common_dir / _GIT_DIR
     if _is_workspace(inside):
-        return _in_code(place)
+        return code_layout(place)
     if not _is_workspace(place.common_dir):
         return None
     if place.common_dir.name == _GIT_DIR:
         outer = find_place(place.common_dir.parent)
         if outer and outer.common_dir == place.common_dir.parent:
-            return _in_code(outer)
+            return code_layout(outer)
     return _on_its_own(place)
 
 
@@ -116,14 +116,19 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
     place = find_place(directory)
     if place is None:
         raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
-    layout = _in_code(place)
+    layout = code_layout(place)
     if not _is_workspace(layout.git_dir):
-        _refuse_foreign(place, layout)
+        refuse_foreign(place, layout)
         build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
+    finish(place, layout)
+    return layout
+
+
+def finish(place: Place, layout: Layout) -> None:
+    """The work tree, the line in ``info/exclude`` and the files, where they lack."""
     link_work_tree(layout)
     _exclude(place, layout)
     fill_work_tree(layout)
-    return layout
 
 
 def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[str, bytes]) -> Layout:
@@ -240,14 +245,35 @@ def remove(layout: Layout) -> Path:
     return kept
 
 
-# ---- inside
-
-
-def _in_code(place: Place) -> Layout:
+def code_layout(place: Place) -> Layout:
+    """Where the workspace of this code repository lives, whether it is there or not."""
     git_dir = place.common_dir / _GIT_DIR
     # A bare repository has no main work tree to put it beside, and linked worktrees come and go.
     above = place.main_tree or place.common_dir
-    return Layout(git_dir, above / WORK_TREE, place.main_tree or place.top, CODE_BRANCH)
+    return Layout(git_dir, above / WORK_TREE, place.main_tree, CODE_BRANCH)
+
+
+def refuse_foreign(place: Place, layout: Layout) -> None:
+    """Stop before something that is not ours.
+
+    Raises:
+        InvariantViolation: ``.kgd`` or ``kgd`` in the git directory is somebody else's, or the code tracks ``.kgd``.
+    """
+    tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
+    if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())):
+        raise InvariantViolation(".kgd is there already and is not kgd's", at=str(tree), next=next_step)
+    if os.path.lexists(layout.git_dir):
+        raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
+    index = place.git_dir / "index"
+    try:
+        tracked = index.exists() and any(entry.path.startswith(".kgd/") for entry in pygit2.Index(str(index)))
+    except (pygit2.GitError, OSError):
+        tracked = False  # split or sparse: libgit2 cannot read it
+    if tracked:
+        raise InvariantViolation("the code repository tracks files in .kgd", at=str(tree), next=next_step)
+
+
+# ---- inside
 
 
 def _on_its_own(place: Place) -> Layout:
@@ -298,21 +324,6 @@ def _take_clone(layout: Layout) -> Layout:
     for key, value in {"kgd.branch": branch, **_SETTINGS}.items():
         config[key] = value
     return layout
-
-
-def _refuse_foreign(place: Place, layout: Layout) -> None:
-    tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
-    if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())):
-        raise InvariantViolation(".kgd is there already and is not kgd's", at=str(tree), next=next_step)
-    if os.path.lexists(layout.git_dir):
-        raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
-    index = place.git_dir / "index"
-    try:
-        tracked = index.exists() and any(entry.path.startswith(".kgd/") for entry in pygit2.Index(str(index)))
-    except (pygit2.GitError, OSError):
-        tracked = False  # split or sparse: libgit2 cannot read it
-    if tracked:
-        raise InvariantViolation("the code repository tracks files in .kgd", at=str(tree), next=next_step)
 
 
 def _exclude(place: Place, layout: Layout) -> None:

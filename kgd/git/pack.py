@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from kgd.errors import Limit
 from kgd.git.files import sync_folder, write_new
@@ -103,11 +103,14 @@ def intact(stem: Path) -> bool:
 def ids_of(stem: Path) -> list[ObjectId]:
     """The ids that the pack's index lists, in order. Raises OSError or ValueError where it cannot be read."""
     with open(stem.with_suffix(".idx"), "rb") as file:
-        head = file.read(8 + _FANOUT.size)
-        if len(head) < 8 + _FANOUT.size or head[:8] != _IDX_MAGIC:
-            raise ValueError("not a version 2 pack index")
-        ids = file.read(20 * _FANOUT.unpack(head[8:])[255])
+        ids = file.read(20 * _count(file))
     return [ids[at : at + 20] for at in range(0, len(ids), 20)]
+
+
+def count_of(stem: Path) -> int:
+    """How many objects the pack's index lists; one short read. Raises as `ids_of` does."""
+    with open(stem.with_suffix(".idx"), "rb") as file:
+        return _count(file)
 
 
 def write_loose(objects_dir: Path, objects: Iterable[Object]) -> None:
@@ -129,6 +132,13 @@ def write_loose(objects_dir: Path, objects: Iterable[Object]) -> None:
     for folder in folders:
         sync_folder(folder)
     sync_folder(objects_dir)
+
+
+def _count(file: BinaryIO) -> int:
+    head = file.read(8 + _FANOUT.size)
+    if len(head) < 8 + _FANOUT.size or head[:8] != _IDX_MAGIC:
+        raise ValueError("not a version 2 pack index")
+    return int(_FANOUT.unpack(head[8:])[255])
 
 
 def _header(kind: int, size: int) -> bytes:

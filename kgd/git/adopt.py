@@ -1,0 +1,161 @@
+"""This file is where a colleague's workspace is found: `kgd up` asks the code's remote before it makes a new one.
+
+Nothing of the code repository changes by asking: what is fetched goes straight into the workspace's own repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgd.errors import Limit, NotFound, Refused, Unavailable
+from kgd.git import layout as layouts
+from kgd.git import program, refs
+from kgd.git.layout import CODE_BRANCH, Layout
+from kgd.git.objects import FILE, ObjectId
+from kgd.git.place import Place, find_place
+from kgd.git.store import ObjectStore
+
+WHERE = (CODE_BRANCH, "refs/kgd/main")
+"""Under which refs of the code's remote a workspace is looked for, in this order."""
+DEADLINE = 10.0
+FILE_LIMIT = 1 << 20
+"""Bytes of a file that is taken over; the guard of the codec is stricter still."""
+_INCOMING = "refs/kgd/incoming"
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What asking came to. Without `layout` nobody has a workspace yet, as far as could be asked.
+
+    `remote` and `ref` say where it was found; `unreachable` why a remote could not be asked: no failure, but worth
+    telling, since a workspace may be there.
+    """
+
+    layout: Layout | None = None
+    remote: str = ""
+    ref: str = ""
+    unreachable: str = ""
+
+
+def adopt(
+    directory: Path,
+    *,
+    environment: Mapping[str, str],
+    where: Sequence[str] = WHERE,
+    remote: str | None = None,
+    deadline: float = DEADLINE,
+) -> Adopted:
+    """Take over the workspace that a remote of the code repository already has, with all its history.
+
+    Asks the remotes (`remote` alone, or ``origin`` first), then what an earlier ``git fetch`` has left here. Either the
+    workspace is there whole afterwards, as `create_in_code_repository` makes one, or nothing has changed.
+
+    Args:
+        environment: The person's own, for their credentials and ssh agent. It is never asked anything.
+
+    Raises:
+        NotFound: There is no git repository.
+        Refused: What was found is no workspace that kgd may keep (links, submodules, other modes, too large files).
+    """
+    place = find_place(directory)
+    if place is None:
+        raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
+    found = layouts.locate(directory)
+    if found is not None:
+        return Adopted(found)
+    end, unreachable = time.monotonic() + deadline, ""
+    for name in [remote] if remote else _remotes(place):
+        try:
+            ref = _ask(place, name, where, environment, end)
+            if ref:
+                url = _url(place, name, environment)
+                return Adopted(_take(place, url, ref, environment, max(end - time.monotonic(), deadline)), name, ref)
+        except (Unavailable, Limit, program.GitFailed) as error:
+            unreachable = unreachable or f"{name}: {error}"
+        for ref in where:
+            tracked = _tracking(place, name, ref)
+            if tracked:
+                made = _take(place, str(place.common_dir), tracked, environment, deadline)
+                return Adopted(made, name, ref, unreachable)
+    return Adopted(unreachable=unreachable)
+
+
+def _remotes(place: Place) -> list[str]:
+    """Names of the code's remotes, ``origin`` first."""
+    with contextlib.suppress(program.GitFailed):
+        names = program.run(place.common_dir, ["remote"]).decode("utf-8", "surrogateescape").split()
+        return sorted(names, key=lambda name: (name != "origin", name))
+    return []
+
+
+def _ask(place: Place, remote: str, where: Sequence[str], environment: Mapping[str, str], end: float) -> str | None:
+    left = max(0.1, end - time.monotonic())
+    arguments = ["ls-remote", "--quiet", "--", remote, *where]
+    said = program.run(
+        place.common_dir, arguments, deadline=left, limit=1 << 20, cwd=_cwd(place), environment=environment
+    )
+    there = {line.split("\t")[1] for line in said.decode("utf-8", "replace").splitlines() if "\t" in line}
+    return next((ref for ref in where if ref in there), None)
+
+
+def _url(place: Place, remote: str, environment: Mapping[str, str]) -> str:
+    said = program.run(place.common_dir, ["remote", "get-url", remote], cwd=_cwd(place), environment=environment)
+    url = said.decode("utf-8", "surrogateescape").strip()
+    local = _cwd(place) / url
+    return str(local.resolve()) if "://" not in url and local.exists() else url
+
+
+def _cwd(place: Place) -> Path:
+    """Where git takes relative URLs from."""
+    return place.main_tree or place.common_dir
+
+
+def _tracking(place: Place, remote: str, ref: str) -> str | None:
+    name = f"refs/remotes/{remote}/{ref.removeprefix('refs/heads/')}"
+    return name if ref.startswith("refs/heads/") and refs.read_ref(place.common_dir, name) else None
+
+
+def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], deadline: float) -> Layout:
+    made = layouts.code_layout(place)
+    layouts.refuse_foreign(place, made)
+    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment, deadline))
+    layouts.finish(place, made)
+    return made
+
+
+def _fill(half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str], deadline: float) -> None:
+    """Fetch into the repository in the making. What was fetched is looked at before a lasting ref leads to it."""
+    arguments = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]
+    arguments += ["--no-auto-maintenance", "--", source, f"+{ref}:{_INCOMING}"]
+    program.run(half, arguments, deadline=deadline, environment=environment)
+    tip = refs.read_ref(half, _INCOMING)
+    if tip is None:
+        raise Unavailable("the remote's workspace went away while it was fetched", at=source)
+    vet(ObjectStore(half, layout.work_tree), tip)
+    for name in (refs.HEAD, layout.branch):
+        refs.move_ref(half, half / "kgd", name, None, tip, note=f"kgd: adopted {ref}")
+    (half / _INCOMING).unlink()
+    shutil.rmtree(half / "logs" / os.path.dirname(_INCOMING) / "incoming", ignore_errors=True)
+
+
+def vet(store: ObjectStore, tip: ObjectId) -> None:
+    """Look at a commit from elsewhere before it is kept: plain files of bounded size, and a ``kgd.yaml``.
+
+    Raises:
+        Refused: Said with the path.
+        Limit: The tree is beyond all bounds.
+    """
+    settings = False
+    for path, mode, id in store.files(store.tree_of(tip)):
+        header = store.kind_and_size(id) if mode == FILE else None
+        if header is None or header[0] != "blob" or header[1] > FILE_LIMIT:
+            raise Refused("the remote's workspace holds something that is no plain small file", at=path)
+        settings = settings or path == "kgd.yaml"
+    if not settings:
+        raise Refused("what the remote has under this name is no workspace", next="Choose another ref with --ref.")

@@ -1,0 +1,158 @@
+"""This file is where history is asked: which commits changed what, and how often each file was changed.
+
+A merge counts where its result differs from every parent; renames are not followed, since a node's identity is its URI.
+One ``git log --raw -c`` answers both (100k commits in 4 s); the same in process takes minutes.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.errors import Damaged, NotFound
+from kgd.git import program
+from kgd.git.objects import Commit, ObjectId, text
+from kgd.git.store import ObjectStore
+
+DEADLINE = 600.0
+_ZERO = b"0" * 40
+_RAW = ("--raw", "-c", "-z", "--root", "--no-renames", "--abbrev=40", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """What history says of one path. Counts of ``old..new`` add to those of ``old``."""
+
+    path: str
+    count: int
+    created_at: int
+    created_by: str
+    updated_at: int
+    updated_by: str
+
+
+class Change(NamedTuple):
+    """One file in a commit; None where it was not there (of a merge: in its first parent), or is not any more."""
+
+    path: str
+    old: ObjectId | None
+    new: ObjectId | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    commit: Commit
+    changes: tuple[Change, ...]
+
+
+class _Listed(NamedTuple):
+    id: ObjectId
+    when: int
+    who: str
+    changes: list[Change]
+
+
+def versions(git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None) -> Iterator[Versioned]:
+    """How many commits reachable from `tip`, and not from `since`, changed each path, with the oldest and the newest.
+
+    Oldest and newest follow the commit graph, not the clocks; between parallel branches they are git's choice. For
+    all of history take the rows as they are; after `since`, add the counts and keep the `created` already known.
+    The rows come once all of it was read.
+
+    Raises:
+        Damaged: History cannot be read to its end.
+        Unavailable: git did not finish in time.
+    """
+    found: dict[str, list[int | str]] = {}
+    span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
+    for _, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
+        for path, _, _ in changes:
+            row = found.get(path)
+            if row is None:
+                found[path] = [1, when, who, when, who]
+            else:
+                row[0] = int(row[0]) + 1
+                row[1], row[2] = when, who
+    for path, (count, created_at, created_by, updated_at, updated_by) in found.items():
+        yield Versioned(path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by))
+
+
+def log(
+    store: ObjectStore,
+    tip: ObjectId,
+    *,
+    paths: Sequence[str] = (),
+    author: str | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    limit: int = 50,
+    after: ObjectId | None = None,
+) -> list[LogEntry]:
+    """The newest commits reachable from `tip`, over all parents, with what each changed.
+
+    Args:
+        paths: Only commits that changed one of these files or something below these folders; a merge is among them
+            where its result differs from every parent.
+        author: Part of the author's name or email, whatever its case.
+        since, until: Seconds since 1970, against the committer's time, both inclusive.
+        after: Go on behind this commit of an earlier answer.
+
+    Raises:
+        NotFound: `after` is not among the commits asked for.
+        Damaged, Unavailable: As `versions`.
+    """
+    arguments = ["--full-history", *(["-F", "-i", f"--author={author}"] if author else [])]
+    arguments += [f"--since-as-filter={_date(since)}"] if since is not None else []
+    arguments += [f"--until={_date(until)}"] if until is not None else []
+    entries: list[LogEntry] = []
+    waiting = after is not None
+    for id, _, _, changes in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
+        if waiting:
+            waiting = id != after
+        elif changes or not paths:
+            if len(entries) == limit:
+                break
+            entries.append(LogEntry(store.commit(id), tuple(changes)))
+    if waiting:
+        raise NotFound("the commit to go on behind is not in this list", at="cursor", next="Ask again without cursor.")
+    return entries
+
+
+def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
+    """Commits as git lists them. Records end in NUL: a header that starts with 0x01, then modes and path in turns."""
+    command = ["log", *_RAW, "--format=%x01%H %at %an <%ae>", *arguments]
+    current: _Listed | None = None
+    records = program.stream(git_dir, command, deadline=DEADLINE)
+    try:
+        for record in records:
+            record = record.lstrip(b"\n")
+            if record[:1] == b":":
+                path = next(records)
+                if current is not None:
+                    current.changes.append(_change(record, path))
+            elif record:
+                if current:
+                    yield current
+                id, when, who = record[1:].split(b" ", 2)
+                current = _Listed(bytes.fromhex(id.decode()), int(when), text(who), [])
+    except program.GitFailed as error:
+        raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd check`.") from error
+    except StopIteration:
+        raise Damaged("git log ended in the middle of a record", at=str(git_dir)) from None
+    if current:
+        yield current
+
+
+def _change(record: bytes, path: bytes) -> Change:
+    """``:mode mode old new S`` of a commit, ``::mode mode mode old old new SS`` of a merge."""
+    words = record.split(b" ")
+    parents = len(record) - len(record.lstrip(b":"))
+    old, new = words[parents + 1], words[2 * parents + 1]
+    return Change(text(path), *(None if id == _ZERO else bytes.fromhex(id.decode()) for id in (old, new)))
+
+
+def _date(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
