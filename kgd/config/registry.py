@@ -8,24 +8,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kgd.config import Home
 from kgd.config.edit import with_entry, without_entry
 from kgd.errors import Invalid, InvariantViolation, KgdError
 from kgd.model.uri import is_workspace_id
-
-
-class Placed(Protocol):
-    """What of an open workspace its registry entry is made from."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def work_tree(self) -> Path: ...
-    @property
-    def code_tree(self) -> Path | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +28,6 @@ class Entry:
     path: str
     code: str = ""
     standalone: bool = False
-
-    @classmethod
-    def of(cls, workspace: Placed) -> Entry:
-        code = workspace.code_tree
-        if code is not None and workspace.work_tree.parent == code:
-            return cls(workspace.id, str(code))
-        return cls(workspace.id, str(workspace.work_tree), code=str(code or ""), standalone=True)
 
     def written(self) -> dict[str, str | bool]:
         """As the file has it; what is at its default is left out."""

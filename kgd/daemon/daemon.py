@@ -34,12 +34,12 @@ class Daemon:
     are not held up, and a second call for the same waits for the first one's result.
 
     Args:
-        locate: The layout of the workspace that a directory belongs to; raises NotFound where there is none.
+        locate: The layout of the workspace that a directory belongs to, None where there is none.
         open_workspace: Opens what `locate` found; may take as long as reading the whole graph does.
     """
 
     def __init__(
-        self, home: Home, *, since: str, locate: Callable[[Path], Layout],
+        self, home: Home, *, since: str, locate: Callable[[Path], Layout | None],
         open_workspace: Callable[[Layout], Workspace],
     ) -> None:  # fmt: skip
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
@@ -68,21 +68,35 @@ class Daemon:
             InvariantViolation: Another repository is registered under its id.
         """
         if directory is not None:
-            found = self._at(self._locate(directory))
-            self._register(found)
+            layout = self._locate(directory)
+            if layout is None:
+                raise NotFound("no workspace is here", at=str(directory), next="`kgd up` makes one.")
+            found = self._at(layout)
+            self.register(found)
             return found
         entry = self.registry.current().entries.get(id or "")
         if entry is None:
             raise NotFound(
                 f"no workspace '{(id or '')[:63]}' is registered", next="`kgd up` in its folder registers it."
             )
-        try:
-            return self._at(self._locate(Path(entry.path)))
-        except NotFound:
+        layout = self._locate(Path(entry.path))
+        if layout is None:
             raise Unavailable(
                 f"workspace '{entry.id}' is not where the registry says", at=entry.path,
                 next="Run `kgd up` where it is now, or take it out of workspaces.yaml.",
-            ) from None  # fmt: skip
+            )  # fmt: skip
+        return self._at(layout)
+
+    def register(self, workspace: Workspace, *, replace: bool = False) -> None:
+        """Put an open workspace into the registry, under the place where it is now.
+
+        Raises:
+            InvariantViolation: Another repository that still stands has its id, and `replace` is not set.
+        """
+        entry = entry_of(workspace)
+        known = self.registry.current().entries.get(workspace.id)
+        if known is None or known.path != entry.path:
+            self.registry.register(entry, replace=replace, is_alive=self._still_there)
 
     def opened(self) -> list[Workspace]:
         """Those that are open now, by id."""
@@ -96,7 +110,7 @@ class Daemon:
     def forget(self, workspace: Workspace) -> None:
         """Close one; the next call opens it anew. Its files stay where they are."""
         with self._lock:
-            self._open.pop(workspace.git_dir, None)
+            self._open.pop(workspace.layout.git_dir, None)
         workspace.close()
 
     @contextmanager
@@ -148,15 +162,18 @@ class Daemon:
         for listener in self._listeners:
             listener(id, uris)
 
-    def _register(self, workspace: Workspace) -> None:
-        entry = Entry.of(workspace)
-        known = self.registry.current().entries.get(workspace.id)
-        if known is None or known.path != entry.path:
-            self.registry.register(entry, is_alive=self._still_there)
-
     def _still_there(self, entry: Entry) -> bool:
         """Whether a registered place still holds a workspace of that id."""
         try:
-            return self._at(self._locate(Path(entry.path))).id == entry.id
+            layout = self._locate(Path(entry.path))
+            return layout is not None and self._at(layout).id == entry.id
         except (KgdError, OSError):
             return False
+
+
+def entry_of(workspace: Workspace) -> Entry:
+    """The registry's line for a workspace: the code repository it lives in, or its own folder."""
+    layout = workspace.layout
+    if layout.in_code:
+        return Entry(workspace.id, str(layout.code_tree or layout.work_tree.parent))
+    return Entry(workspace.id, str(layout.work_tree), standalone=True)

@@ -77,6 +77,11 @@ class Endpoint:
         self._inode = os.stat(waiting).st_ino
         os.rename(waiting, self._path)
 
+    def leave(self, why: str) -> None:
+        """Resolve `asked_to_leave`; whoever runs this endpoint then closes it."""
+        if not self.asked_to_leave.done():
+            self.asked_to_leave.set_result(why)
+
     @property
     def connections(self) -> int:
         return len(self._connections)
@@ -230,10 +235,10 @@ class _Connection:
                 key, name, args = message.get("id"), message.get("call"), message.get("args", {})
                 if not isinstance(name, str) or not isinstance(args, dict):
                     raise Invalid('a call is {"id": ..., "call": NAME, "args": {...}}')
-                if name in ("retire", "down"):
+                if name in ("ping", "retire", "down"):
                     self._send({"id": key, "result": {"pid": os.getpid(), "version": self._endpoint.version}})
-                    if not self._endpoint.asked_to_leave.done():
-                        self._endpoint.asked_to_leave.set_result(name)
+                    if name != "ping":
+                        self._endpoint.leave(name)
                     continue
                 await self._slots.acquire()
                 call = Call(peer, key, self._progress)

@@ -17,7 +17,7 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 class _Lines(logging.Formatter):
     """One line a record: time in UTC, level, logger, constant text, then ``key=value`` of what varies."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 

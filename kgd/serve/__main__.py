@@ -1,0 +1,140 @@
+"""This file is where the daemon process begins and ends: `python -m kgd.serve`.
+
+The lock is taken before anything large is imported, so that one of many daemons that are started at once survives and
+the others are gone within a second, naming it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from kgd import __version__
+from kgd.client.start import HELD
+from kgd.config import Home
+from kgd.daemon.lock import HomeLock
+from kgd.errors import KgdError, Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
+
+    from kgd.daemon.calls import Call, Peer
+    from kgd.daemon.outstanding import LineReader, LineWriter
+
+    class Served(Protocol):
+        """What stands behind the socket; `kgd.serve.parts.Parts` is the real one."""
+
+        def start(self) -> None: ...
+        def dispatch(self, call: Call, name: str, args: dict[str, Any], /) -> dict[str, Any]: ...
+        async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter, /) -> None: ...
+        async def close(self) -> None: ...
+
+    MakeParts = Callable[[Home, str], Served]
+
+SWITCH_SECONDS = 0.0005
+"""How long a thread may keep the interpreter while another waits; the usual 5 ms show in every read beside a writer."""
+
+
+def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None) -> int:
+    """Run the daemon of one home until it is told to stop. With ``--detach`` its pid is printed and this returns.
+
+    `make_parts` is called with the home and the time of the start, once the lock is held.
+    """
+    options = _options(argv)
+    home = Home(options.config, options.state, options.logs) if options.config else Home.find()
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    lock = HomeLock(home.lock)
+    try:
+        home.prepare()
+        lock.acquire(__version__, since)
+    except KgdError as error:
+        sys.stderr.write(f"kgd: {error}\n")
+        return HELD if isinstance(error, Unavailable) else 1
+    if options.detach:
+        if child := os.fork():
+            sys.stdout.write(f"{child}\n")
+            return 0
+        lock.note(__version__, since)
+        _leave_terminal()
+    try:
+        return _run(home, since, make_parts, to_stderr=not options.detach)
+    finally:
+        lock.release()
+
+
+def _run(home: Home, since: str, make_parts: MakeParts | None, *, to_stderr: bool) -> int:
+    """The daemon from its first log line to its last. What is large is imported here, after the lock is held."""
+    import asyncio
+    import faulthandler
+    import logging
+
+    from kgd.daemon import logs
+
+    logs.start(home.log, to_stderr=to_stderr)
+    log = logging.getLogger("kgd.serve")
+    crash = os.open(os.path.join(home.logs, "crash.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    faulthandler.enable(crash)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    log.info("starting", extra={"version": __version__, "pid": os.getpid(), "home": home.config})
+    try:
+        asyncio.run(_serve(home, since, make_parts))
+    except Exception:
+        log.critical("the daemon failed", exc_info=True)
+    return 1
+
+
+async def _serve(home: Home, since: str, make_parts: MakeParts | None) -> None:
+    """Listen, wait for a reason to stop, and close everything in the opposite order."""
+    import asyncio
+    import logging
+    import signal
+
+    from kgd.daemon.endpoint import Endpoint
+
+    if make_parts is None:
+        from kgd.serve.parts import Parts
+
+        make_parts = Parts
+    log = logging.getLogger("kgd.serve")
+    loop = asyncio.get_running_loop()
+    parts = make_parts(home, since)
+    endpoint = Endpoint(home.socket, __version__, parts.dispatch, parts.serve_mcp)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, endpoint.leave, signal.Signals(number).name)
+    await endpoint.start()
+    parts.start()
+    log.info("ready", extra={"socket": home.socket})
+    reason = await endpoint.asked_to_leave
+    log.info("leaving", extra={"reason": reason, "connections": endpoint.connections})
+    await endpoint.close(retire=reason == "retire")
+    await parts.close()
+    log.info("stopped")
+    logging.shutdown()
+    # A worker thread that still waits for something must not keep a daemon that has said good-bye.
+    os._exit(0)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m kgd.serve", description="The kgd daemon.")
+    parser.add_argument("--detach", action="store_true", help="go to the background once the home's lock is held")
+    parser.add_argument("--foreground", action="store_true", help="stay in the foreground (the default)")
+    for place in ("config", "state", "logs"):
+        parser.add_argument(f"--{place}", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def _leave_terminal() -> None:
+    """No terminal, no directory and none of the starter's streams are kept."""
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""This file is where the daemon's parts are put together: open workspaces, tools, MCP over the socket and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgd.config import Home
+from kgd.daemon.calls import Call, Peer
+from kgd.daemon.daemon import Daemon
+from kgd.daemon.outstanding import LineReader, LineWriter
+from kgd.errors import NotFound, Unavailable
+from kgd.git.layout import locate
+from kgd.tools import LOCAL, TOOLS
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from kgd.mcp.http import HttpServer
+    from kgd.mcp.server import Surface
+
+log = logging.getLogger("kgd.serve")
+
+
+class Parts:
+    """Everything behind the endpoint of one daemon."""
+
+    def __init__(self, home: Home, since: str) -> None:
+        self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
+        self._home = home
+        self._surface: asyncio.Task[Surface] | None = None
+        self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin what takes its time: the MCP SDK is a second of imports, which no other call waits for."""
+        self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon))
+        if port := self.daemon.registry.current().settings.http_port:
+            self._starting = asyncio.create_task(self._start_http(port))
+
+    def dispatch(self, call: Call, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Answer one call of the command line; runs in a worker thread."""
+        tool = TOOLS.get(name) or LOCAL.get(name)
+        if tool is None:
+            raise NotFound(f"this daemon knows no call '{name[:60]}'", next="`kgd down` makes room for a newer one.")
+
+        def progress(done: int, total: int | None, message: str) -> None:
+            if call.cancelled.is_set():
+                raise Unavailable("nobody waits for this any more")
+            call.progress(done, total, message)
+
+        session = Session(
+            self.daemon, cwd=Path(call.peer.cwd) if call.peer.cwd else None, client=call.peer.client,
+            context_id=call.peer.context_id, progress=progress,
+        )  # fmt: skip
+        with self.daemon.counted():
+            return dict(tool.call(session, args))
+
+    async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter) -> None:
+        assert self._surface is not None
+        surface = await asyncio.shield(self._surface)
+        await surface.serve(reader, writer, cwd=peer.cwd, client=peer.client, context_id=peer.context_id)
+
+    async def close(self) -> None:
+        """Stop HTTP and close every workspace; what is being published or written comes to its end first."""
+        if self._http:
+            server, serving = self._http
+            server.stop()
+            await asyncio.wait([serving], timeout=3)
+        await asyncio.to_thread(self.daemon.close)
+
+    async def _start_http(self, port: int) -> None:
+        assert self._surface is not None
+        surface = await self._surface
+        from kgd.mcp.http import HttpServer, token_of
+
+        server = HttpServer(surface, token_of(Path(self._home.state) / "http.token"), port)
+        self._http = server, asyncio.create_task(server.serve())
+        log.info("serving HTTP", extra={"port": port})
+
+
+def _surface(daemon: Daemon) -> Surface:
+    from kgd.mcp.server import Surface
+
+    return Surface(daemon)

@@ -1,0 +1,85 @@
+"""A daemon process with the real lock, endpoint, start and stop, and a stage instead of workspaces behind them.
+
+Started like the real one (`python rehearsal.py --detach --config ...`). REHEARSAL_VERSION makes it an older one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import kgd
+from kgd.config import Home
+
+kgd.__version__ = os.environ.get("REHEARSAL_VERSION") or kgd.__version__
+
+
+class RehearsalHome(Home):
+    """A home whose daemon is this program."""
+
+    def daemon_command(self) -> list[str]:
+        return [sys.executable, __file__, *super().daemon_command()[4:]]
+
+
+class Stage:
+    """Answers a few calls; `wait` blocks until a file is there, `record` appends a line to one, once."""
+
+    def __init__(self, home: Home, since: str) -> None:
+        with open(os.path.join(home.state, "starts"), "a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def dispatch(self, call: Any, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        if name == "echo":
+            return args
+        if name == "wait":
+            Path(args["started"]).touch()
+            deadline = time.monotonic() + 20
+            while not Path(args["until"]).exists() and time.monotonic() < deadline:
+                call.progress(1, 2, "waiting")
+                time.sleep(0.005)
+            if record := args.get("record"):
+                with open(record, "a") as file:
+                    file.write(f"{args.get('line', '')}\n")
+            return {"pid": os.getpid(), "cancelled": call.cancelled.is_set()}
+        raise RuntimeError("a defect, on purpose")
+
+    async def serve_mcp(self, peer: Any, reader: Any, writer: Any) -> None:
+        """Requests are answered concurrently, each with its method and this process; before `initialize` with an error."""
+        ready = False
+        running: set[asyncio.Task[None]] = set()
+        while line := await reader.readline():
+            message = json.loads(line)
+            if message.get("method") == "initialize":
+                ready = True
+            if "id" in message and "method" in message:
+                task = asyncio.create_task(self._respond(message, ready, peer, writer))
+                running.add(task)
+                task.add_done_callback(running.discard)
+
+    async def _respond(self, message: dict[str, Any], ready: bool, peer: Any, writer: Any) -> None:
+        params = message.get("params", {})
+        if message["method"] == "wait":
+            Path(params["started"]).touch()
+            while not Path(params["until"]).exists():
+                await asyncio.sleep(0.005)
+        if message["method"] == "subscriptions/listen":
+            return
+        result = {"method": message["method"], "pid": os.getpid(), "ready": ready, "cwd": peer.cwd,
+                  "payload": "x" * params.get("bytes", 0)}  # fmt: skip
+        writer.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n")
+        await writer.drain()
+
+
+if __name__ == "__main__":
+    from kgd.serve.__main__ import main
+
+    sys.exit(main(make_parts=Stage))
