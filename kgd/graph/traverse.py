@@ -8,9 +8,10 @@ edge. So a walk of n nodes costs what n nodes cost: a hub with 20,000 edges is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush, heapreplace
 from math import isinf, isnan
 from typing import Literal, NamedTuple
@@ -75,15 +76,27 @@ class Cut:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
 class Walk:
-    """The answer of `traverse`. `nodes` are in order of cost, hops and URI, `missing` are starts that do not exist."""
+    """The answer of `traverse`. `nodes` are in order of cost, hops and URI; `missing` are starts that do not exist.
 
-    nodes: list[Visited]
-    edges: list[Link]
-    cut: list[Cut]
-    broken: list[BrokenLink]
-    missing: list[Uri]
+    `edges` (among the answered nodes) and `cut` are worked out when they are first asked for, from what the walk saw.
+    """
+
+    def __init__(self, walker: _Walker, missing: list[Uri]) -> None:
+        self.nodes = walker.nodes
+        self.broken = list(walker.broken)
+        self.missing = missing
+        self._walker = walker
+
+    @cached_property
+    def edges(self) -> list[Link]:
+        return self._walker.links()
+
+    @cached_property
+    def cut(self) -> list[Cut]:
+        self.edges  # noqa: B018  which may be cut as well
+        self._walker.count_beyond()
+        return list(self._walker.cut.values())
 
 
 def traverse(
@@ -132,21 +145,12 @@ class _Options:
     directions: tuple[Direction, ...]
 
 
-@dataclass(slots=True)
-class _Cursor:
-    """How far the neighbours of one settled node, in one source and direction, have been taken."""
+_Way = tuple[Uri, tuple[Step, ...], Direction, Sequence[Edge], int]
+"""How the neighbours of one settled node are taken: the node, its path, along or against, the edges, its own cost."""
 
-    edges: Sequence[Edge]
-    uri: Uri
-    cost: int
-    hops: int
-    path: tuple[Step, ...]
-    direction: Direction
-    at: int = 0
-
-
-_Entry = tuple[int, int, Uri, Uri, str, int]
-"""Cost, hops, node, where from, by which type, number of the cursor: in this order also what decides between ways."""
+_Entry = tuple[int, int, Uri, Uri, str, int, int, _Way]
+"""Cost, hops, node, where from, by which type: in this order what decides between ways. Then a number that no other
+entry has, the position of the edge after this one, and the way that it belongs to."""
 
 
 @dataclass(slots=True)
@@ -154,7 +158,8 @@ class _Walker:
     sources: Sequence[EdgeSource]
     options: _Options
     heap: list[_Entry] = field(default_factory=list)
-    cursors: list[_Cursor] = field(default_factory=list)
+    neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
+    ways: int = 0
     reached: dict[Uri, int] = field(default_factory=dict)
     """The fewest hops of the ways taken to a node so far; without `max_depth` the first way is the only one."""
     nodes: list[Visited] = field(default_factory=list)
@@ -162,41 +167,53 @@ class _Walker:
     cut: dict[Limit, Cut] = field(default_factory=dict)
     beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
     """Neighbours from a position on that a limit kept out."""
+    seen: list[tuple[Uri, Sequence[Edge]]] = field(default_factory=list)
+    """The relations of the answered nodes, as they were during the walk."""
 
     def walk(self, starts: Sequence[Uri]) -> Walk:
         missing = self._begin(starts)
-        heap, reached, deep = self.heap, self.reached, self.options.max_depth is not None
-        most = self.options.max_nodes
-        passes = None if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
+        heap, reached, nodes, sources = self.heap, self.reached, self.nodes, self.sources
+        types, deep, most = self.options.types, self.options.max_depth is not None, self.options.max_nodes
+        passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
+        follow = self._follower()
         while heap:
-            cost, hops, uri, _, type, number = heap[0]
-            cursor = self.cursors[number]
-            self._advance(cursor, number)
-            known = reached.get(uri)
-            if known is not None and not (deep and hops < known):
+            cost, hops, uri, origin, type, number, at, way = heap[0]
+            entry = follow(way, hops, number, at)
+            if entry is None:
+                heappop(heap)
+            else:
+                heapreplace(heap, entry)
+            if uri in reached and not (deep and hops < reached[uri]):
                 continue
-            cards = [card for source in self.sources if (card := source.card(uri))]
+            cards = [card for source in sources if (card := source.card(uri))]
             if not cards:
-                self._lead_on(cost, hops, uri, type, cursor)
+                self._lead_on(cost, hops, uri, type, way)
                 continue
-            if passes is not None:
-                if passes == 0:
-                    self._note("passed_nodes", uri, 1)
-                    break
-                passes -= 1
-            path = (*cursor.path, Step(cursor.uri, type, cursor.direction)) if hops else ()
-            if known is None and (hops == 0 or not self.options.types or cards[0].type in self.options.types):
-                if len(self.nodes) == most:
+            if passes == 0:
+                self._note("passed_nodes", uri, 1)
+                break
+            passes -= 1
+            path = (*way[1], Step(origin, type, way[2])) if hops else ()
+            if uri not in reached and (types is None or hops == 0 or cards[0].type in types):
+                if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
                     break
                 origins = (cards[0].origin,) if len(cards) == 1 else tuple(dict.fromkeys(c.origin for c in cards))
-                self.nodes.append(Visited(uri, cards[0], cost / UNIT, hops, path, origins))
+                nodes.append(Visited(uri, cards[0], cost / UNIT, hops, path, origins))
             reached[uri] = hops
-            self._expand(uri, cost, hops, path)
-        self._count_beyond()
-        return Walk(self.nodes, self._links(), list(self.cut.values()), list(self.broken), missing)
+            for direction, neighbours in self.neighbours:
+                if edges := neighbours(uri):
+                    entry = follow((uri, path, direction, edges, cost), hops + 1, self.ways, 0)
+                    self.ways += 1
+                    if entry is not None:
+                        heappush(heap, entry)
+        self.seen = [(node.uri, source.out(node.uri)) for node in nodes for source in sources]
+        return Walk(self, missing)
 
     def _begin(self, starts: Sequence[Uri]) -> list[Uri]:
+        for source in self.sources:
+            for direction in self.options.directions:
+                self.neighbours.append((direction, source.out if direction == "out" else source.into))
         missing = []
         found = set()
         for start in starts:
@@ -205,71 +222,58 @@ class _Walker:
                 missing.append(start)
             else:
                 found.add(current)
-        for number, uri in enumerate(sorted(found)):
-            self.cursors.append(_Cursor((), uri, 0, 0, (), "out"))
-            self.heap.append((0, 0, uri, Uri(""), "", number))  # sorted, so it is a heap
+        for uri in found:
+            self._enter(0, 0, uri, "", (uri, (), "out", (), 0))
         return missing
 
-    def _expand(self, uri: Uri, cost: int, hops: int, path: tuple[Step, ...]) -> None:
-        last = hops == self.options.max_depth
-        for source in self.sources:
-            for direction in self.options.directions:
-                edges = source.out(uri) if direction == "out" else source.into(uri)
-                if not edges:
+    def _enter(self, cost: int, hops: int, uri: Uri, type: str, way: _Way) -> None:
+        """Put a single node into the heap, on a way that has no others."""
+        heappush(self.heap, (cost, hops, uri, way[0], type, self.ways, 0, (*way[:3], (), way[4])))
+        self.ways += 1
+
+    def _follower(self) -> Callable[[_Way, int, int, int], _Entry | None]:
+        """What finds the next neighbour on a way that is worth going to, from a position on. It runs twice a node."""
+        reached, beyond, wanted = self.reached, self.beyond, self.options.edge_types
+        limit, depth = self.options.max_cost, self.options.max_depth
+        units: dict[float, int] = {}
+
+        def follow(way: _Way, hops: int, number: int, at: int) -> _Entry | None:
+            uri, _, _, edges, base = way
+            if depth is not None and hops > depth:
+                beyond.append(("max_depth", uri, edges, 0))
+                return None
+            while at < len(edges):
+                weight, target, type = edges[at]
+                at += 1
+                cost = units.get(weight)
+                if cost is None:
+                    cost = units[weight] = int(weight * UNIT + 0.5)
+                cost += base
+                if limit is not None and cost > limit:
+                    beyond.append(("max_cost", uri, edges, at - 1))
+                    return None
+                if target in reached and (depth is None or hops >= reached[target]):
                     continue
-                if last:
-                    self.beyond.append(("max_depth", uri, edges, 0))
-                    continue
-                cursor = _Cursor(edges, uri, cost, hops + 1, path, direction)
-                self.cursors.append(cursor)
-                entry = self._next(cursor, len(self.cursors) - 1)
-                if entry is not None:
-                    heappush(self.heap, entry)
+                if wanted is None or type in wanted:
+                    return cost, hops, target, uri, type, number, at, way
+            return None
 
-    def _advance(self, cursor: _Cursor, number: int) -> None:
-        """Put the cursor's next neighbour in the place of the one on top of the heap."""
-        entry = self._next(cursor, number)
-        if entry is None:
-            heappop(self.heap)
-        else:
-            heapreplace(self.heap, entry)
+        return follow
 
-    def _next(self, cursor: _Cursor, number: int) -> _Entry | None:
-        edges, hops = cursor.edges, cursor.hops
-        reached, limit, wanted = self.reached, self.options.max_cost, self.options.edge_types
-        deep = self.options.max_depth is not None
-        for at in range(cursor.at, len(edges)):
-            weight, target, type = edges[at]
-            cost = cursor.cost + int(weight * UNIT + 0.5)
-            if limit is not None and cost > limit:
-                self.beyond.append(("max_cost", cursor.uri, edges, at))
-                break
-            if wanted is not None and type not in wanted:
-                continue
-            known = reached.get(target)
-            if known is None or (deep and hops < known):
-                cursor.at = at + 1
-                return cost, hops, target, cursor.uri, type, number
-        cursor.at = len(edges)
-        return None
-
-    def _lead_on(self, cost: int, hops: int, uri: Uri, type: str, cursor: _Cursor) -> None:
+    def _lead_on(self, cost: int, hops: int, uri: Uri, type: str, way: _Way) -> None:
         """No source has the node: it was moved, which another source may know, or the relation is broken."""
         for source in self.sources:
             current = source.resolve(uri)
             if current != uri:
-                known = self.reached.get(current)
-                if known is None or hops < known:
-                    self.cursors.append(_Cursor((), cursor.uri, cursor.cost, hops, cursor.path, cursor.direction))
-                    heappush(self.heap, (cost, hops, current, cursor.uri, type, len(self.cursors) - 1))
+                self._enter(cost, hops, current, type, way)
                 return
-        if cursor.direction == "out":
-            link = BrokenLink(cursor.uri, type, uri)
+        if way[2] == "out":
+            link = BrokenLink(way[0], type, uri)
             if link not in self.broken:
                 if len(self.broken) < MAX_BROKEN:
                     self.broken[link] = None
                 else:
-                    self._note("broken_links", cursor.uri, 1)
+                    self._note("broken_links", way[0], 1)
 
     def _waiting(self, but: Uri) -> int:
         """How many more nodes would be next, of those whose turn the heap knows."""
@@ -282,7 +286,7 @@ class _Walker:
         before = self.cut.get(limit)
         self.cut[limit] = Cut(limit, before.at, before.count + count) if before else Cut(limit, at, count)
 
-    def _count_beyond(self) -> None:
+    def count_beyond(self) -> None:
         reached, wanted = self.reached, self.options.edge_types
         for limit, uri, edges, at in self.beyond:
             near = edges[at : at + LOOKED_AT]
@@ -293,23 +297,19 @@ class _Walker:
             if count:
                 self._note(limit, uri, count)
 
-    def _links(self) -> list[Link]:
+    def links(self) -> list[Link]:
         """The relations among the answered nodes, in the order of their sources; of equal ones the first source's."""
         listed = {node.uri for node in self.nodes}
         wanted = self.options.edge_types
         found: dict[tuple[Uri, Uri, str], Link] = {}
         budget = EDGE_BUDGET
-        for node in self.nodes:
-            uri = node.uri
-            for source in self.sources:
-                edges = source.out(uri)
-                if len(edges) > budget:
-                    self._note("edges", uri, len(edges) - budget)
-                    edges = edges[:budget]
-                budget -= len(edges)
-                for weight, target, type in edges:
-                    if target in listed and (wanted is None or type in wanted):
-                        found.setdefault((uri, target, type), Link(uri, target, type, weight))
+        for uri, edges in self.seen:
+            if len(edges) > budget:
+                self._note("edges", uri, len(edges) - budget)
+            for weight, target, type in edges[:budget]:
+                if target in listed and (wanted is None or type in wanted):
+                    found.setdefault((uri, target, type), Link(uri, target, type, weight))
+            budget = max(0, budget - len(edges))
         return list(found.values())
 
 
