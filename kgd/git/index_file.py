@@ -1,0 +1,108 @@
+"""This file is where git's index is rewritten: a copy with other blobs at some paths, ready to take its place.
+
+By id alone and without a look at the work tree, so what lies there can neither delay nor deceive it; git fills in the
+times and sizes itself when it next compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pygit2
+
+from kgd.errors import Unavailable
+from kgd.git.objects import ObjectId
+
+
+class Replacement(NamedTuple):
+    """What a path shall hold; `expected` are the values it may hold now. None is absence."""
+
+    path: str
+    expected: frozenset[ObjectId | None]
+    new: ObjectId | None
+
+
+class Unmerged(Exception):
+    """The index holds paths that a person has still to merge. `path` is one of them."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+class DamagedIndex(Exception):
+    """The file is no index that git could read; building a new one loses nothing but what was staged."""
+
+
+def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> list[str]:
+    """Write a copy of the index at `source` with the replacements to `target`, which must not be there.
+
+    Returns the paths that hold something unexpected: somebody staged it, and it stays. Cost: the whole index, about
+    1.5 ms for 1,000 files. The stages of an unfinished merge are never dropped.
+
+    Raises:
+        Unmerged: See there.
+        DamagedIndex: See there.
+        Unavailable: git can read it but kgd cannot (a split or sparse index).
+    """
+    shutil.copyfile(source, target)
+    try:
+        index = pygit2.Index(str(target))
+        index.read()
+    except (pygit2.GitError, OSError) as error:
+        intact = _is_intact(target)
+        target.unlink(missing_ok=True)
+        if not intact:
+            raise DamagedIndex from error
+        raise Unavailable(
+            "the index is of a kind that kgd cannot read (split or sparse)", at=str(source),
+            next="Run `git update-index --no-split-index` and `git sparse-checkout disable` in the workspace.",
+        ) from error  # fmt: skip
+    unmerged = next(iter(index.conflicts or ()), None)
+    if unmerged is not None:
+        target.unlink(missing_ok=True)
+        raise Unmerged(next(side.path for side in unmerged if side is not None))
+    staged = []
+    for path, expected, new in replacements:
+        present = bytes(index[path].id.raw) if path in index else None
+        if present not in expected:
+            staged.append(path)
+        elif present != new:
+            if new is None:
+                index.remove(path)
+            else:
+                index.add(_entry(path, new))
+    index.write()
+    return staged
+
+
+def build(target: Path, files: Iterable[tuple[str, ObjectId]]) -> None:
+    """Write a new index that holds exactly these files."""
+    target.unlink(missing_ok=True)
+    index = pygit2.Index(str(target))
+    for path, id in files:
+        index.add(_entry(path, id))
+    index.write()
+
+
+def entries(source: Path, paths: Iterable[str]) -> dict[str, ObjectId | None]:
+    """What the index holds at these paths; for all of them None where there is no index that can be read."""
+    try:
+        index = pygit2.Index(str(source))
+        return {path: bytes(index[path].id.raw) if path in index else None for path in paths}
+    except (pygit2.GitError, OSError):
+        return dict.fromkeys(paths)
+
+
+def _entry(path: str, id: ObjectId) -> pygit2.IndexEntry:
+    return pygit2.IndexEntry(path, pygit2.Oid(raw=id), pygit2.enums.FileMode.BLOB)
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether the checksum holds (zeros: `index.skipHash`), so that it is the format that libgit2 does not know."""
+    data = path.read_bytes()
+    return data[:4] == b"DIRC" and data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())

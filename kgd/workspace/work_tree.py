@@ -1,0 +1,382 @@
+"""This file is where the work tree is read and written: untrusted input, shared with editors that hold no lock.
+
+Nothing here follows a link, opens what is no regular file, or reads past a limit. A file is replaced by exchanging two
+names in one step, so whatever was there at that very moment is still there afterwards, aside, where an editor that had
+it open may go on writing into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.git.files import write_new
+from kgd.git.objects import ObjectId, object_id
+
+FILE_LIMIT = 1 << 20
+"""Bytes of a file that is read at all; a node file has at most a quarter of it."""
+DEPTH_LIMIT = 80
+TICK_NS = 50_000_000
+"""A file written this short before it was hashed may change again without a new time: its hash is not kept."""
+OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md"}
+SETTINGS = "kgd.yaml"
+"""What of the work tree is kgd's: files with these endings in these folders, and the settings."""
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+_Exchange = Callable[[Path, str, int], None]
+
+
+class Found(NamedTuple):
+    """What is at a path: the id that its bytes have as a blob, or why they are not read. Neither: nothing is there."""
+
+    id: ObjectId | None
+    odd: str = ""
+
+
+class Odd(Exception):
+    """Something on the way to a path is not what it has to be. `where` is its path, `reason` one sentence."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where, self.reason = where, reason
+
+
+class Scan(NamedTuple):
+    """All of kgd's files by path. `odd_folders` hide what is below them: absence there means nothing."""
+
+    files: dict[str, Found]
+    odd_folders: tuple[str, ...]
+
+
+def is_owned(path: str) -> bool:
+    """Whether a hand edit of this path is kgd's business; editors' temporary files are not."""
+    top, slash, _ = path.partition("/")
+    if not slash:
+        return path == SETTINGS
+    name = path.rpartition("/")[2]
+    return top in OWNED_FOLDERS and name.endswith(OWNED_FOLDERS[top]) and not is_temporary(name)
+
+
+def is_temporary(name: str) -> bool:
+    return name.startswith((".", "#", "~")) or name.endswith(("~", ".tmp", ".swp", ".bak", "#"))
+
+
+class WorkTree:
+    """One work tree, for one thread.
+
+    Args:
+        root: Its top folder, which may be missing.
+        parts: A private folder on the same file system, for files that are being made.
+        exchange: Swaps two names in one step, or None where the file system cannot.
+    """
+
+    def __init__(self, root: Path, parts: Path, *, exchange: _Exchange | None = None) -> None:
+        self.root, self._parts = root, parts
+        self._exchange = exchange
+        self._known: dict[str, tuple[tuple[int, int, int, int], ObjectId]] = {}
+        self._serial = 0
+
+    # ---- looking
+
+    def exists(self, folder: str = "") -> bool:
+        try:
+            os.close(self._open_folder(folder))
+        except (OSError, Odd):
+            return False
+        return True
+
+    def look(self, path: str) -> Found:
+        """What is at the path now. A file that did not change since it was last looked at is not opened."""
+        folder, _, name = path.rpartition("/")
+        try:
+            fd = self._open_folder(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return Found(None)
+        except Odd as odd:
+            return Found(None, odd.reason)
+        try:
+            return self._look(path, name, fd, os.stat(name, dir_fd=fd, follow_symlinks=False))
+        except FileNotFoundError:
+            return Found(None)
+        finally:
+            os.close(fd)
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes at the path; None if nothing, or nothing that may be read, is there."""
+        folder, _, name = path.rpartition("/")
+        try:
+            fd = self._open_folder(folder)
+        except (OSError, Odd):
+            return None
+        try:
+            return _read(name, fd)
+        except (OSError, Odd):
+            return None
+        finally:
+            os.close(fd)
+
+    def scan(self) -> Scan:
+        """Everything that is kgd's, and what stands in its folders without being a file. About 7 us a file."""
+        files: dict[str, Found] = {}
+        odd: list[str] = []
+        settings = self.look(SETTINGS)
+        if settings.id or settings.odd:
+            files[SETTINGS] = settings
+        for folder in OWNED_FOLDERS:
+            try:
+                fd = self._open_folder(folder)
+            except FileNotFoundError:
+                continue
+            except Odd as error:
+                files[folder] = Found(None, error.reason)
+                odd.append(folder)
+                continue
+            for path, found in self._scan(folder, fd, odd, 1):
+                files[path] = found
+        self._known = {path: known for path, known in self._known.items() if path in files}
+        return Scan(files, tuple(odd))
+
+    # ---- writing
+
+    def place(self, path: str, data: bytes | None, aside: Path) -> bool:
+        """Let the path hold `data` (None: nothing); what was there lies at `aside` afterwards. False if nothing was.
+
+        Folders are made, and removed where they become empty. Nothing is flushed: git holds it all.
+
+        Raises:
+            Odd: A link or a file is where a folder has to be; nothing was changed.
+            OSError: The disk is full, read-only or broken; `aside` may hold the new bytes.
+        """
+        folder, _, name = path.rpartition("/")
+        self._known.pop(path, None)
+        if data is None:
+            return self._take_away(folder, name, aside)
+        self._serial += 1
+        part = self._parts / f"part-{self._serial}"
+        part.unlink(missing_ok=True)
+        write_new(part, data, flush=False)
+        os.rename(part, aside)  # so what lies aside is always whole: our new bytes, or a person's
+        fd = self._open_folder(folder, make=True)
+        try:
+            while True:
+                try:
+                    os.link(aside, name, dst_dir_fd=fd)
+                    aside.unlink()
+                    return False
+                except FileExistsError:
+                    pass
+                try:
+                    self._swap(aside, name, fd)
+                    return True
+                except FileNotFoundError:
+                    continue  # it was deleted in between
+        finally:
+            os.close(fd)
+
+    # ---- inside
+
+    def _open_folder(self, folder: str, *, make: bool = False) -> int:
+        """A descriptor of a folder, reached without following a link anywhere below the root."""
+        fd = os.open(self.root, _FOLDER_FLAGS)
+        done = ""
+        for name in folder.split("/") if folder else ():
+            done = f"{done}/{name}" if done else name
+            try:
+                if make:
+                    _make_folder(name, fd)
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+            except FileNotFoundError:
+                os.close(fd)
+                raise
+            except OSError as error:
+                reason = _why_no_folder(name, fd, error)
+                os.close(fd)
+                raise Odd(done, reason) from None
+            os.close(fd)
+            fd = inner
+        return fd
+
+    def _look(self, path: str, name: str, fd: int, found: os.stat_result) -> Found:
+        reason = _why_not(found)
+        if reason:
+            return Found(None, reason)
+        key = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        known = self._known.get(path)
+        if known and known[0] == key:
+            return Found(known[1])
+        hashed_at = time.time_ns()
+        try:
+            data = _read(name, fd)
+        except FileNotFoundError:
+            return Found(None)
+        except Odd as odd:
+            return Found(None, odd.reason)
+        except OSError as error:
+            return Found(None, f"it cannot be read: {error.strerror}")
+        id = object_id("blob", data)
+        self._known.pop(path, None)
+        if hashed_at - max(key[0], key[1]) > TICK_NS and len(data) == found.st_size:
+            self._known[path] = (key, id)
+        return Found(id)
+
+    def _scan(self, folder: str, fd: int, odd: list[str], depth: int) -> Iterator[tuple[str, Found]]:
+        """Closes `fd`."""
+        try:
+            with os.scandir(fd) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+            for entry in entries:
+                path = f"{folder}/{entry.name}"
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(found.st_mode):
+                        if depth >= DEPTH_LIMIT:
+                            raise Odd(path, f"folders are nested deeper than {DEPTH_LIMIT}")
+                        inner = os.open(entry.name, _FOLDER_FLAGS, dir_fd=fd)
+                        yield from self._scan(path, inner, odd, depth + 1)
+                    elif is_owned(path):
+                        yield path, self._look(path, entry.name, fd, found)
+                    elif not is_temporary(entry.name) and (reason := _why_not(found)):
+                        yield path, Found(None, reason)
+                    if stat.S_ISLNK(found.st_mode):
+                        odd.append(path)
+                except FileNotFoundError:
+                    continue
+                except Odd as error:
+                    odd.append(path)
+                    yield path, Found(None, error.reason)
+                except OSError as error:
+                    odd.append(path)
+                    yield path, Found(None, f"it cannot be read: {error.strerror}")
+        finally:
+            os.close(fd)
+
+    def _swap(self, aside: Path, name: str, fd: int) -> None:
+        exchange = self._exchange or _exchange_names
+        if exchange is not _no_exchange:
+            try:
+                exchange(aside, name, fd)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+                    raise
+            self._exchange = _no_exchange
+        _exchange_by_steps(aside, name, fd)
+
+    def _take_away(self, folder: str, name: str, aside: Path) -> bool:
+        try:
+            fd = self._open_folder(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            os.rename(name, aside, src_dir_fd=fd)
+        except FileNotFoundError:
+            return False
+        finally:
+            os.close(fd)
+        while folder:
+            above, _, last = folder.rpartition("/")
+            try:
+                fd = self._open_folder(above)
+            except (OSError, Odd):
+                break
+            try:
+                os.rmdir(last, dir_fd=fd)
+            except OSError:
+                break  # not empty
+            finally:
+                os.close(fd)
+            folder = above
+        return True
+
+
+def same_device(a: Path, b: Path) -> bool:
+    try:
+        return os.stat(a).st_dev == os.stat(b).st_dev
+    except OSError:
+        return True
+
+
+def _read(name: str, fd: int) -> bytes:
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=fd)
+    try:
+        reason = _why_not(os.fstat(file))
+        if reason:
+            raise Odd(name, reason)
+        parts, size = [], 0
+        while part := os.read(file, 1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > FILE_LIMIT:
+                raise Odd(name, _too_large(size))
+        return b"".join(parts)
+    finally:
+        os.close(file)
+
+
+def _why_not(found: os.stat_result) -> str:
+    """Why this is not read; empty for a regular file of a sane size."""
+    if not stat.S_ISREG(found.st_mode):
+        return f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no file')}, and only plain files are read"
+    return _too_large(found.st_size) if found.st_size > FILE_LIMIT else ""
+
+
+def _too_large(size: int) -> str:
+    return f"it has over {size >> 20} MiB; at most {FILE_LIMIT >> 20} MiB are read"
+
+
+def _why_no_folder(name: str, fd: int, error: OSError) -> str:
+    try:
+        found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return f"it cannot be opened: {error.strerror}"
+    if stat.S_ISDIR(found.st_mode):
+        return f"the folder cannot be opened: {error.strerror}"
+    return f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a file')} stands where a folder belongs; links are not followed"
+
+
+def _make_folder(name: str, fd: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=fd)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_RENAME_EXCHANGE = 2
+
+
+def _exchange_names(aside: Path, name: str, fd: int) -> None:
+    try:
+        call = _libc.renameat2
+    except AttributeError:
+        raise OSError(errno.ENOSYS, "no renameat2") from None
+    if call(-100, os.fsencode(aside), fd, os.fsencode(name), _RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _no_exchange(aside: Path, name: str, fd: int) -> None:
+    """Marks a file system without exchange; `_exchange_by_steps` does it there."""
+    raise OSError(errno.ENOSYS, "no exchange")
+
+
+def _exchange_by_steps(aside: Path, name: str, fd: int) -> None:
+    """The same without help: the name is free for a moment, and whoever takes it first in that moment keeps it."""
+    out = aside.with_name(aside.name + ".out")
+    os.rename(name, out, src_dir_fd=fd)
+    with contextlib.suppress(FileExistsError):
+        os.link(aside, name, dst_dir_fd=fd)
+    os.replace(out, aside)
