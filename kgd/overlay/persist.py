@@ -1,0 +1,87 @@
+"""This file is where the facts of a tree are kept over a restart, so that it does not read every file again.
+
+Derived data: a missing, damaged or foreign file is no facts, and each fact holds only while its file's stamps do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgd.overlay.facts import File
+from kgd.overlay.tree import Directory
+
+_FORMAT = b"kgd-facts 1 "
+
+log = logging.getLogger(__name__)
+
+
+def save(path: Path, root: Directory) -> None:
+    """Replaces the file as a whole. Where that fails the next start reads the tree again; it is logged, not raised."""
+    body = orjson.dumps(_plain(root))
+    unfinished = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(_header(body))
+            file.write(body)
+        unfinished.replace(path)
+    except OSError as error:
+        log.warning("the facts of the code tree were not kept", extra={"reason": error.strerror})
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Directory | None:
+    """What `save` wrote, or None. O(files), without touching one of them."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    header, newline, body = data.partition(b"\n")
+    if header + newline != _header(body):
+        return None
+    try:
+        return _directory(orjson.loads(body), {})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _header(body: bytes) -> bytes:
+    return _FORMAT + hashlib.blake2b(body, digest_size=20).hexdigest().encode() + b"\n"
+
+
+def _plain(directory: Directory) -> list[Any]:
+    return [
+        {_to_text(name): list(file) for name, file in directory.files.items()},
+        {_to_text(name): _plain(folder) for name, folder in directory.folders.items()},
+        directory.note,
+    ]
+
+
+def _directory(plain: list[Any], words: dict[str, str]) -> Directory:
+    files, folders, note = plain
+    made = Directory(note=note)
+    for name, (size, mtime_ns, ctime_ns, inode, content, lines, file_type) in files.items():
+        # One copy of each word: a hundred thousand times "python" would be 5 MB.
+        content, file_type = words.setdefault(content, content), words.setdefault(file_type, file_type)
+        made.files[_from_text(name)] = File(size, mtime_ns, ctime_ns, inode, content, lines, file_type)
+    for name, folder in folders.items():
+        made.folders[_from_text(name)] = _directory(folder, words)
+    made.add_up()
+    return made
+
+
+def _to_text(name: str) -> str:
+    """A name of any bytes as text that JSON can hold: one character a byte."""
+    return os.fsencode(name).decode("latin-1")
+
+
+def _from_text(text: str) -> str:
+    return os.fsdecode(text.encode("latin-1"))

@@ -1,0 +1,272 @@
+"""This file is where one state of the code tree is held and walked: directories, files and `contains` relations.
+
+A `Tree` never changes. The next scan makes a new one that shares every directory in which nothing changed, so a reader
+keeps what it began with and a rescan costs memory only for what is different.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kgd.errors import KgdError
+from kgd.graph.edges import Card, Edge
+from kgd.model.node import RELATIONS_LIMIT, Node, Relation
+from kgd.model.uri import Uri, build, encode_segment, from_path, path_of, segments_of
+from kgd.overlay.facts import File, data_of, readable, readable_size, summary_of
+
+CONTAINS = "contains"
+ORIGIN = "tree"
+"""Who says so: the tree as it is checked out on this machine."""
+
+_CACHED_EDGES = 20_000
+"""Relations kept ready, whichever directories they are of; a cache of all would double the memory of a large tree."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._:/-]+\Z").match
+"""Spellings that cannot be anything but canonical; another spelling of a path must not be served as a second node."""
+
+
+@dataclass(slots=True, eq=False)
+class Directory:
+    """The members of one directory by name; the totals include everything below it."""
+
+    files: dict[str, File] = field(default_factory=dict)
+    folders: dict[str, Directory] = field(default_factory=dict)
+    note: str = ""
+    file_count: int = 0
+    total_size: int = 0
+
+    def add_up(self) -> None:
+        """Brings the totals in step with the members, whose own totals must be right."""
+        below = self.folders.values()
+        self.file_count = len(self.files) + sum(d.file_count for d in below)
+        self.total_size = sum(f.size for f in self.files.values()) + sum(d.total_size for d in below)
+
+    def says_the_same_as(self, other: Directory) -> bool:
+        """Whether the directory's own node, relations included, is the same."""
+        return (
+            self.file_count == other.file_count
+            and self.total_size == other.total_size
+            and self.note == other.note
+            and self.files.keys() == other.files.keys()
+            and self.folders.keys() == other.folders.keys()
+        )
+
+
+class Delta(NamedTuple):
+    """What a scan found different, sorted: URIs whose node is new, says something else, or is gone.
+
+    Where `complete` is False the scan was interrupted and nothing changed for readers.
+    """
+
+    added: tuple[Uri, ...] = ()
+    changed: tuple[Uri, ...] = ()
+    removed: tuple[Uri, ...] = ()
+    complete: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+class Tree:
+    """One state of the tree as an `EdgeSource`. `root` is None where there is nothing to serve."""
+
+    def __init__(self, workspace: str, root: Directory | None, name: str) -> None:
+        self.workspace, self.root, self.name = workspace, root, name
+        self._edges: dict[Uri, tuple[Edge, ...]] = {}
+        self._kept = 0
+        self._lock = threading.Lock()
+
+    def out(self, uri: Uri) -> Sequence[Edge]:
+        """The `contains` relations of a directory, sorted by URI; O(members) for the first call, then O(1)."""
+        ready = self._edges.get(uri)
+        if ready is not None:
+            return ready
+        found = self.find(uri)
+        if not isinstance(found, Directory):
+            return ()
+        edges = tuple(Edge(1.0, member, CONTAINS) for member in members(self.workspace, uri, found))
+        with self._lock:
+            if uri not in self._edges:
+                self._edges[uri] = edges
+                self._kept += len(edges) + 1
+                while self._kept > _CACHED_EDGES and len(self._edges) > 1:
+                    self._kept -= len(self._edges.pop(next(iter(self._edges)))) + 1
+        return edges
+
+    def into(self, uri: Uri) -> Sequence[Edge]:
+        """The relation from the directory that holds it; none for the root."""
+        if self.find(uri) is None:
+            return ()
+        segments = segments_of(uri)
+        return (Edge(1.0, build("dir", self.workspace, segments[:-1]), CONTAINS),) if segments else ()
+
+    def card(self, uri: Uri) -> Card | None:
+        found = self.find(uri)
+        if found is None:
+            return None
+        kind = "concept" if isinstance(found, Directory) else "resource"
+        return Card(uri, kind, self._name(uri), _summary(found), None, ORIGIN)
+
+    def resolve(self, uri: Uri) -> Uri:
+        return uri
+
+    def node(self, uri: Uri) -> Node | None:
+        """The node with its facts and relations (of these the first 10,000, which is what a node can have)."""
+        found = self.find(uri)
+        if found is None:
+            return None
+        relations: tuple[Relation, ...] = ()
+        data = facts_of(uri, found)
+        if isinstance(found, Directory):
+            edges = self.out(uri)
+            relations = tuple(Relation(CONTAINS, edge.target) for edge in edges[:RELATIONS_LIMIT])
+            if len(edges) > RELATIONS_LIMIT:
+                data["contains_left_out"] = len(edges) - RELATIONS_LIMIT
+        return Node(uri, name=self._name(uri), summary=_summary(found), data=data, relations=relations)
+
+    def uris(self) -> Iterator[Uri]:
+        """Every URI, a directory before its members, in URI order within a directory."""
+        if self.root is not None:
+            yield from below(self.workspace, from_path("dir", self.workspace, ""), self.root)
+
+    def files(self) -> Iterator[File]:
+        """Every file, in no order."""
+        todo = [self.root] if self.root else []
+        while todo:
+            directory = todo.pop()
+            yield from directory.files.values()
+            todo += directory.folders.values()
+
+    def directory_count(self) -> int:
+        count, todo = 0, [self.root] if self.root else []
+        while todo:
+            count += 1
+            todo += todo.pop().folders.values()
+        return count
+
+    def find(self, uri: str) -> File | Directory | None:
+        """What a canonical URI of this tree names. Any other string, however odd, names nothing."""
+        scheme, _, rest = uri.partition("://")
+        if self.root is None or scheme not in ("file", "dir") or rest.partition("/")[0] != self.workspace:
+            return None
+        try:
+            path = path_of(uri)
+            if not _PLAIN(uri) and from_path(scheme, self.workspace, path) != uri:
+                return None
+        except KgdError:
+            return None
+        if not path:
+            return self.root if uri == f"dir://{self.workspace}/_" else None
+        *above, name = path.split("/")
+        here: Directory | None = self.root
+        for step in above:
+            here = here.folders.get(step) if here else None
+        if here is None:
+            return None
+        return here.files.get(name) if scheme == "file" else here.folders.get(name)
+
+    def _name(self, uri: Uri) -> str:
+        segments = segments_of(uri)
+        if not segments:
+            return self.name
+        name = segments[-1].decode("utf-8", "replace")
+        # A line break or a direction mark in a file name would forge lines wherever names are listed.
+        return name if name.isprintable() else uri.rsplit("/", 1)[1]
+
+
+def difference(workspace: str, old: Directory | None, new: Directory | None) -> Delta:
+    """What the nodes below two states of a root differ in; directories that both share are not visited."""
+    added: list[Uri] = []
+    changed: list[Uri] = []
+    removed: list[Uri] = []
+    todo = [(from_path("dir", workspace, ""), old, new)]
+    while todo:
+        uri, before, after = todo.pop()
+        if before is after:
+            continue
+        if before is None or after is None:
+            whole = after or before
+            if whole is not None:
+                (removed if after is None else added).extend(below(workspace, uri, whole))
+            continue
+        if not before.says_the_same_as(after):
+            changed.append(uri)
+        files, folders = _prefixes(workspace, uri)
+        for name in before.files.keys() | after.files.keys():
+            one, two = before.files.get(name), after.files.get(name)
+            if one is None or two is None:
+                (added if one is None else removed).append(Uri(files + encode_segment(name_bytes(name))))
+            elif one is not two and not one.says_the_same_as(two):
+                changed.append(Uri(files + encode_segment(name_bytes(name))))
+        for name in before.folders.keys() | after.folders.keys():
+            todo.append((_folder_uri(folders, name), before.folders.get(name), after.folders.get(name)))
+    return Delta(tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(removed)))
+
+
+def members(workspace: str, uri: Uri, directory: Directory) -> list[Uri]:
+    """The URIs of a directory's members, sorted."""
+    files, folders = _prefixes(workspace, uri)
+    found = [Uri(files + encode_segment(name_bytes(name))) for name in directory.files]
+    found += [_folder_uri(folders, name) for name in directory.folders]
+    return sorted(found)
+
+
+def below(workspace: str, uri: Uri, directory: Directory) -> Iterator[Uri]:
+    """A directory's URI and those of everything in it."""
+    yield uri
+    files, folders = _prefixes(workspace, uri)
+    yield from sorted(Uri(files + encode_segment(name_bytes(name))) for name in directory.files)
+    for inner, name in sorted((_folder_uri(folders, name), name) for name in directory.folders):
+        yield from below(workspace, inner, directory.folders[name])
+
+
+def facts_of(uri: Uri, found: File | Directory) -> dict[str, Any]:
+    """The named facts of a file or directory."""
+    segments = segments_of(uri)
+    if isinstance(found, File):
+        return data_of(segments[-1].decode("utf-8", "surrogateescape"), found)
+    data: dict[str, Any] = {
+        "node_type": "directory",
+        "file_count": found.file_count,
+        "total_size": found.total_size,
+        "depth": len(segments),
+    }
+    if found.note:
+        data[found.note.replace(" ", "_")] = True
+    return data
+
+
+def name_bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _prefixes(workspace: str, uri: Uri) -> tuple[str, str]:
+    """What the URIs of a directory's files and of its directories begin with."""
+    segments = segments_of(uri)
+    if not segments:
+        return f"file://{workspace}/", f"dir://{workspace}/"
+    return f"file://{workspace}/{'/'.join(map(encode_segment, segments))}/", f"{uri}/"
+
+
+def _folder_uri(prefix: str, name: str) -> Uri:
+    top = prefix.count("/") == 3
+    return Uri(prefix + ("%5F" if top and name == "_" else encode_segment(name_bytes(name))))
+
+
+def _summary(found: File | Directory) -> str:
+    if isinstance(found, File):
+        return summary_of(found)
+    if found.note:
+        return f"directory, {found.note}"
+    files = "1 file" if found.file_count == 1 else f"{found.file_count} files"
+    return f"directory, {files}, {readable_size(found.total_size)}"
+
+
+def title_of(name: str) -> str:
+    """A root's name as one readable line."""
+    text = readable(name)
+    return text if text.isprintable() else ascii(text)[1:-1]
