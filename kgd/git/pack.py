@@ -178,7 +178,7 @@ def _checksum(path: Path) -> tuple[bytes, bytes]:
     digest = hashlib.sha1()
     with open(path, "rb") as file:
         left = os.fstat(file.fileno()).st_size - 20
-        if left < 32:
+        if left < 20:  # the smallest pack there is has 41 bytes
             raise ValueError("too short")
         while left:
             part = file.read(min(left, 1 << 20))

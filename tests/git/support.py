@@ -1,0 +1,73 @@
+"""What the tests of this room share: the git program as a person runs it, and a writer in a few lines."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from kgd.git import refs
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId, Signature
+from kgd.git.staging import Staging
+
+FIRST_FILES = {"kgd.yaml": b"workspace: demo\nformat: 1\n", ".gitattributes": b"* -text\nnodes/** merge=kgd\n"}
+ANN = Signature("Ann", "ann@example.org", 1_700_000_100)
+
+
+def git(where: Path, *arguments: str, check: bool = True, input: str | None = None) -> str:
+    command = ["git", "-C", str(where), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input=input, errors="surrogateescape")
+    if check and done.returncode:
+        raise AssertionError(f"git {arguments} failed: {done.stderr}")
+    return done.stdout
+
+
+def fsck(git_dir: Path) -> list[str]:
+    """What a full, strict check complains about; unreachable objects are no complaint."""
+    command = ["git", "-C", str(git_dir), "fsck", "--strict", "--full"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = (done.stdout + done.stderr).splitlines()
+    return [line for line in lines if not line.startswith(("dangling", "Checking", "notice"))]
+
+
+class Pen:
+    """A writer: one commit a call, durable when it returns."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.store = layout.open()
+        self.head = self.staged = self._tip()
+        self.staging = Staging(self.store, self.store.tree_of(self.head))
+
+    def write(self, files: dict[str, bytes | None], message: str = "change", author: Signature = ANN) -> ObjectId:
+        self.stage(files, message, author)
+        return self.flush()
+
+    def stage(self, files: dict[str, bytes | None], message: str = "change", author: Signature = ANN) -> ObjectId:
+        for path, data in files.items():
+            if data is None:
+                self.staging.remove(path)
+            else:
+                self.staging.put(path, data)
+        self.staged = self.staging.commit(self.staging.write_tree(), [self.staged], author, message)
+        return self.staged
+
+    def flush(self) -> ObjectId:
+        stem = None
+        try:
+            stem = self.store.write(self.staging.objects)
+            refs.move_ref(self.layout.git_dir, self.layout.derived_dir, refs.HEAD, self.head, self.staged)
+        except BaseException:
+            self.store.release(stem)
+            self.head = self.staged = self._tip()
+            self.staging.reset(self.store.tree_of(self.head))
+            raise
+        self.store.release(stem)
+        self.staging.flushed()
+        self.head = self.staged
+        return self.head
+
+    def _tip(self) -> ObjectId:
+        tip = self.store.ref(refs.HEAD)
+        assert tip is not None
+        return tip

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.errors import Damaged
+from kgd.git.objects import (
+    FILE,
+    FOLDER,
+    Signature,
+    commit_body,
+    make,
+    object_id,
+    parse_commit,
+    parse_tree,
+    signature,
+    text,
+    trailers,
+    tree_body,
+    with_trailers,
+)
+from kgd.model.change import Author
+from tests.git.support import git
+
+names = st.binary(min_size=1, max_size=12).filter(lambda n: b"/" not in n and b"\0" not in n)
+entries = st.dictionaries(names, st.tuples(st.sampled_from([FILE, FOLDER]), st.binary(min_size=20, max_size=20)))
+
+
+@given(entries)
+def test_a_tree_read_back_is_the_tree_that_was_written(tree: dict[bytes, tuple[bytes, bytes]]) -> None:
+    body = tree_body(tree)
+    assert parse_tree(body) == tree
+    assert tree_body(parse_tree(body)) == body
+
+
+def test_a_tree_is_ordered_as_git_orders_it(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    for name in ("a", "a.b", "a-b", "ab", "a0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text("x")
+        (tmp_path / f"{name}.yaml").write_text("y")
+    git(tmp_path, "add", ".")
+    id = git(tmp_path, "write-tree").strip()
+    body = subprocess.run(
+        ["git", "-C", str(tmp_path), "cat-file", "tree", id], capture_output=True, check=True
+    ).stdout
+    shuffled = dict(sorted(parse_tree(body).items(), key=lambda item: item[1]))
+    assert object_id("tree", tree_body(shuffled)).hex() == id
+
+
+@pytest.mark.parametrize("body", [b"100644 a", b"100644 a\0short", b"\0" * 30, b"100644  \0" + b"x" * 5])
+def test_a_malformed_tree_is_damaged_and_nothing_else(body: bytes) -> None:
+    with pytest.raises(Damaged):
+        parse_tree(body)
+
+
+def test_git_reads_a_commit_of_ours_whatever_the_names_and_the_message_hold(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    who = Signature("  <Ann>\n\0 Other.", "ann @example.org>\n", -5)
+    body = commit_body(bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904"), [], who, who, "one\0two\n\n\udce9\n")
+    git(tmp_path, "hash-object", "-t", "tree", "-w", "/dev/null")
+    written = subprocess.run(
+        ["git", "-C", str(tmp_path), "hash-object", "-t", "commit", "-w", "--stdin"], input=body, capture_output=True
+    )
+    assert written.stdout.decode().strip() == object_id("commit", body).hex(), written.stderr
+    assert git(tmp_path, "fsck", "--strict") == f"dangling commit {object_id('commit', body).hex()}\n"
+    commit = parse_commit(object_id("commit", body), body)
+    assert (commit.author_name, commit.author_email, commit.author_time) == ("Ann    Other", "ann@example.org", 0)
+    assert commit.message == "one\ufffdtwo\n\n\udce9\n"
+
+
+def test_commits_of_other_programs_are_read_as_far_as_they_go() -> None:
+    body = (
+        b"tree " + b"a" * 40 + b"\nparent " + b"b" * 40 + b"\nparent " + b"c" * 40 + b"\n"
+        b"author J\xf6rg <> 12 +0230\ncommitter nonsense\nencoding latin1\ngpgsig -----BEGIN\n tree x\n -----END\n\nhi"
+    )
+    commit = parse_commit(b"i" * 20, body)
+    assert [p.hex() for p in commit.parents] == ["b" * 40, "c" * 40]
+    assert commit.author == ("J\udcf6rg", "", 12, "+0230")
+    assert commit.committer == ("nonsense", "", 0, "+0000")
+    assert commit.subject == "hi"
+
+
+@pytest.mark.parametrize("body", [b"", b"parent " + b"a" * 40 + b"\n\nx", b"tree xyz\n\n", b"tree " + b"g" * 40])
+def test_a_commit_without_a_tree_is_damaged(body: bytes) -> None:
+    with pytest.raises(Damaged):
+        parse_commit(b"i" * 20, body)
+
+
+def test_an_author_is_written_with_the_client(tmp_path: Path) -> None:
+    assert signature(Author("Ann", "ann@x", "claude-code 2.1"), 7) == ("Ann (claude-code 2.1)", "ann@x", 7, "+0000")
+    assert signature(Author("Ann", "ann@x"), 7).name == "Ann"
+
+
+@pytest.mark.requirement("B3")
+def test_trailers_come_back_and_a_caller_cannot_forge_them() -> None:
+    message = with_trailers("subject\n\nKgd-Request: forged", [("Kgd-Op", "put"), ("Kgd-Nodes", "a\nb: c")])
+    assert trailers(message) == [("Kgd-Op", "put"), ("Kgd-Nodes", "a b: c")]
+    assert trailers("Kgd-Op: only a subject") == []
+    assert trailers("s\n\nbody\nKgd-Op: put\n\n\n") == [("Kgd-Op", "put")]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_of_a_commit_are_a_commit_or_damaged(tail: bytes) -> None:
+    body = b"tree " + b"a" * 40 + b"\n" + tail
+    try:
+        commit = parse_commit(make("commit", body).id, body)
+    except Damaged:
+        return
+    assert isinstance(text(body), str)
+    trailers(commit.message)
