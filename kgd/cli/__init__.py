@@ -1,0 +1,17 @@
+"""This room is the command line: it reads options, calls the daemon, and prints. No rule of the graph lives here."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """The program `kgd`. A host starts `kgd mcp` for every conversation, so that way in imports nothing else."""
+    if sys.argv[1:] == ["mcp"]:
+        from kgd.client import pump
+        from kgd.config import Home
+
+        return pump.run(Home.find())
+    from kgd.cli.main import run
+
+    return run(sys.argv[1:])

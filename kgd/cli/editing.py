@@ -1,0 +1,124 @@
+"""This file is where `kgd edit` turns what an editor left behind into the changes of a `put`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from kgd.client.connection import Connection
+from kgd.codec import documents
+from kgd.config import Home, editor
+from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.model.node import Node, Relation, Source
+from kgd.model.uri import Uri
+
+Given = dict[str, Any]
+BUDGET = 1_000_000
+_TEXTS = ("type", "name", "summary", "content")
+
+
+def edit(given: Given, options: Given) -> int:
+    """Open the node, and write what changed under the version that was opened: a newer one is never overwritten."""
+    from kgd.cli.main import show
+
+    scope = {"workspace": given["workspace"]} if "workspace" in given else {}
+    with Connection(Home.find()) as connection:
+        found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})
+        answer = found["nodes"][0] if found["nodes"] else {"uri": found["missing"][0]["uri"], "version": 0}
+        before = _node(answer)
+        after = _edited(before)
+        changes = changes_between(before, after, int(answer["version"]))
+        if not changes:
+            sys.stdout.write("nothing changed\n")
+            return 0
+        request = {"changes": changes, "request_id": os.urandom(12).hex(), **scope}
+        for name in ("message", "dry_run"):
+            if given.get(name):
+                request[name] = given[name]
+        show("put", connection.call("put", request), options)
+    return 0
+
+
+def changes_between(before: Node, after: Node, version: int) -> list[Given]:
+    """The changes that make one of the other; none where they are equal."""
+    upsert: Given = {}
+    unset = []
+    for name in _TEXTS:
+        if getattr(after, name) != getattr(before, name):
+            if getattr(after, name):
+                upsert[name] = getattr(after, name)
+            else:
+                unset.append(name)
+    if set(after.tags) - set(before.tags):
+        upsert["tags"] = sorted(set(after.tags) - set(before.tags))
+    data = {key: value for key, value in after.data.items() if key not in before.data or before.data[key] != value}
+    # A mapping under a key would be merged with the old one: the old one is cleared first where something left it.
+    unset += [f"data.{key}" for key in before.data if key not in after.data]
+    if data:
+        upsert["data"] = data
+    if after.source != before.source:
+        if after.source is None:
+            unset.append("source")
+        else:
+            upsert["source"] = {"type": after.source.type, "id": after.source.id}
+    made = [relation for relation in after.relations if before.relation(*relation.key) != relation]
+    if made:
+        upsert["relations"] = [_plain(relation) for relation in made]
+    if unset:
+        upsert["unset"] = unset
+    changes: list[Given] = []
+    if upsert:
+        changes.append({"op": "upsert", "uri": before.uri, "expect_version": version, **upsert})
+    if gone := sorted(set(before.tags) - set(after.tags)):
+        changes.append({"op": "untag", "uri": before.uri, "tags": gone})
+    for relation in before.relations:
+        if after.relation(*relation.key) is None:
+            ends = {"source": before.uri, "target": relation.target, "type": relation.type}
+            changes.append({"op": "unrelate", **ends})
+    return changes
+
+
+def _edited(node: Node) -> Node:
+    """What the person made of it; an error is shown and the editor opened again, so that no work is lost."""
+    with tempfile.TemporaryDirectory(prefix="kgd-") as folder:
+        path = os.path.join(folder, "node.yaml")
+        with open(path, "wb") as file:
+            file.write(documents.encode(node))
+        while True:
+            try:
+                subprocess.run([*shlex.split(editor()), path], check=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise Unavailable(f"the editor failed: {error}", next="Set EDITOR.") from error
+            with open(path, "rb") as file:
+                text = file.read()
+            try:
+                return documents.decode(text, at="node.yaml", expect=node.uri)
+            except KgdError as error:
+                sys.stderr.write(f"kgd: {error}\n")
+                if not sys.stdin.isatty():
+                    raise
+                if input("Edit again? [Y/n] ").strip().lower().startswith("n"):
+                    raise Invalid("not saved", at=node.uri) from None
+
+
+def _node(answer: Given) -> Node:
+    source = answer.get("source")
+    return Node(
+        Uri(answer["uri"]), type=answer.get("type", ""), name=answer.get("name", ""),
+        summary=answer.get("summary", ""), content=answer.get("content", ""), tags=tuple(answer.get("tags", ())),
+        data=answer.get("data", {}), source=Source(source["type"], source["id"]) if source else None,
+        relations=tuple(
+            Relation(one["type"], Uri(one["target"]), one["weight"], one.get("data", {}))
+            for one in answer.get("relations", ())
+        ),
+        aliases=tuple(map(Uri, answer.get("aliases", ()))),
+    )  # fmt: skip
+
+
+def _plain(relation: Relation) -> Given:
+    plain: Given = {"type": relation.type, "target": relation.target, "weight": relation.weight}
+    return {**plain, "data": dict(relation.data)} if relation.data else plain

@@ -1,0 +1,130 @@
+"""This file is where the commands are that do their work themselves instead of asking the daemon for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import Any
+
+from kgd.client.connection import Connection
+from kgd.config import Home, shell
+from kgd.errors import Invalid, Unavailable
+
+Given = dict[str, Any]
+DOWN_SECONDS = 30.0
+
+
+def mcp(given: Given, options: Given) -> int:
+    from kgd.client import pump
+
+    return pump.run(Home.find(), str(given.get("tools", "")))
+
+
+def serve(given: Given, options: Given) -> int:
+    from kgd.serve.__main__ import main
+
+    return main(["--foreground"])
+
+
+def down(given: Given, options: Given) -> int:
+    """Returns when the daemon has let go of its home, so that whatever comes next finds nobody."""
+    from kgd.client.start import running
+
+    home = Home.find()
+    connection = Connection(home, start=False)
+    try:
+        pid = connection.call("down", {})["pid"]
+    except Unavailable:
+        _say("no daemon was running", options)
+        return 0
+    finally:
+        connection.close()
+    deadline = time.monotonic() + DOWN_SECONDS
+    while running(home):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"the daemon (pid {pid}) is still finishing", next="Look again in a moment.")
+        time.sleep(0.01)
+    _say(f"the daemon (pid {pid}) has stopped", options)
+    return 0
+
+
+def uninstall(given: Given, options: Given) -> int:
+    """The workspaces first, by the daemon that knows them; then the daemon; then, with --all, the home."""
+    from kgd.cli.main import show
+
+    home = Home.find()
+    with Connection(home) as connection:
+        answer = connection.call("uninstall", given)
+    show("facts", answer, options)
+    if given.get("dry_run") or not given.get("all"):
+        return 0
+    down({}, {**options, "quiet": True})
+    for folder in dict.fromkeys((os.path.dirname(home.socket), home.logs, home.state)):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in (home.registry, home.registry + ".lock"):
+        if os.path.exists(name):
+            os.unlink(name)
+    if os.path.isdir(home.config) and not os.listdir(home.config):
+        os.rmdir(home.config)
+    _say("the home is gone; the program itself goes with `uv tool uninstall kgd` or `pipx uninstall kgd`", options)
+    return 0
+
+
+def service(given: Given, options: Given) -> int:
+    from kgd.cli import units
+
+    chosen = given.get("system") or ("launchd" if sys.platform == "darwin" else "systemd")
+    sys.stdout.write(units.unit(chosen, Home.find(), _program()))
+    return 0
+
+
+def completion(given: Given, options: Given) -> int:
+    from kgd.cli import completion as scripts
+
+    chosen = given.get("shell") or shell()
+    if chosen not in scripts.SHELLS:
+        raise Invalid(f"no completion for '{chosen}'", next=f"Name one of: {', '.join(scripts.SHELLS)}.")
+    sys.stdout.write(scripts.script(chosen))
+    return 0
+
+
+def config(given: Given, options: Given) -> int:
+    """Where everything is; the settings are those that hold now, not what a broken file says."""
+    from dataclasses import asdict
+
+    from kgd.cli.main import show
+    from kgd.config.registry import RegistryFile
+
+    home = Home.find()
+    file = RegistryFile(home)
+    registry = file.current()
+    answer: Given = {
+        "registry": home.registry, "state": home.state, "logs": home.logs, "socket": home.socket,
+        "settings": asdict(registry.settings), "workspaces": {e.id: e.path for e in registry.entries.values()},
+    }  # fmt: skip
+    show("config", answer, options)
+    if file.problem:
+        raise file.problem
+    return 0
+
+
+def edit(given: Given, options: Given) -> int:
+    from kgd.cli import editing
+
+    return editing.edit(given, options)
+
+
+def _say(text: str, options: Given) -> None:
+    if options.get("json"):
+        import json
+
+        sys.stdout.write(json.dumps({"message": text}) + "\n")
+    elif not options.get("quiet"):
+        sys.stdout.write(text + "\n")
+
+
+def _program() -> list[str]:
+    """How this very kgd is started by a service manager that knows no PATH."""
+    return [sys.executable, "-P", "-m", "kgd.serve", "--foreground"]

@@ -1,0 +1,136 @@
+"""This file is where a command line is read and carried out, and where errors become messages and exit codes.
+
+Nothing large is imported for `--help` or for a call to a daemon that runs: the work is done there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from kgd import __version__
+from kgd.cli import requests
+from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb, verb
+from kgd.client.connection import Connection
+from kgd.config import Home
+from kgd.errors import Invalid, KgdError
+
+_MINE = ("json", "directory", "quiet", "verb")
+
+
+def run(argv: Sequence[str]) -> int:
+    """Carry out one command; returns its exit code. Never a traceback for what a person did or met."""
+    try:
+        options = vars(_parser(argv).parse_args(argv))
+        _go_to(options.get("directory"))
+        return _carry_out(verb(options["verb"]), options)
+    except KgdError as error:
+        sys.stderr.write(f"kgd: {error.message}{f' ({error.at})' if error.at else ''}\n")
+        if error.next:
+            sys.stderr.write(f"     {error.next}\n")
+        return EXIT_CODES[error.code][0]
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough, as `| head` does; nothing may be flushed to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+
+
+def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
+    given = {name: value for name, value in options.items() if value is not None and name not in _MINE}
+    if not given.get("dry_run"):
+        given.pop("dry_run", None)
+    if chosen.own:
+        from kgd.cli import local
+
+        code: int = getattr(local, chosen.own)(given, options)
+        return code
+    args = getattr(requests, chosen.ask or "same")(given)
+    if chosen.call == "put" and "request_id" not in args:
+        args["request_id"] = os.urandom(12).hex()  # so that a call repeated after a daemon's end is applied once
+    with Connection(Home.find()) as connection:
+        answer = connection.call(chosen.call, args, _progress(options))
+    show(chosen.print, answer, options)
+    return UNHEALTHY if answer.get("ok") is False else 0
+
+
+def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
+    """Print an answer as JSON or for reading."""
+    if options.get("json"):
+        import json
+
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
+    elif not options.get("quiet"):
+        from kgd.cli import printing
+
+        getattr(printing, printer)(answer)
+    sys.stdout.flush()
+
+
+def _progress(options: dict[str, Any]) -> Any:
+    if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
+        return None
+    from kgd.cli.printing import progress
+
+    return progress
+
+
+def _go_to(directory: str | None) -> None:
+    if directory:
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise Invalid(f"cannot go there: {error.strerror}", at=directory) from None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Options may be written before or after the command; errors are one line and a next step."""
+
+    def error(self, message: str) -> Any:
+        sys.stderr.write(f"kgd: {message}\n     See `{self.prog} --help`.\n")
+        sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of this command line: of all commands only the one that is used has its arguments made."""
+    parser = _Parser(prog="kgd", usage="kgd [options] COMMAND ...", description=_overview(), add_help=True,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"kgd {__version__}")
+    for argument in GLOBAL:
+        _add(parser, argument, hidden_default=False)
+    commands = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd")
+    used = {word for word in argv if not word.startswith("-")}
+    for one in VERBS:
+        sub = commands.add_parser(one.name, description=one.help, usage=None if one.name in used else "")
+        if one.name not in used:
+            continue
+        for argument in one.arguments:
+            _add(sub, argument, hidden_default=False)
+        if one.writes:
+            _add(sub, DRY_RUN, hidden_default=False)
+        for argument in GLOBAL:
+            _add(sub, argument, hidden_default=True)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, argument: Argument, *, hidden_default: bool) -> None:
+    """A global option after the command must not reset what was given before it: there it has no default."""
+    options = dict(argument.options)
+    if hidden_default:
+        options["default"] = argparse.SUPPRESS
+    parser.add_argument(*argument.flags, **options)
+
+
+def _overview() -> str:
+    lines = ["A graph of what your team's agents learned, kept in git.", ""]
+    for group in GROUPS:
+        lines.append(f"{group}:")
+        lines += [f"  {one.name:<11} {one.help}" for one in VERBS if one.group == group]
+        lines.append("")
+    return "\n".join(lines)

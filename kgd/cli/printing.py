@@ -1,0 +1,325 @@
+"""This file is where answers become text for a person. It may change at any time; programs use `--json`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kgd.config import wants_color
+
+Answer = dict[str, Any]
+
+WIRING = (
+    ("Claude Code", "claude mcp add kgd -- {kgd} mcp"),
+    ("Cursor", '~/.cursor/mcp.json: {{"mcpServers": {{"kgd": {{"command": "{kgd}", "args": ["mcp"]}}}}}}'),
+    ("VS Code", """code --add-mcp '{{"name": "kgd", "command": "{kgd}", "args": ["mcp"]}}'"""),
+    ("Codex", "codex mcp add kgd -- {kgd} mcp"),
+)
+
+
+def up(answer: Answer) -> None:
+    init(answer)
+    program = _program()
+    _line()
+    _line("To use it from an MCP client:")
+    for client, line in WIRING:
+        _line(f"  {client + ':':<13}{line.format(kgd=program)}")
+
+
+def init(answer: Answer) -> None:
+    """What is here now, whether it was made just now or long ago."""
+    id = answer.get("workspace", "")
+    _line(f"workspace {_bold(str(id))} is {'made' if answer.get('created') else 'up'}")
+    for name, label in (("path", "lives in"), ("git_dir", "repository"), ("code_tree", "code tree")):
+        if answer.get(name):
+            _line(f"  {label:<11}{answer[name]}")
+    if answer.get("adopted"):
+        _line(f"  {'adopted':<11}{answer['adopted']}")
+    _line(f"  {'published':<11}{answer.get('published') or 'nowhere: nothing leaves this machine'}")
+    counts = answer.get("counts", {})
+    if counts:
+        _line(f"  {'holds':<11}{_counted(counts)}")
+    _warnings(answer)
+
+
+def status(answer: Answer) -> None:
+    daemon = answer["daemon"]
+    _line(f"daemon {daemon['version']}, pid {daemon['pid']}, since {daemon['since']}: {_health(answer['health'])}")
+    if daemon.get("workspaces"):
+        _line(f"  workspaces  {', '.join(daemon['workspaces'])}")
+    if here := answer.get("workspace"):
+        _line(f"workspace {_bold(here['id'])} in {here['path']}")
+        _line(f"  tip         {here['tip'][:12]} on {here['branch']}")
+    if answer.get("counts"):
+        _line(f"  holds       {_counted(answer['counts'])}")
+    for stage in answer["stages"]:
+        age = f", {_age(stage['age'])} ago" if "age" in stage else ""
+        _line(f"  {stage['name']:<11} {_health(stage['state'])}{age}{_tail(stage.get('blocker'))}")
+    for sentence in answer["degraded"]:
+        _line(f"  ! {sentence}")
+    for file in answer["invalid_files"]:
+        _line(f"  ! {file['path']}:{file['line']}: {file['reason']}")
+    if answer["conflicts"]:
+        _line(f"  ! {answer['conflicts']} open conflicts; `kgd conflicts` shows both sides of each")
+    if answer.get("next"):
+        _line(answer["next"])
+
+
+def doctor(answer: Answer) -> None:
+    for check in answer.get("checks", []):
+        mark = {"ok": "ok ", "fixed": "fix"}.get(check.get("state", ""), "!! ")
+        _line(f"{mark} {check.get('name', '')}{_tail(check.get('detail') or check.get('message'))}")
+        if check.get("next"):
+            _line(f"      {check['next']}")
+    _rest(answer, "checks")
+
+
+def fsck(answer: Answer) -> None:
+    for problem in answer.get("problems", []):
+        if isinstance(problem, dict):
+            where = problem.get("path") or problem.get("uri") or problem.get("object") or ""
+            _line(f"!! {where}{_tail(problem.get('reason') or problem.get('message'))}")
+        else:
+            _line(f"!! {problem}")
+    _rest(answer, "problems")
+
+
+def put(answer: Answer) -> None:
+    if answer.get("dry_run"):
+        _line("dry run: nothing was written")
+    elif answer.get("repeated"):
+        _line(f"applied before, as {_short(answer['commit'])}")
+    elif answer.get("commit"):
+        _line(f"commit {_short(answer['commit'])}")
+    else:
+        _line("nothing changed")
+    created = set(answer.get("created", ()))
+    for node in answer.get("nodes", ()):
+        _line(f"  {node['uri']}  {'new' if node['uri'] in created else 'version ' + str(node['version'])}")
+    for one in answer.get("similar", ()):
+        _line(f"  {one['uri']} looks like {', '.join(one['like'])}")
+    _warnings(answer)
+
+
+def get(answer: Answer) -> None:
+    for number, node in enumerate(answer["nodes"]):
+        if number:
+            _line()
+        _node(node)
+    for one in answer["missing"]:
+        uri = one["uri"] if isinstance(one, dict) else one
+        close = one.get("similar") if isinstance(one, dict) else None
+        sys.stderr.write(f"kgd: not there: {uri}{f'; close to it: {chr(44).join(close)}' if close else ''}\n")
+    _more(answer)
+
+
+def search(answer: Answer) -> None:
+    for hit in answer["hits"]:
+        node = hit.get("node", hit)
+        _line(f"{_bold(node.get('uri', ''))}  {_title(node)}")
+        for text in (node.get("summary"), hit.get("snippet")):
+            if text and text != _title(node):
+                _line(f"    {text}")
+        if hit.get("why"):
+            _line(f"    {_words(hit['why'])}")
+    if not answer["hits"]:
+        _line("nothing found")
+    _more(answer)
+
+
+def traverse(answer: Answer) -> None:
+    for node in answer["nodes"]:
+        summary = node.get("summary") or node.get("name", "")
+        _line(f"{node['cost']:>6.3g}  {_bold(node['uri'])}  {summary}")
+    for cut in answer["cut"]:
+        _line(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
+    for link in answer["broken_links"]:
+        _line(f"   broken: {link['source']} {link['type']} {link['target']}{_tail(link.get('reason'))}")
+    for conflict in answer.get("conflicts", ()):
+        _line(f"   conflict: {conflict['uri']}")
+    if hint := answer.get("hint"):
+        _line(f"   {hint['message'] if isinstance(hint, dict) else hint}")
+    _more(answer)
+
+
+def history(answer: Answer) -> None:
+    for number, commit in enumerate(answer["commits"]):
+        if number:
+            _line()
+        client = f" through {commit['client']}" if commit.get("client") else ""
+        _line(f"{_bold(_short(commit['commit']))}  {commit['at']}  {commit['author']}{client}")
+        for line in commit["message"].splitlines():
+            _line(f"    {line}")
+        for uri in commit["nodes"]:
+            _line(f"    {uri}")
+        if commit.get("more_nodes"):
+            _line(f"    and {commit['more_nodes']} more")
+        _diffs(commit.get("diff", ()))
+    if not answer["commits"]:
+        _line("no commits")
+    _more(answer)
+
+
+def log(answer: Answer) -> None:
+    for commit in answer["commits"]:
+        subject = commit["message"].partition("\n")[0]
+        _line(f"{_bold(_short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
+    _more(answer)
+
+
+def diff(answer: Answer) -> None:
+    _diffs(answer["diff"], indent="")
+    if not answer["diff"]:
+        _line("no difference")
+
+
+def conflicts(answer: Answer) -> None:
+    for one in answer["conflicts"]:
+        _line(f"{_bold(one['uri'])}  {one['id']}")
+        for name, field in one["fields"].items():
+            _line(f"    {name}, base: {_value(field.get('base'))}")
+            for letter, side in zip("abcdefgh", field["sides"], strict=False):
+                shown = "  (shown)" if "abcdefgh".index(letter) == field.get("shown") else ""
+                _line(f"    {name}, {letter}:    {_value(side)}{shown}")
+    if not answer["conflicts"]:
+        _line("no open conflicts")
+    else:
+        _line("Settle one with `kgd resolve ID --take a`, or with --fields.")
+    _more(answer)
+
+
+def config(answer: Answer) -> None:
+    for name in ("registry", "state", "logs", "socket"):
+        _line(f"{name:<11}{answer[name]}")
+    for name, value in answer["settings"].items():
+        _line(f"{name}: {value}")
+    for id, path in answer["workspaces"].items():
+        _line(f"workspace {_bold(id)} in {path}")
+
+
+def facts(answer: Answer) -> None:
+    """An answer that is a few counts and names."""
+    _rest(answer)
+
+
+def progress(done: int, total: int | None, message: str) -> None:
+    """One line on standard error that is written over; the last one is wiped away."""
+    bar = f"{done}/{total}" if total else f"{done}"
+    sys.stderr.write(f"\r\033[K{message} {bar}" if done != total else "\r\033[K")
+    sys.stderr.flush()
+
+
+def _node(node: Answer) -> None:
+    version = f"version {node['version']}" if node.get("version") else "not stored"
+    _line(f"{_bold(node['uri'])}  {node.get('type', '')}, {version}")
+    for name in ("name", "summary"):
+        if node.get(name):
+            _line(f"  {node[name]}")
+    if node.get("tags"):
+        _line(f"  tags: {', '.join(node['tags'])}")
+    if node.get("data"):
+        for key, value in node["data"].items():
+            _line(f"  {key}: {_value(value)}")
+    if updated := node.get("updated"):
+        _line(f"  updated {updated['at']} by {updated['by']}")
+    if node.get("content"):
+        _line()
+        _line(node["content"].rstrip("\n"))
+        _line()
+    for relation in node.get("relations", ()):
+        broken = "  (broken)" if relation.get("broken") else ""
+        _line(f"  -> {relation['type']} {relation['target']} @{relation['weight']:g}{broken}")
+    for relation in node.get("incoming", ()):
+        _line(f"  <- {relation['type']} {relation['source']} @{relation['weight']:g}")
+    for commit in node.get("history", ()):
+        _line(f"  {_short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
+    for conflict in node.get("conflicts", ()):
+        _line(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`")
+    if invalid := node.get("invalid_file"):
+        _line(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)")
+
+
+def _diffs(changes: Any, indent: str = "    ") -> None:
+    for change in changes:
+        _line(f"{indent}{change['change']} {change['uri']}")
+        for name, field in change["fields"].items():
+            if field.get("before") not in (None, "", [], {}):
+                _line(f"{indent}  - {name}: {_value(field['before'])}")
+            if field.get("after") not in (None, "", [], {}):
+                _line(f"{indent}  + {name}: {_value(field['after'])}")
+
+
+def _rest(answer: Answer, *but: str) -> None:
+    for name, value in answer.items():
+        if name in but or name == "ok" or value in (None, "", [], {}):
+            continue
+        _line(f"{name.replace('_', ' ')}: {_counted(value) if isinstance(value, dict) else _words(value)}")
+
+
+def _counted(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{_value(value)} {name.replace('_', ' ')}" for name, value in counts.items())
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(_value, value)) if isinstance(value, list) else _value(value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return value if "\n" not in value.strip() else " / ".join(value.strip().splitlines())
+    if isinstance(value, list | dict):
+        import json
+
+        return json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _title(node: Answer) -> str:
+    return str(node.get("name") or "")
+
+
+def _short(commit: str | None) -> str:
+    return (commit or "")[:12]
+
+
+def _age(seconds: int) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _tail(text: Any) -> str:
+    return f": {text}" if text else ""
+
+
+def _warnings(answer: Answer) -> None:
+    for warning in answer.get("warnings", ()):
+        _line(f"  ! {warning}")
+
+
+def _more(answer: Answer) -> None:
+    if cursor := answer.get("cursor"):
+        _line(f"more: --cursor {cursor}")
+
+
+def _program() -> str:
+    """``kgd`` where the PATH has it, else where it is: the line must work as it is pasted."""
+    import os
+    import shutil
+
+    return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
+
+
+def _health(state: str) -> str:
+    return state if state == "ok" else _bold(state)
+
+
+def _bold(text: str) -> str:
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
+
+
+def _line(text: str = "") -> None:
+    """Stored text is anybody's: what could move a cursor or turn the line around is shown escaped."""
+    safe = "".join(c if c.isprintable() or c in "\n\t\033" else f"\\x{ord(c):02x}" for c in text)
+    sys.stdout.write(safe + "\n")

@@ -1,0 +1,148 @@
+"""This file is where options become the arguments of a call. Values are not judged here; the daemon does that."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from kgd.errors import Invalid
+
+Options = dict[str, Any]
+"""What was given on the command line, by name; what was not given is not in it."""
+
+
+def same(options: Options) -> Options:
+    """Names and values as they are."""
+    return options
+
+
+def place(options: Options) -> Options:
+    return options
+
+
+def put(options: Options) -> Options:
+    if source := options.pop("changes", None):
+        call, rest = _call(options)
+        if rest:
+            raise Invalid(f"--changes says it all; leave out {', '.join(rest)}")
+        return {**call, "changes": _json_file(source)}
+    call, change = _call(options)
+    if "content" in change:
+        change["content"] = text_of(change["content"])
+    if "data" in change:
+        change["data"] = _json(change["data"], "--data")
+    if "relations" in change:
+        change["relations"] = [_relation(text) for text in change["relations"]]
+    return {**call, "changes": [{"op": "upsert", **change}]}
+
+
+def append(options: Options) -> Options:
+    call, change = _call(options)
+    return {**call, "changes": [{"op": "append", **change, "text": text_of(change["text"])}]}
+
+
+def rm(options: Options) -> Options:
+    call, change = _call(options)
+    uris = change.pop("uris")
+    return {**call, "changes": [{"op": "delete", "uri": uri, **change} for uri in uris]}
+
+
+def mv(options: Options) -> Options:
+    call, change = _call(options)
+    return {**call, "changes": [{"op": "move", **change}]}
+
+
+def link(options: Options) -> Options:
+    call, change = _call(options)
+    return {**call, "changes": [{"op": "relate", **change}]}
+
+
+def unlink(options: Options) -> Options:
+    call, change = _call(options)
+    return {**call, "changes": [{"op": "unrelate", **change}]}
+
+
+def tag(options: Options) -> Options:
+    call, change = _call(options)
+    op = "untag" if change.pop("remove", False) else "upsert"
+    return {**call, "changes": [{"op": op, **change}]}
+
+
+def remember(options: Options) -> Options:
+    return {**options, "text": text_of(options["text"])}
+
+
+def recall(options: Options) -> Options:
+    return {**options, "query": " ".join(options["query"])}
+
+
+def search(options: Options) -> Options:
+    query = " ".join(options.pop("query", []))
+    return {**options, "query": query} if query else options
+
+
+def traverse(options: Options) -> Options:
+    if (cost := options.get("max_cost")) is not None:
+        options["max_cost"] = None if cost in ("none", "null") else _number(cost)
+    return options
+
+
+def show(options: Options) -> Options:
+    uri = options.pop("uri")
+    return {**options, "uris": [uri], "include": ["content", "relations", "incoming", "history"], "budget": 40_000}
+
+
+def resolve(options: Options) -> Options:
+    ids, take, fields = options.pop("ids"), options.pop("take", None), options.pop("fields", None)
+    decided = {"take": take} if fields is None else {"fields": _json(fields, "--fields")}
+    if take is not None and fields is not None:
+        raise Invalid("say either --take or --fields")
+    return {**options, "resolutions": [{"id": id, **decided} for id in ids]}
+
+
+def text_of(given: str) -> str:
+    """The text itself, or what standard input holds."""
+    return sys.stdin.read() if given == "-" else given
+
+
+def _call(options: Options) -> tuple[Options, Options]:
+    """(what belongs to the call, what belongs to the change)."""
+    mine = ("workspace", "message", "request_id", "dry_run")
+    return {k: v for k, v in options.items() if k in mine}, {k: v for k, v in options.items() if k not in mine}
+
+
+def _relation(text: str) -> dict[str, Any]:
+    """``TYPE:TARGET`` or ``TYPE:TARGET@WEIGHT``."""
+    type, colon, target = text.partition(":")
+    if not colon or not target:
+        raise Invalid("a relation is TYPE:TARGET or TYPE:TARGET@WEIGHT", at="--relations")
+    head, at, weight = target.rpartition("@")
+    try:
+        return {"type": type, "target": head, "weight": float(weight)} if at else {"type": type, "target": target}
+    except ValueError:
+        return {"type": type, "target": target}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Invalid("--max-cost is a number or 'none'") from None
+
+
+def _json(text: str, at: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"this is not JSON: {error}", at=at) from None
+
+
+def _json_file(source: str) -> Any:
+    if source == "-":
+        return _json(sys.stdin.read(), "standard input")
+    try:
+        with open(source, encoding="utf-8") as file:
+            return _json(file.read(), source)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"this file cannot be read: {error}", at=source) from None

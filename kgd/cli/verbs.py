@@ -1,0 +1,232 @@
+"""This file is where every command is listed once; the parser, shell completion and docs/cli.md are made from it.
+
+A command is a call to the daemon, or a function of its own where there is nothing to ask the daemon. Its arguments have
+the names of the tool's parameters, so that `kgd traverse START --max-cost 1` needs no second manual.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Argument(NamedTuple):
+    """One argument: its flags, or its name where it is positional, and what argparse is told about it."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+    @property
+    def dest(self) -> str:
+        return str(self.options.get("dest", self.flags[0].lstrip("-").replace("-", "_")))
+
+    @property
+    def is_positional(self) -> bool:
+        return not self.flags[0].startswith("-")
+
+
+class Verb(NamedTuple):
+    """One command.
+
+    `call` is the daemon's call that answers it. `ask` names the function of `kgd.cli.requests` that turns options into
+    the call's arguments; without it they are the options of the same names. `print` names the function of
+    `kgd.cli.printing`. `own` names the function of `kgd.cli.local` that does all by itself instead.
+    """
+
+    name: str
+    group: str
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    call: str = ""
+    ask: str = ""
+    print: str = ""
+    own: str = ""
+    writes: bool = False
+
+
+def _arg(*flags: str, help: str, **options: Any) -> Argument:
+    return Argument(flags, {"help": help, **options})
+
+
+def _many(flag: str, help: str, **options: Any) -> Argument:
+    return _arg(flag, help=help, action="append", metavar=flag.lstrip("-").upper().replace("-", "_"), **options)
+
+
+def _flag(*flags: str, help: str) -> Argument:
+    return _arg(*flags, help=help, action="store_true", default=None)
+
+
+_URI = _arg("uri", help="a URI, or a path", metavar="URI")
+_BUDGET = _arg("--budget", type=int, help="tokens that the answer may cost (4000)", metavar="N")
+_CURSOR = _arg("--cursor", help="continue an answer that was cut", metavar="CURSOR")
+_CONTEXT = _arg("--context-id", help="the conversation whose ActiveContext this enters", metavar="ID")
+_AS_OF = _arg("--as-of", help="as it was at that commit", metavar="COMMIT")
+_MESSAGE = _arg("-m", "--message", dest="message", help="why: the commit's subject", metavar="TEXT")
+_VERSION = _arg("--expect-version", type=int, help="refuse if it is no longer at this version", metavar="N")
+_REQUEST = _arg("--request-id", help="a repeat with the same id is applied once", metavar="ID")
+_WRITE = (_MESSAGE, _REQUEST)
+_LIMIT = _arg("--limit", type=int, help="at most so many", metavar="N")
+_TYPES = _many("--types", "only nodes of this type; may be repeated")
+_EDGE_TYPES = _many("--edge-types", "only relations of this type; may be repeated")
+
+VERBS: tuple[Verb, ...] = (
+    Verb("up", "Running", "make a workspace here, or find the one that is here, and start the daemon",
+         (_arg("--id", help="the workspace's id (from the remote's or the folder's name)", metavar="ID"),
+          _flag("--standalone", help="a repository of its own, here, instead of one inside the code's git directory"),
+          _flag("--replace", help="take the place of another repository that is registered under this id")),
+         call="up", ask="place", print="up", writes=True),
+    Verb("init", "Running", "like up, and say nothing about wiring",
+         (_arg("--id", help="the workspace's id", metavar="ID"),
+          _flag("--standalone", help="a repository of its own"),
+          _flag("--replace", help="take the place of another repository of this id")),
+         call="up", ask="place", print="init", writes=True),
+    Verb("down", "Running", "stop the daemon; the next command that needs it starts it again", own="down"),
+    Verb("status", "Running", "how the daemon and the workspaces are", call="status", print="status"),
+    Verb("doctor", "Running", "check the installation, the home and the workspaces",
+         (_flag("--fix", help="repair what can be repaired without losing anything"),), call="doctor", print="doctor"),
+    Verb("mcp", "Running", "serve MCP on standard input and output: what an MCP client starts",
+         (_arg("--tools", help="toolsets to add; 'only:NAME' for one alone", metavar="NAMES", default=""),),
+         own="mcp"),
+    Verb("serve", "Running", "run the daemon in the foreground", own="serve"),
+    Verb("service", "Running", "print a unit that starts the daemon at login",
+         (_arg("system", nargs="?", choices=("systemd", "launchd"), help="which kind (this machine's)"),),
+         own="service"),
+    Verb("completion", "Running", "print the completion script of a shell",
+         (_arg("shell", nargs="?", choices=("bash", "zsh", "fish"), help="which shell (yours)"),), own="completion"),
+    Verb("config", "Running", "print where everything is and what is set", own="config"),
+    Verb("uninstall", "Running", "take kgd away from here; the knowledge stays, and it says where",
+         (_flag("--all", help="every workspace, and the home itself"),), own="uninstall", writes=True),
+
+    Verb("put", "Writing", "write a node, or a set of changes as one commit",
+         (_arg("uri", nargs="?", help="the node, as a URI or path", metavar="URI"),
+          _arg("--changes", help="a file of JSON changes, as the tool takes them; - is standard input", metavar="FILE"),
+          _arg("--type", help="what it is", metavar="TYPE"),
+          _arg("--name", help="its title", metavar="TEXT"),
+          _arg("--summary", help="one line of at most 100 characters", metavar="TEXT"),
+          _arg("--content", help="its text; - reads standard input", metavar="TEXT"),
+          _many("--tags", "add a tag; may be repeated"),
+          _many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated"),
+          _many("--unset", "clear a field, or data.KEY; may be repeated"),
+          _arg("--data", help="JSON object; merged by key", metavar="JSON"), _VERSION, *_WRITE),
+         call="put", ask="put", print="put", writes=True),
+    Verb("get", "Reading", "show nodes: summary, content, relations",
+         (_arg("uris", nargs="+", help="URIs or paths", metavar="URI"),
+          _many("--include", "content, relations, incoming or history; may be repeated"),
+          _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="get", print="get"),
+    Verb("append", "Writing", "add a paragraph to a node",
+         (_URI, _arg("text", help="the paragraph; - reads standard input", metavar="TEXT"), *_WRITE),
+         call="put", ask="append", print="put", writes=True),
+    Verb("edit", "Writing", "open a node in your editor and write back what you changed", (_URI, _MESSAGE),
+         own="edit", writes=True),
+    Verb("rm", "Writing", "delete nodes with their outgoing relations",
+         (_arg("uris", nargs="+", help="URIs or paths", metavar="URI"), _VERSION, *_WRITE),
+         call="put", ask="rm", print="put", writes=True),
+    Verb("mv", "Writing", "give a node another URI; the old one stays as an alias",
+         (_URI, _arg("to", help="the new URI", metavar="TO"), *_WRITE), call="put", ask="mv", print="put", writes=True),
+    Verb("link", "Writing", "relate one node to another",
+         (_arg("source", help="where the relation begins", metavar="SOURCE"),
+          _arg("target", help="where it leads", metavar="TARGET"),
+          _arg("--type", default="related_to", help="its type (related_to)", metavar="TYPE"),
+          _arg("--weight", type=float, help="cost, 0 = always together to 1 = one full step (1)", metavar="W"),
+          *_WRITE), call="put", ask="link", print="put", writes=True),
+    Verb("unlink", "Writing", "remove a relation",
+         (_arg("source", help="where the relation begins", metavar="SOURCE"),
+          _arg("target", help="where it leads", metavar="TARGET"),
+          _arg("--type", default="related_to", help="its type (related_to)", metavar="TYPE"), *_WRITE),
+         call="put", ask="unlink", print="put", writes=True),
+    Verb("tag", "Writing", "add tags to a node, or take them away",
+         (_URI, _arg("tags", nargs="+", help="the tags", metavar="TAG"),
+          _flag("--remove", help="take them away"), *_WRITE), call="put", ask="tag", print="put", writes=True),
+    Verb("remember", "Writing", "write down one fact",
+         (_arg("text", help="the fact, in one sentence; - reads standard input", metavar="TEXT"),
+          _many("--about", "a node or path that it is about; may be repeated"),
+          _many("--tags", "a tag; may be repeated"),
+          _arg("--type", help="what it is (insight)", metavar="TYPE")),
+         call="remember", ask="remember", print="put", writes=True),
+    Verb("recall", "Reading", "find what was remembered",
+         (_arg("query", nargs="+", help="words", metavar="WORD"), _LIMIT), call="search", ask="recall", print="search"),
+
+    Verb("search", "Reading", "find nodes by words",
+         (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES, _many("--tags", "with any of these tags"),
+          _arg("--namespace", help="below this path", metavar="PATH"), _EDGE_TYPES,
+          _arg("--max-depth", type=int, help="steps to expand from each hit (1)", metavar="N"),
+          _arg("--min-score", type=float, help="leave out what scores less", metavar="X"),
+          _LIMIT, _BUDGET, _CURSOR), call="search", ask="search", print="search"),
+    Verb("traverse", "Reading", "walk from nodes along the cheapest paths",
+         (_arg("start", nargs="+", help="URIs or paths", metavar="START"),
+          _arg("--max-cost", help="what a path may cost (1); 'none' for no limit", metavar="COST"),
+          _arg("--max-depth", type=int, help="relations on a path", metavar="N"), _EDGE_TYPES, _TYPES,
+          _arg("--direction", choices=("out", "in", "both"), help="along relations, against them, or both (out)"),
+          _arg("--max-nodes", type=int, help="nodes in the answer (50)", metavar="N"),
+          _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="traverse", ask="traverse", print="traverse"),
+    Verb("show", "Reading", "everything about one node, with incoming relations and history", (_URI, _AS_OF),
+         call="get", ask="show", print="get"),
+
+    Verb("history", "The past", "who changed what and why; of one node or of all",
+         (_arg("uri", nargs="?", help="a URI or path", metavar="URI"),
+          _arg("--commit", help="this commit alone", metavar="COMMIT"),
+          _arg("--since", help="not before this date", metavar="DATE"),
+          _arg("--until", help="not after this date", metavar="DATE"),
+          _arg("--author", help="by whom", metavar="TEXT"),
+          _flag("--diff", help="with the fields that changed"), _LIMIT, _CURSOR), call="history", print="history"),
+    Verb("log", "The past", "the commits of the workspace, newest first",
+         (_arg("--author", help="by whom", metavar="TEXT"), _LIMIT, _CURSOR), call="history", print="log"),
+    Verb("diff", "The past", "what differs between two commits, field by field",
+         (_arg("range", help="A..B, or one commit", metavar="A..B"),
+          _arg("uri", nargs="?", help="of this node alone", metavar="URI")), call="diff", print="diff"),
+    Verb("revert", "The past", "take one commit back; what changed since is kept",
+         (_arg("commit", help="the commit", metavar="COMMIT"), _MESSAGE), call="revert", print="put", writes=True),
+    Verb("undo", "The past", "take back the newest change that was not taken back yet", (),
+         call="undo", print="put", writes=True),
+
+    Verb("bootstrap", "Care", "take the code tree into the graph; it is served as it is, and nothing is stored",
+         (_flag("--store", help="write the nodes once, for a tree that colleagues do not have"),),
+         call="bootstrap", print="facts", writes=True),
+    Verb("ingest", "Care", "take in a source",
+         (_arg("source", nargs="?", help="a path", metavar="SOURCE"),
+          _arg("--kind", help="what it is, such as tree", metavar="KIND"),
+          _arg("--text", help="the text itself instead of a source", metavar="TEXT"),
+          _arg("--uri", help="where it goes", metavar="URI")), call="ingest", print="facts", writes=True),
+    Verb("reindex", "Care", "throw away all that is derived and build it anew", (), call="reindex", print="facts"),
+    Verb("fsck", "Care", "check every stored object and node", (), call="fsck", print="fsck"),
+    Verb("conflicts", "Care", "list what two people wrote differently",
+         (_arg("uri", nargs="?", help="of this node alone", metavar="URI"), _LIMIT, _CURSOR),
+         call="conflicts", print="conflicts"),
+    Verb("resolve", "Care", "settle conflicts",
+         (_arg("ids", nargs="+", help="the conflict's id, or the node's URI", metavar="ID"),
+          _arg("--take", choices=("a", "b", "base"), help="which version, for every field"),
+          _arg("--fields", help="JSON object: a value for each field", metavar="JSON"), _MESSAGE),
+         call="resolve", ask="resolve", print="put", writes=True),
+)  # fmt: skip
+
+GROUPS = ("Running", "Writing", "Reading", "The past", "Care")
+
+GLOBAL: tuple[Argument, ...] = (
+    _arg("--json", action="store_true", help="print the structured answer"),
+    _arg("-w", "--workspace", dest="workspace", help="which workspace (that of the directory)", metavar="ID"),
+    _arg("-C", "--directory", dest="directory", help="as if started in that directory", metavar="DIR"),
+    _arg("-q", "--quiet", dest="quiet", action="store_true", help="print nothing but errors"),
+)
+DRY_RUN = _arg("--dry-run", action="store_true", help="say what would be written, and write nothing")
+
+EXIT_CODES = {
+    "INTERNAL": (1, "a defect of kgd"),
+    "VALIDATION_ERROR": (2, "the request itself is wrong, or the command line is"),
+    "NOT_FOUND": (3, "what it names is not there"),
+    "CONFLICT": (4, "the node has another version by now"),
+    "INVARIANT_VIOLATION": (5, "it would break a rule of the graph"),
+    "FORBIDDEN": (6, "not allowed"),
+    "UNAUTHORIZED": (7, "not known"),
+    "LIMIT": (8, "larger, longer or more than is allowed"),
+    "UNAVAILABLE": (9, "daemon, disk or remote cannot serve just now"),
+    "DAMAGED": (10, "stored bytes are not what they claim to be"),
+    "REFUSED_CONTENT": (11, "the guard or the secret scan said no"),
+}
+"""Error code to (exit code, meaning)."""
+
+UNHEALTHY = 12
+"""Exit code of `doctor` and `fsck` that found something."""
+INTERRUPTED = 130
+
+
+def verb(name: str) -> Verb:
+    return next(one for one in VERBS if one.name == name)
