@@ -1,0 +1,202 @@
+"""This file is where what a person did becomes part of the workspace: their saved files and their own commits.
+
+Each function makes a job for the writer. A person's work is merged three-way against what they started from; whatever
+disagrees becomes a conflict record, and nothing of either side is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from kgd.codec import documents, paths
+from kgd.errors import KgdError
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId, Signature, signature
+from kgd.git.staging import KGD, Staging
+from kgd.git.store import ObjectStore
+from kgd.model.change import Author, ChangeSet
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.draft import is_resource
+from kgd.workspace.hand_edits import HandEdit
+from kgd.workspace.integrate import merge_file, merge_trees
+from kgd.workspace.transaction import message_of, write
+from kgd.workspace.writer import Staged
+
+R = TypeVar("R")
+
+
+class Job(Protocol):
+    def __call__(self, staging: Staging, tip: ObjectId, /) -> Staged[object]: ...
+
+
+class Host(Protocol):
+    """The workspace as publication needs it."""
+
+    layout: Layout
+    workspace: str
+    sharded: frozenset[str]
+
+    @property
+    def store(self) -> ObjectStore: ...
+    @property
+    def tip(self) -> str: ...
+    def run(self, job: Job, *, alone: bool = False) -> object: ...
+
+
+@dataclass(slots=True)
+class Taken:
+    """Which edits are in the workspace now, and why the others are not."""
+
+    edits: list[HandEdit] = field(default_factory=list)
+    refused: list[tuple[str, KgdError]] = field(default_factory=list)
+    conflicts: int = 0
+
+
+def take(host: Host, edits: Iterable[HandEdit], author: Author, now: int) -> Job:
+    """One commit of that person with all the edits. What one file is refused for stops no other."""
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        taken, files, uris = Taken(), dict[str, bytes | None](), set[Uri]()
+        for edit in edits:
+            try:
+                files.update(_merged(host, staging, edit, taken, uris))
+            except KgdError as error:
+                taken.refused.append((edit.path, error))
+            else:
+                taken.edits.append(edit)
+        files = {path: data for path, data in files.items() if staging.read(path) != data}
+        if not files:
+            return Staged(taken)
+        changed = write(staging, files)
+        settled = [path for path, data in files.items() if data is None and path.startswith("conflicts/")]
+        subject = f"edit {_some(sorted(uris) or sorted(files))} by hand"
+        message = message_of(ChangeSet((), author, subject, operation="hand-edit"), uris, settled)
+        by = signature(author, now)
+        commit = staging.commit(staging.write_tree(), [tip], by, message)
+        return Staged(taken, commit, changed, by)
+
+    return job
+
+
+def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
+    """Bring the person's branch into the tip: nothing to do, a fast-forward, or one merge commit.
+
+    `known` is where the branch was when it was last in step. If the person rewrote it from there (reset, amend, a
+    rebase that drops), what they took away is taken away here as well, by a commit: history keeps it, a revert brings
+    it back (docs/decisions/rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
+    """
+    store = host.store
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        rewritten = known is not None and not store.is_ancestor(known, branch)
+        if rewritten:
+            assert known is not None
+            return _merge_commit(host, staging, tip, branch, known, signature(author, now))
+        if store.is_ancestor(branch, tip):
+            return Staged(False)
+        if store.is_ancestor(tip, branch):
+            staging.reset(store.tree_of(branch))
+            return Staged(True, branch, None)
+        bases = store.merge_bases(tip, branch)
+        when = max(store.commit(side).committer.time for side in (tip, branch))
+        return _merge_commit(host, staging, tip, branch, bases[0] if bases else None, Signature(*KGD, when))
+
+    return job
+
+
+def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:
+    """After a person committed a file that they had started from `base`, while `ours` was published already.
+
+    Their commit looks as if it took back what lies between; this brings that back, unless both touched it.
+    """
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        taken, uris = Taken(), set[Uri]()
+        wanted = merge_file(path, base, ours, theirs)
+        edit = HandEdit(path, wanted.data, theirs)
+        files = _merged(host, staging, edit, taken, uris)
+        if wanted.conflict:
+            files[paths.conflict_path(wanted.conflict.uri, wanted.conflict.digest, host.sharded)] = (
+                documents.encode_conflict(wanted.conflict)
+            )
+        files = {path: data for path, data in files.items() if staging.read(path) != data}
+        if not files:
+            return Staged(taken)
+        changed = write(staging, files)
+        by = Signature(*KGD, now)
+        message = message_of(ChangeSet((), Author(*KGD), f"keep both edits of {path}", operation="merge"), uris)
+        commit = staging.commit(staging.write_tree(), [tip], by, message)
+        return Staged(taken, commit, changed, by)
+
+    return job
+
+
+def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]) -> dict[str, bytes | None]:
+    """The files that the edit comes to, against what the tip holds now."""
+    current = staging.read(edit.path)
+    merged = merge_file(edit.path, edit.base, current, edit.data)
+    files: dict[str, bytes | None] = {edit.path: merged.data, **merged.beside}
+    if merged.conflict:
+        taken.conflicts += 1
+        record = paths.conflict_path(merged.conflict.uri, merged.conflict.digest, host.sharded)
+        files[record] = documents.encode_conflict(merged.conflict)
+    if not edit.path.startswith("nodes/"):
+        return files
+    before, after = _node(edit.path, current), _node(edit.path, merged.data)
+    present = after or before
+    if present:
+        uris.add(present.uri)
+    if merged.data is None and before:
+        files.update(dict.fromkeys(_records(host, staging, before.uri)))
+    if after:
+        files.update(_new_resources(host, staging, before, after))
+    return files
+
+
+def _merge_commit(
+    host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId | None, by: Signature
+) -> Staged[object]:
+    store = host.store
+    trees = [store.tree_of(commit) for commit in (tip, branch)]
+    merged = merge_trees(store, store.tree_of(base) if base else None, *trees, host.sharded)
+    rewound = store.is_ancestor(branch, tip)
+    if rewound and not merged.files:
+        return Staged(False)
+    changed = write(staging, merged.files)
+    parents = [tip] if rewound else sorted((tip, branch))
+    name = host.layout.branch.removeprefix("refs/heads/")
+    subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"
+    message = message_of(ChangeSet((), Author(by.name, by.email), subject, operation="merge"), ())
+    commit = staging.commit(staging.write_tree(), parents, by, message)
+    return Staged(True, commit, changed, by)
+
+
+def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
+    """E8: a resource that a new relation leads to exists from then on."""
+    known = {relation.key for relation in before.relations} if before else set()
+    made: dict[str, bytes | None] = {}
+    for relation in after.relations:
+        if relation.key not in known and is_resource(relation.target, host.workspace):
+            path = paths.path_of(relation.target, host.sharded)
+            if staging.blob_at(path) is None and relation.target != after.uri:
+                made[path] = documents.encode(Node(relation.target))
+    return made
+
+
+def _records(host: Host, staging: Staging, uri: Uri) -> list[str]:
+    folder = paths.conflict_path(uri, "x", host.sharded).rpartition("/")[0]
+    return [f"{folder}/{name}" for name in staging.names(folder) if name.endswith(".yaml")]
+
+
+def _node(path: str, data: bytes | None) -> Node | None:
+    try:
+        return documents.decode(data, at=path) if data is not None else None
+    except KgdError:
+        return None
+
+
+def _some(names: list[str]) -> str:
+    return names[0][:90] + (f" and {len(names) - 1} more" if len(names) > 1 else "")

@@ -1,0 +1,207 @@
+"""This file is where what a publication is about to do is written down, and what it swapped out is kept and looked at.
+
+The plan of a publication lies beside the files it swaps out: until the last of them was looked at, the plan tells which
+bytes are known and which are a person's. After a crash the newest plan, under an index lock that is ours, is what has
+to be finished.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import signal
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgd.git.files import sync_folder, write_new
+from kgd.git.objects import ObjectId, object_id
+from kgd.workspace.work_tree import FILE_LIMIT
+
+QUIET = 1.0
+"""Seconds for which what was swapped out must not have changed before it is looked at: an editor may be at work."""
+PATIENCE = 600.0
+"""Seconds for which a file is kept because some program still has it open for writing."""
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One file of a plan: what it was published as, what it becomes, and bytes that are in the workspace already."""
+
+    path: str
+    old: ObjectId | None
+    new: ObjectId | None
+    taken: frozenset[ObjectId] = frozenset()
+
+    @property
+    def known(self) -> frozenset[ObjectId | None]:
+        return self.taken | {self.old, self.new}
+
+
+@dataclass(slots=True)
+class Plan:
+    """One publication: from which commit to which, and its files. The folder `place` is where they are swapped out."""
+
+    place: Path
+    before: ObjectId
+    after: ObjectId
+    files: tuple[Placement, ...]
+    at: float = field(default_factory=time.monotonic)
+    """When it ended, by the monotonic clock; a plan that was found at start-up ends then."""
+
+    def slot(self, number: int) -> Path:
+        return self.place / str(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Bytes of a person that a publication swapped out, or that an editor wrote afterwards."""
+
+    path: str
+    data: bytes
+    base: ObjectId | None
+    slot: Path
+
+
+class Aside:
+    """The folder of all plans that are not done with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._waiting: list[Plan] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
+    def load(self) -> Plan | None:
+        """Read what a former process left; the newest plan, if there is one. One that is not whole never began."""
+        self._waiting = []
+        for place in sorted(self.folder.iterdir(), key=lambda entry: entry.name):
+            plan = _read(place)
+            if plan is None:
+                _remove(place)
+            else:
+                self._waiting.append(plan)
+        return self._waiting[-1] if self._waiting else None
+
+    def begin(self, before: ObjectId, after: ObjectId, files: Iterable[Placement]) -> Plan:
+        """Write a plan down, durably, before any of it is done."""
+        place = self.folder / f"{time.time_ns():020d}"
+        place.mkdir()
+        plan = Plan(place, before, after, tuple(files))
+        rows = [
+            [f.path, f.old and f.old.hex(), f.new and f.new.hex(), sorted(t.hex() for t in f.taken)] for f in plan.files
+        ]
+        text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows})
+        write_new(place / "plan", text.encode())
+        sync_folder(place)
+        sync_folder(self.folder)
+        return plan
+
+    def end(self, plan: Plan) -> None:
+        """The publication is over, or was given up: what lies in its folder is looked at after a while."""
+        plan.at = time.monotonic()
+        if any(entry.name != "plan" for entry in plan.place.iterdir()):
+            self._waiting.append(plan)
+        else:
+            _remove(plan.place)
+
+    def late(self, quiet: float = QUIET) -> Iterator[Late]:
+        """What a person wrote there, once it is quiet. Each must be given to `done` when it is durable elsewhere."""
+        now = time.monotonic()
+        for plan in list(self._waiting):
+            if now - plan.at < quiet:
+                continue
+            for entry in sorted(plan.place.iterdir(), key=lambda entry: entry.name):
+                number = entry.name.partition(".")[0]
+                if number.isdigit() and int(number) < len(plan.files):
+                    yield from _examine(entry, plan.files[int(number)], quiet, now - plan.at)
+            if all(entry.name == "plan" for entry in plan.place.iterdir()):
+                _remove(plan.place)
+                self._waiting.remove(plan)
+
+    def done(self, late: Late) -> None:
+        late.slot.unlink(missing_ok=True)
+
+
+def is_being_written(fd: int) -> bool:
+    """Whether some program has the file open for writing. False where the system cannot tell.
+
+    By a lease that is given back at once: Linux grants a read lease only where nobody can write.
+    """
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # were the lease broken: a signal that does nothing
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):
+        return False
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[Late]:
+    """A file that is known goes at once; one that is not is a late edit, as soon as nobody writes to it."""
+    try:
+        fd = os.open(slot, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        _remove_odd(slot)
+        return
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_LIMIT:
+            _remove_odd(slot)
+            return
+        if age < PATIENCE and (is_being_written(fd) or time.time() - found.st_mtime < quiet):
+            return
+        data = b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
+    finally:
+        os.close(fd)
+    if object_id("blob", data) in file.known:
+        slot.unlink(missing_ok=True)
+    else:
+        yield Late(file.path, data, file.old, slot)
+
+
+def _remove_odd(slot: Path) -> None:
+    """What is no plain file of a sane size is kept out of the way, not deleted: somebody put it there."""
+    kept = slot.parent.parent.parent / "kept"
+    kept.mkdir(exist_ok=True)
+    target = kept / f"{slot.parent.name}-{slot.name}"
+    os.rename(slot, target)
+    log.warning("kept what is no plain file", extra={"path": str(target)})
+
+
+def _read(place: Path) -> Plan | None:
+    try:
+        values = json.loads((place / "plan").read_bytes())
+        files = tuple(
+            Placement(
+                path,
+                bytes.fromhex(old) if old else None,
+                bytes.fromhex(new) if new else None,
+                frozenset(map(bytes.fromhex, taken)),
+            )
+            for path, old, new, taken in values["files"]
+        )
+        return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        for entry in place.iterdir():
+            entry.unlink()
+        place.rmdir()
+    else:
+        place.unlink()

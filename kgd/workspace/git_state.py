@@ -1,0 +1,96 @@
+"""This file is where it is found out what a person's git is doing, from the files of the git directory alone.
+
+Costs a dozen look-ups of files and runs nothing, so an idle pass does not depend on how large the workspace is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.git.objects import ObjectId
+from kgd.git.refs import read_ref
+
+LOCK_PATIENCE = 60.0
+"""Age in seconds from which a lock of somebody else is reported with the command that removes it. We never do."""
+
+_HOW_TO_END = {
+    "MERGE_HEAD": ("a merge", "git merge --continue", "git merge --abort"),
+    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue", "git cherry-pick --abort"),
+    "REVERT_HEAD": ("a revert", "git revert --continue", "git revert --abort"),
+    "rebase-merge": ("a rebase", "git rebase --continue", "git rebase --abort"),
+    "rebase-apply": ("a rebase or `git am`", "git rebase --continue", "git rebase --abort"),
+    "BISECT_LOG": ("a bisect", "", "git bisect reset"),
+    "sequencer": ("a sequence of picks", "git cherry-pick --continue", "git cherry-pick --abort"),
+}
+
+
+class Signature(NamedTuple):
+    """What differs after every git command that concerns us. Equal before and after: no git was at work between."""
+
+    head: bytes
+    branch: ObjectId | None
+    stamp: tuple[int, int, int]
+    """Of the index: inode, time and size."""
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Why nothing is published now. `stuck`: it will not pass by itself soon, and `reason` says what to do."""
+
+    reason: str
+    stuck: bool = False
+
+
+def signature(git_dir: Path, branch: str) -> Signature:
+    try:
+        head = (git_dir / "HEAD").read_bytes()
+    except FileNotFoundError:
+        head = b""
+    states = tuple(name for name in (*_HOW_TO_END, "HEAD.lock", "index.lock") if os.path.lexists(git_dir / name))
+    return Signature(head, read_ref(git_dir, branch), index_stamp(git_dir / "index"), states)
+
+
+def index_stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return (0, 0, 0)
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = None) -> Busy | None:
+    """What a person has begun and not ended, in words; None if nothing."""
+    name = branch.removeprefix("refs/heads/")
+    for state in found.states:
+        if state in _HOW_TO_END:
+            what, onward, back = _HOW_TO_END[state]
+            ways = " or ".join(f"`{way}`" for way in (onward, back) if way)
+            return Busy(f"{what} is under way in the work tree; it ends with {ways}", stuck=True)
+    if "index.lock" in found.states or "HEAD.lock" in found.states:
+        return _locked(git_dir / ("index.lock" if "index.lock" in found.states else "HEAD.lock"), clock)
+    if found.head.strip() != b"ref: " + branch.encode():
+        if found.head.startswith(b"ref: "):
+            other = found.head[5:].strip().decode("utf-8", "replace").removeprefix("refs/heads/")
+            return Busy(f"the branch '{other}' is checked out; `git switch {name}` resumes publication", stuck=True)
+        return Busy(f"HEAD is detached; `git switch {name}` resumes publication", stuck=True)
+    if found.branch is None:
+        return Busy(f"the branch '{name}' is gone; `git branch {name} refs/kgd/head` brings it back", stuck=True)
+    return None
+
+
+def _locked(lock: Path, clock: float | None) -> Busy:
+    try:
+        age = (time.time() if clock is None else clock) - os.lstat(lock).st_mtime
+    except FileNotFoundError:
+        return Busy("a git command has just ended")
+    if age < LOCK_PATIENCE:
+        return Busy("a git command is running in the work tree")
+    return Busy(
+        f"{lock.name} is {int(age)} s old; if no git command is running: rm {shlex.quote(str(lock))}", stuck=True
+    )

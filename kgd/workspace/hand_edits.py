@@ -1,0 +1,417 @@
+"""This file is where what a person wrote in the work tree is noticed, checked, and told from what kgd put there.
+
+Hints say where to look; a scan says what is so. An edit is taken once its bytes were still for a moment and can be
+read as what they are meant to be. One that cannot is named, and waits alone. What is missing is a deletion only while
+the folder it was in is there, and only if it is not suddenly a large part of everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kgd.codec import documents, paths
+from kgd.codec.settings import decode_settings
+from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.git.objects import ObjectId, object_id
+from kgd.git.store import ObjectStore
+from kgd.model.node import Node
+from kgd.workspace.draft import MAX_NODE_BYTES
+from kgd.workspace.outcome import InvalidFile
+from kgd.workspace.secrets import refuse_secrets
+from kgd.workspace.work_tree import SETTINGS, Found, WorkTree, is_owned
+
+QUIET = 0.3
+QUIET_CAP = 2.0
+"""Seconds without a change before an edit is taken, and after which it is taken though it goes on changing."""
+BRAKE_SHARE = 0.2
+BRAKE_COUNT = 10
+"""More missing node files than both are held until somebody says that it was meant."""
+HINTS_LIMIT = 500
+"""With more hints than this a scan is cheaper: a checkout touches everything."""
+RECENT_SECONDS = 600.0
+RECENT_PATHS = 2_000
+RECENT_VERSIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class HandEdit:
+    """What a person made of one file; `data` is None where they deleted it. `base` is what they started from."""
+
+    path: str
+    data: bytes | None
+    base: bytes | None
+
+    @property
+    def id(self) -> ObjectId | None:
+        return None if self.data is None else object_id("blob", self.data)
+
+
+class Look(NamedTuple):
+    """The outcome of one look: edits to take now, paths still in motion, paths to put back, and a held deletion."""
+
+    edits: list[HandEdit]
+    unsettled: bool
+    restore: list[str]
+
+
+@dataclass(slots=True)
+class _Seen:
+    id: ObjectId | None
+    first: float
+    since: float
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class _Buffers:
+    """Texts that somebody's editor may have started from, newest last: (bytes, when)."""
+
+    texts: list[tuple[bytes, float]] = field(default_factory=list)
+
+
+class HandEdits:
+    """Memory of what was seen in one work tree; for the publication's thread, but for `invalid_files` and `hint`."""
+
+    def __init__(self, store: ObjectStore, tree: WorkTree, workspace: str, sharded: frozenset[str]) -> None:
+        self._store, self._tree = store, tree
+        self._workspace, self._sharded = workspace, sharded
+        self._hints: set[str] = set()
+        self._rescan = True
+        self._seen: dict[str, _Seen] = {}
+        self._missing: frozenset[str] = frozenset()
+        self._missing_since = 0.0
+        self._confirmed = False
+        self._invalid: dict[str, InvalidFile] = {}
+        self._taken: dict[str, tuple[ObjectId | None, bytes | None]] = {}
+        self._buffers: OrderedDict[str, _Buffers] = OrderedDict()
+        self.bases: dict[str, ObjectId | None] = {}
+        """Files that were published past while a person's version of them waited: what that version started from."""
+        self.held = ""
+        """Why missing files are not deleted, and what to do; empty if none are held."""
+        self.restored = ""
+        """What was put back lately, in words."""
+
+    # ---- telling it
+
+    def hint(self, changed: Iterable[str] | None) -> None:
+        """Paths below the work tree that may have changed; None for any. Safe from every thread."""
+        if changed is None:
+            self._rescan = True
+            return
+        for path in changed:
+            if is_owned(path):
+                self._hints.add(path)
+            else:
+                self._rescan = True  # a folder that came or went, say
+        if len(self._hints) > HINTS_LIMIT:
+            self._rescan = True
+
+    def took(self, edit: HandEdit) -> None:
+        """The edit is part of the workspace now."""
+        self._taken[edit.path] = (edit.id, edit.data)
+        self._seen.pop(edit.path, None)
+        self._invalid.pop(edit.path, None)
+        self.bases.pop(edit.path, None)
+        if edit.data is not None:
+            self._remember(edit.path, edit.data)
+
+    def refused(self, path: str, error: KgdError) -> None:
+        """The bytes at the path cannot become part of the workspace; they are looked at again when they change."""
+        seen = self._seen.get(path)
+        if seen:
+            seen.refused = True
+        self._name(path, error.message, error.at)
+
+    def placed(self, path: str, old: ObjectId | None) -> None:
+        """The path holds what is published now; `old` was there before and may still be in somebody's editor."""
+        self._taken.pop(path, None)
+        self._seen.pop(path, None)
+        self._invalid.pop(path, None)
+        self.bases.pop(path, None)
+        if old is not None:
+            self._remember(path, self._store.read(old))
+
+    def passed(self, path: str, old: ObjectId | None) -> None:
+        """The path was published without touching the file, which is a person's and started from `old`."""
+        self.bases.setdefault(path, old)
+
+    def confirm(self) -> None:
+        """The missing files that are held were meant to be deleted."""
+        self._confirmed, self._rescan = True, True
+
+    # ---- asking it
+
+    def invalid_files(self) -> tuple[InvalidFile, ...]:
+        return tuple(found for _, found in sorted(self._invalid.copy().items()))
+
+    def taken(self, path: str) -> frozenset[ObjectId]:
+        """Ids of a person's bytes at the path that are in the workspace already."""
+        known = self._taken.get(path)
+        return frozenset([known[0]]) if known and known[0] else frozenset()
+
+    def seen_before(self, path: str) -> frozenset[ObjectId]:
+        """Ids of all bytes at the path that are known to be in the workspace or its history."""
+        return self.taken(path) | {object_id("blob", text) for text, _ in self._buffers.get(path, _Buffers()).texts}
+
+    def is_known(self, path: str, found: Found) -> bool:
+        """Whether what is at the path was taken already, so that it may be replaced."""
+        known = self._taken.get(path)
+        return not found.odd and known is not None and known[0] == found.id
+
+    def may_pass(self, path: str) -> bool:
+        """Whether the file waits for a person, so that publication goes on without it."""
+        seen = self._seen.get(path)
+        return (
+            path in self._invalid or path in self._missing or path in self.bases or (seen is not None and seen.refused)
+        )
+
+    def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
+        """Compare the work tree with the published tree and say what a person did to it.
+
+        Costs a look-up per hinted path, or one scan where a hint asked for it. `head` is the tree of the tip: bytes
+        that it holds already are nobody's edit. With `settle` nothing waits for quiet, but what is missing.
+        """
+        missing_folders = self._missing_folders(published)
+        if missing_folders:
+            return Look([], False, missing_folders)
+        hints, self._hints = self._hints, set()
+        full, self._rescan = self._rescan or bool(self._missing and not self.held), False
+        if full:
+            found, base = self._scan(published)
+        else:
+            asked = sorted({*hints, *self._seen, *self._invalid, *self.bases})
+            found = {path: self._tree.look(path) for path in asked}
+            base = {path: self._store.entry(published, path) for path in asked}
+        now = time.monotonic()
+        edits: list[HandEdit] = []
+        missing: set[str] = set()
+        restore: list[str] = []
+        for path, at in found.items():
+            self._compare(path, at, base.get(path), head, now, settle, edits, missing, restore)
+        if full:
+            self._forget_all_but(found)
+            missing |= {path for path in base if path not in found and path != SETTINGS}
+            restore += [SETTINGS] if SETTINGS in base and SETTINGS not in found else []
+            missing = {path for path in missing if self._is_news(path, head)}
+            edits += self._deletions(frozenset(missing), base, now)
+        elif missing - self._missing:
+            self._rescan = True  # whether it is one file or everything, only a scan tells
+        moving = any(not seen.refused for seen in self._seen.values())
+        return Look(edits, moving or self._rescan or bool(self._missing and not self.held), restore)
+
+    # ---- inside
+
+    def _missing_folders(self, published: ObjectId) -> list[str]:
+        """What of the published tree's top is gone as a whole; that is never a deletion."""
+        if not self._tree.exists():
+            return [""]
+        nodes = self._store.lookup(published, "nodes")
+        return ["nodes"] if nodes and self._tree.look("nodes") == Found(None) else []
+
+    def _scan(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
+        base: dict[str, ObjectId | None] = {}
+        for path, _, id in self._store.diff(None, published):
+            if is_owned(path):
+                base[path] = id
+        files, odd_folders = self._tree.scan()
+        hidden = tuple(folder + "/" for folder in odd_folders)
+        if hidden:
+            base = {path: id for path, id in base.items() if not path.startswith(hidden)}
+        return files, base
+
+    def _compare(
+        self,
+        path: str,
+        at: Found,
+        base: ObjectId | None,
+        head: ObjectId,
+        now: float,
+        settle: bool,
+        edits: list[HandEdit],
+        missing: set[str],
+        restore: list[str],
+    ) -> None:
+        if at.odd:
+            self._seen.pop(path, None)
+            self._name(path, at.odd, "")
+        elif at.id == base or self.is_known(path, at):
+            self._forget(path, same=not at.odd and at.id == base)
+        elif at.id is None:
+            self._seen.pop(path, None)
+            self._invalid.pop(path, None)
+            (restore.append if path == SETTINGS else missing.add)(path)
+        elif at.id == self._store.entry(head, path):
+            self._forget(path)
+        elif self._is_quiet(path, at.id, now, settle):
+            edit = self._read(path, at.id)
+            edits += [edit] if edit else []
+
+    def _is_quiet(self, path: str, id: ObjectId, now: float, settle: bool) -> bool:
+        seen = self._seen.get(path)
+        if seen is None or seen.id != id:
+            self._seen[path] = seen = _Seen(id, seen.first if seen and not seen.refused else now, now)
+        if seen.refused:
+            return False
+        return settle or now - seen.since >= QUIET or now - seen.first >= QUIET_CAP
+
+    def _read(self, path: str, id: ObjectId) -> HandEdit | None:
+        """The edit, checked; None where the file changed in this moment, or cannot be taken and was named."""
+        data = self._tree.read(path)
+        if data is None or object_id("blob", data) != id:
+            return None
+        base = self._base(path, data)
+        try:
+            check(path, data, base, self._workspace, self._sharded)
+        except KgdError as error:
+            self.refused(path, error)
+            return None
+        self._invalid.pop(path, None)
+        return HandEdit(path, data, base)
+
+    def _deletions(self, missing: frozenset[str], base: dict[str, ObjectId | None], now: float) -> list[HandEdit]:
+        if missing != self._missing:
+            self._missing, self._missing_since = missing, now
+        nodes = sum(path.startswith("nodes/") for path in missing)
+        total = sum(path.startswith("nodes/") for path in base)
+        if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
+            self.held = (
+                f"{nodes} of {total} node files are missing in the work tree, and are not deleted before you say so: "
+                "`git commit -am deleted` there deletes them, `git checkout -- nodes` brings them back"
+            )
+            return []
+        self.held = ""
+        if not missing:
+            self._confirmed = False
+        if not missing or now - self._missing_since < QUIET:
+            return []
+        self._missing = frozenset()
+        return [HandEdit(path, None, self._base(path, None)) for path in sorted(missing)]
+
+    def _is_news(self, path: str, head: ObjectId) -> bool:
+        known = self._taken.get(path)
+        return not (known is not None and known[0] is None) and self._store.entry(head, path) is not None
+
+    def _base(self, path: str, data: bytes | None) -> bytes | None:
+        """What the person started from: their last version, what is published, or what was a moment ago.
+
+        An editor with an old buffer would take back what was published since. So of the recent versions the one that
+        is closest to what they saved counts; one they saved unchanged is a wish to go back.
+        """
+        if path in self.bases:
+            newest = self.bases[path]
+            return self._store.read(newest) if newest else None
+        if path in self._taken:
+            latest = self._taken[path][1]
+        else:
+            id = self._published_blob(path)
+            latest = self._store.read(id) if id else None
+        if data is None or latest is None:
+            return latest
+        start = time.monotonic() - RECENT_SECONDS
+        buffers = self._buffers.get(path, _Buffers())
+        candidates = [latest, *(text for text, when in reversed(buffers.texts) if when >= start)]
+        if data in candidates:
+            return latest
+        return min(candidates, key=lambda text: _distance(text, data))
+
+    def note(self, path: str, data: bytes) -> None:
+        """These bytes of a person are in the workspace now, and an editor may go on from them."""
+        self._remember(path, data)
+
+    def _published_blob(self, path: str) -> ObjectId | None:
+        return self._store.entry(self._published, path) if self._published else None
+
+    _published: ObjectId | None = None
+
+    def published(self, tree: ObjectId) -> None:
+        """Which tree is the published one."""
+        self._published = tree
+
+    def _remember(self, path: str, text: bytes) -> None:
+        buffers = self._buffers.setdefault(path, _Buffers())
+        buffers.texts = [*buffers.texts, (text, time.monotonic())][-RECENT_VERSIONS:]
+        self._buffers.move_to_end(path)
+        while len(self._buffers) > RECENT_PATHS:
+            self._buffers.popitem(last=False)
+
+    def _forget(self, path: str, *, same: bool = True) -> None:
+        self._seen.pop(path, None)
+        self._invalid.pop(path, None)
+        if same:
+            self.bases.pop(path, None)
+            self._taken.pop(path, None)
+
+    def _forget_all_but(self, found: dict[str, Found]) -> None:
+        for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
+            self._seen.pop(path, None)
+            self._invalid.pop(path, None)
+
+    def _name(self, path: str, reason: str, at: str) -> None:
+        place, _, line = at.rpartition(":")
+        try:
+            uri = paths.uri_of(path, self._workspace, self._sharded)
+        except KgdError:
+            uri = None
+        self._invalid[path] = InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, reason)
+
+
+def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: frozenset[str]) -> None:
+    """Whether these bytes may become part of the workspace at this path.
+
+    Raises:
+        KgdError: Why not; `at` is ``<path>:<line>``.
+    """
+    top = path.partition("/")[0]
+    if top == "nodes":
+        node = _node(path, data, workspace, sharded)
+        try:
+            refuse_secrets(node)
+        except Refused:
+            if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
+                raise
+    elif top == "conflicts":
+        documents.decode_conflict(data, at=path)
+    elif path == SETTINGS:
+        settings = decode_settings(data, at=path)
+        if settings.workspace != workspace or settings.sharded != sharded:
+            raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
+    elif b"\0" in data or not _is_text(data):
+        raise Invalid("this is no UTF-8 text", at=f"{path}:1")
+
+
+def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> Node:
+    expected = paths.uri_of(path, workspace, sharded)
+    if len(data) > MAX_NODE_BYTES:
+        raise Limit(f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this file has {len(data) >> 10}", at=f"{path}:1")
+    node = documents.decode(data, at=path, expect=expected)
+    if expected is None and paths.path_of(node.uri, sharded) != path:
+        raise Invalid(f"the node {node.uri} belongs into {paths.path_of(node.uri, sharded)}", at=f"{path}:1")
+    return node
+
+
+def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:
+    try:
+        if data is not None:
+            refuse_secrets(_node(path, data, workspace, sharded))
+    except Refused:
+        return True
+    except KgdError:
+        pass
+    return False
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _distance(a: bytes, b: bytes) -> int:
+    """Lines that are in one text alone."""
+    return len(set(a.split(b"\n")) ^ set(b.split(b"\n")))
