@@ -1,0 +1,227 @@
+"""This file is where the derived SQLite file is opened, written and read; what is in it can always be made again.
+
+One writer at a time, any number of readers that never wait for it (WAL). What SQLite raises is told apart here: a file
+that is damaged must be made anew, a full disk or a lock must not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock, RLock
+
+from kgd.errors import Damaged, Unavailable
+
+APPLICATION = 0x6B676431
+"""`kgd1` in the header of the file."""
+SCHEMA_VERSION = 1
+IDLE_READERS = 8
+BUSY_MS = 10_000
+
+_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+"""SQLITE_ERROR is among them: our statements are fixed, so they fail only where a table is not what it should be."""
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE docs (
+    id INTEGER PRIMARY KEY,
+    uri TEXT NOT NULL UNIQUE,
+    type TEXT NOT NULL,
+    path TEXT NOT NULL,
+    updated INTEGER NOT NULL
+);
+CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
+CREATE INDEX tags_of ON tags (doc);
+CREATE VIRTUAL TABLE text USING fts5 (
+    name, tags, summary, content, data, parts, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+INSERT INTO text (text, rank) VALUES ('rank', 'bm25(8.0, 6.0, 4.0, 1.0, 0.5, 2.0)');
+
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    uri TEXT NOT NULL UNIQUE,
+    type TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    path TEXT NOT NULL
+);
+CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = 'unicode61 remove_diacritics 2');
+
+CREATE TABLE versions (
+    path BLOB PRIMARY KEY,
+    count INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    updated_at INTEGER NOT NULL,
+    updated_by TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE served (uri TEXT NOT NULL, version INTEGER NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (uri, version))
+    WITHOUT ROWID;
+CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answer TEXT NOT NULL);
+"""
+
+
+class IndexDamaged(Damaged):
+    """The file is not a sound index. Nothing is lost: call `Database.recreate` and fill it again."""
+
+
+class Database:
+    """The one file. Use `open`; close it when the workspace closes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writing = RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._depth = 0
+        self._idle: list[sqlite3.Connection] = []
+        self._pool = Lock()
+        self._era = 0
+
+    @classmethod
+    def open(cls, path: Path) -> Database:
+        """The file at `path`, made anew (empty) where it is missing, damaged, or of another version of kgd.
+
+        Raises:
+            Unavailable: It is locked, or the disk refuses. The file is as it was.
+        """
+        database = cls(path)
+        try:
+            if not database._is_sound():
+                database.recreate()
+        except IndexDamaged:
+            database.recreate()
+        return database
+
+    def recreate(self) -> None:
+        """Drop everything and begin with an empty file.
+
+        Raises:
+            Unavailable: The disk refuses.
+        """
+        with self._writing:
+            self.close()
+            try:
+                for suffix in ("", "-wal", "-shm", "-journal"):
+                    Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            except OSError as error:
+                raise Unavailable(f"the index cannot be made: {error.strerror}", at=str(self.path)) from error
+            with _told_apart(self.path):
+                connection = self._connect()
+                self._writer = connection
+                connection.executescript(
+                    f"PRAGMA journal_mode = WAL; BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION};"
+                    f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+                )
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: everything inside becomes visible, or nothing does. May be nested; the outermost commits.
+
+        Raises:
+            IndexDamaged: The file is unsound.
+            Unavailable: It is locked by another process, or the disk refuses.
+        """
+        with self._writing, _told_apart(self.path):
+            if self._writer is None:
+                self._writer = self._connect()
+            connection = self._writer
+            if self._depth:
+                yield connection
+                return
+            connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees what was committed last; never waits for a writer. Errors as for `write`."""
+        with _told_apart(self.path):
+            with self._pool:
+                era = self._era
+                connection = self._idle.pop() if self._idle else None
+            connection = connection or self._connect()
+            try:
+                yield connection
+            finally:
+                with self._pool:
+                    keep = era == self._era and len(self._idle) < IDLE_READERS
+                    if keep:
+                        self._idle.append(connection)
+                if not keep:
+                    connection.close()
+
+    def close(self) -> None:
+        """Close what is open; using the database again opens it again."""
+        with self._writing:
+            with self._pool:
+                self._era += 1
+                idle, self._idle = self._idle, []
+            for connection in idle:
+                connection.close()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+    def meta(self, key: str) -> str | None:
+        with self.read() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+            return row[0] if row else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        with self.write() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def _is_sound(self) -> bool:
+        if not self.path.exists():
+            return False
+        self.path.chmod(0o600)
+        with self.read() as connection:
+            [(application,), (version,)] = (
+                connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+            )
+            if (application, version) != (APPLICATION, SCHEMA_VERSION):
+                return False
+            for table in ("meta", "docs", "tags", "text", "files", "file_text", "versions", "served", "requests"):
+                connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchone()
+            return True
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.path.exists():  # SQLite would make an empty one
+            raise IndexDamaged("the index file is gone", at=str(self.path))
+        # Connections move between threads, one at a time: the pool and the writer's lock see to that.
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA trusted_schema = OFF")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+
+@contextlib.contextmanager
+def _told_apart(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if code in _DAMAGE or not path.exists():
+            raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
+        if isinstance(error, sqlite3.OperationalError):
+            name = getattr(error, "sqlite_errorname", "") or "no code"
+            raise Unavailable(f"the index cannot be used just now ({name})", at=str(path)) from error
+        raise

@@ -1,0 +1,212 @@
+"""This file is where one question is answered: in tiers, from documents with all of its words to bare files.
+
+Within a tier BM25 decides, then the URI, so that an answer does not depend on the order in which things were written.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+
+from kgd.index import marks
+from kgd.index.words import Term
+from kgd.model.uri import Uri
+
+LARGE = 20_000
+"""Documents from which on common words are left out of the first look."""
+COMMON = 0.25
+"""Part of all documents in which a word is common."""
+CANDIDATES = 100
+"""Documents looked at again with the words that were left out."""
+MAX_TIES = 20_000
+"""Documents with equal scores that are told apart by URI; of more, those that SQLite gives first."""
+SCORE_DIGITS = 6
+RANK_DIGITS = 12
+"""FTS5 gives a word that most documents have a millionth of a point; among few documents that is all there is."""
+MEMO_LIMIT = 10_000
+
+ALL, BEGUN, SOME, FILE = 3, 2, 1, 0
+"""Has all words; all, if the last one is only begun; some; a bare file."""
+
+
+class Hit(NamedTuple):
+    """One answer. `score` lies in 0..1 and falls from hit to hit; `why` says which words matched in which field."""
+
+    uri: Uri
+    score: float
+    snippet: str
+    why: tuple[str, ...]
+
+
+class Filter(NamedTuple):
+    """Conditions on a table of documents as SQL, and their parameters."""
+
+    sql: str
+    values: tuple[str | int, ...]
+
+
+class Found(NamedTuple):
+    """A document before anyone looked at its text. A lower rank is better, as SQLite has it."""
+
+    rank: float
+    uri: Uri
+    id: int
+    tier: int
+
+
+class Frequencies:
+    """In how many documents words are. Kept until a fiftieth of the documents changed: it need not be exact."""
+
+    def __init__(self) -> None:
+        self._about: int | None = None
+        self._known: dict[str, int] = {}
+        self._changed = 0
+
+    def outdate(self, changed: int) -> None:
+        self._changed += changed
+        if self._about is None or self._changed * 50 > self._about:
+            self._about, self._known, self._changed = None, {}, 0
+
+    def documents(self, connection: sqlite3.Connection) -> int:
+        if self._about is None:
+            self._about = _number(connection.execute("SELECT count(*) FROM docs"))
+        return self._about
+
+    def of(self, connection: sqlite3.Connection, match: str) -> int:
+        """Counted to the half of all documents; a word in more of them tells nothing."""
+        known = self._known.get(match)
+        if known is None:
+            sql = "SELECT count(*) FROM (SELECT 1 FROM text WHERE text MATCH ? LIMIT ?)"
+            known = _number(connection.execute(sql, (match, self.documents(connection) // 2 + 1)))
+            if len(self._known) < MEMO_LIMIT:
+                self._known[match] = known
+        return known
+
+
+class Search:
+    """One question on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, frequencies: Frequencies, terms: list[Term], want: int) -> None:
+        self._connection = connection
+        self._frequencies = frequencies
+        self._terms = terms
+        self._want = want
+        self._all = " AND ".join(term.match for term in terms)
+        self._begun = " AND ".join([*(term.match for term in terms[:-1]), terms[-1].prefix])
+
+    def run(self, knowledge: Filter, files: Filter | None) -> list[Found]:
+        """The first `want` documents; a tier is looked at when the ones before did not fill the list."""
+        found = self._best("text", self._all, knowledge, self._want, ALL)
+        if self._begun != self._all:
+            found = self._more(found, self._begun, knowledge, BEGUN)
+        if len(self._terms) > 1 and len(found) < self._want:
+            found = self._with_some(found, knowledge)
+        if files is not None and len(found) < self._want:
+            want = self._want - len(found)
+            bare = self._best("file_text", self._begun, files, want, FILE)
+            if len(bare) < want and len(self._terms) > 1:
+                some = " OR ".join([*(term.match for term in self._terms[:-1]), self._terms[-1].prefix])
+                bare = _joined(bare, self._best("file_text", some, files, want + len(bare), FILE), want)
+            found += bare
+        return found
+
+    def _more(self, found: list[Found], match: str, condition: Filter, tier: int) -> list[Found]:
+        if len(found) >= self._want:
+            return found
+        return _joined(found, self._best("text", match, condition, self._want + len(found), tier), self._want)
+
+    def _with_some(self, found: list[Found], condition: Filter) -> list[Found]:
+        """Of a large index, only documents with a word that is not common are looked at, unless there is no such word.
+
+        A question in plain language would else cost a look at every document. Common words still count for the
+        hundred best.
+        """
+        connection, frequencies = self._connection, self._frequencies
+        matches = [term.match for term in self._terms]
+        if not frequencies.of(connection, matches[-1]):
+            matches[-1] = self._terms[-1].prefix
+        documents = frequencies.documents(connection)
+        if documents <= LARGE:
+            return self._more(found, " OR ".join(matches), condition, SOME)
+        often = {match: frequencies.of(connection, match) for match in matches}
+        rare = [m for m in matches if often[m] <= documents * COMMON] or [min(matches, key=often.__getitem__)]
+        telling = {
+            match: math.log((documents - count + 0.5) / (count + 0.5))
+            for match, count in often.items()
+            if match not in rare and 2 * count < documents
+        }
+        want = max(CANDIDATES if telling else 0, self._want) + len(found)
+        best = self._best("text", " OR ".join(rare), condition, want, SOME)
+        return _joined(found, self._reweighed(best, telling), self._want)
+
+    def _reweighed(self, found: list[Found], telling: dict[str, float]) -> list[Found]:
+        """Give each document what the words left out are worth to it: one occurrence in a text of middling length."""
+        gain = dict.fromkeys((f.id for f in found), 0.0)
+        ids = orjson.dumps(list(gain)).decode()
+        for match, weight in telling.items():
+            rows = self._connection.execute(
+                "SELECT text.rowid FROM json_each(?) AS asked CROSS JOIN text"
+                " WHERE text MATCH ? AND text.rowid = asked.value",
+                (ids, match),
+            )
+            for (id,) in rows:
+                gain[id] += weight
+        return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
+
+    def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
+        details = "docs" if table == "text" else "files"
+        limit = want + 16
+        join = f"JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""
+        while True:
+            rows = self._connection.execute(
+                f"SELECT {table}.rowid, {table}.rank FROM {table} {join}"
+                f" WHERE {table} MATCH ? {condition.sql} ORDER BY {table}.rank LIMIT ?",
+                (match, *condition.values, limit),
+            ).fetchall()
+            ranks = {id: round(rank, RANK_DIGITS) for id, rank in rows}
+            # Equal scores at the end of the list: the URI that comes first may be just behind it.
+            if len(rows) < limit or limit >= MAX_TIES or ranks[rows[-1][0]] != ranks[rows[want - 1][0]]:
+                break
+            limit *= 8
+        uris = self._connection.execute(
+            f"SELECT id, uri FROM {details} WHERE id IN (SELECT value FROM json_each(?))",
+            (orjson.dumps(list(ranks)).decode(),),
+        )
+        return sorted(Found(ranks[id], uri, id, tier) for id, uri in uris)[:want]
+
+    def explain(self, page: Sequence[Found]) -> list[Hit]:
+        """Hits with snippet and reason, which SQLite finds by matching those few documents again."""
+        match = " OR ".join(dict.fromkeys(m for term in self._terms for m in (term.match, term.prefix)))
+        told: dict[tuple[bool, int], marks.Marked] = {}
+        for bare, table, columns in ((False, "text", marks.TEXT_COLUMNS), (True, "file_text", marks.FILE_COLUMNS)):
+            ids = [found.id for found in page if (found.tier == FILE) == bare]
+            if ids:
+                marked = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))
+                rows = self._connection.execute(
+                    f"SELECT {table}.rowid, {marked} FROM json_each(?1) AS asked CROSS JOIN {table}"
+                    f" WHERE {table} MATCH ?4 AND {table}.rowid = asked.value",
+                    (orjson.dumps(ids).decode(), marks.BEGIN, marks.END, match),
+                )
+                told |= {(bare, id): marks.read(columns, texts) for id, *texts in rows}
+        nothing = marks.Marked("", ())
+        return [Hit(f.uri, _score(f), *told.get((f.tier == FILE, f.id), nothing)) for f in page]
+
+
+def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]:
+    known = {found.id for found in first}
+    return [*first, *(found for found in then if found.id not in known)][:want]
+
+
+def _score(found: Found) -> float:
+    """A tier's share of 0..1, and within it what BM25 gave, squeezed: 4 is middling."""
+    good = max(0.0, -found.rank)
+    return round((found.tier + good / (good + 4)) / (ALL + 1), SCORE_DIGITS)
+
+
+def _number(cursor: sqlite3.Cursor) -> int:
+    number: int = cursor.fetchone()[0]
+    return number

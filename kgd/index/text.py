@@ -1,0 +1,222 @@
+"""This file is where words are looked up: full text over knowledge, then over the names of bare files.
+
+SQLite's FTS5 does the work; `kgd.index.ranking` puts its answers in order.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from kgd.index import marks, words
+from kgd.index.database import Database
+from kgd.index.ranking import SCORE_DIGITS, Filter, Frequencies, Hit, Search
+from kgd.model.node import default_type
+from kgd.model.uri import Uri, is_owned
+
+
+class Doc(NamedTuple):
+    """A node as the index wants it. `data_text` is whatever of its data should be found; `updated` seconds of Unix."""
+
+    uri: Uri
+    type: str
+    name: str
+    summary: str = ""
+    content: str = ""
+    tags: tuple[str, ...] = ()
+    data_text: str = ""
+    updated: int = 0
+
+
+class FileDoc(NamedTuple):
+    """A file or directory of the code tree, found by its path. `kind` is any label, such as ``python``."""
+
+    uri: Uri
+    path: str
+    kind: str
+
+
+class TextIndex:
+    """Full text of one workspace. Any thread may search; writes are serialised by the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._frequencies = Frequencies()
+
+    # Writing
+
+    def tree(self) -> str | None:
+        """The root tree (hex) that the index reflects; None when it was never said."""
+        return self._database.meta("tree")
+
+    def set_tree(self, tree: str) -> None:
+        self._database.set_meta("tree", tree)
+
+    def apply(self, upserts: Iterable[Doc], removals: Iterable[Uri] = (), *, tree: str | None = None) -> None:
+        """Bring the index forward in one transaction: all of it is seen from then on, or, after an error, nothing.
+
+        About 0.1 ms a document. Unknown removals are fine.
+
+        Raises:
+            IndexDamaged: The file is unsound.
+            Unavailable: It is locked by another process, or the disk is full.
+        """
+        changed = 0
+        with self._database.write() as connection:
+            for uri in removals:
+                changed += 1
+                self._forget(connection, uri)
+            for doc in upserts:
+                changed += 1
+                self._store(connection, doc)
+            if tree is not None:
+                self.set_tree(tree)
+        self._frequencies.outdate(changed)
+
+    def apply_files(self, upserts: Iterable[FileDoc], removals: Iterable[Uri] = ()) -> None:
+        """The same for what only the code tree has."""
+        with self._database.write() as connection:
+            for uri in removals:
+                self._forget_file(connection, uri)
+            for file in upserts:
+                self._forget_file(connection, file.uri)
+                row = (file.uri, default_type(file.uri), file.kind, _path(file.uri))
+                id = connection.execute("INSERT INTO files (uri, type, kind, path) VALUES (?, ?, ?, ?)", row).lastrowid
+                path = words.clean(file.path)
+                connection.execute(
+                    "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
+                )
+
+    def clear_files(self) -> None:
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM files")
+            connection.execute("DELETE FROM file_text")
+
+    def optimize(self) -> None:
+        """Merge what many writes left behind; seconds for 100k documents. For a quiet moment after a bulk load."""
+        with self._database.write() as connection:
+            connection.execute("INSERT INTO text (text) VALUES ('optimize')")
+            connection.execute("INSERT INTO file_text (file_text) VALUES ('optimize')")
+
+    def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
+        self._forget(connection, doc.uri)
+        name, summary, content, data = (words.clean(t) for t in (doc.name, doc.summary, doc.content, doc.data_text))
+        path = _path(doc.uri)
+        parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
+        id = connection.execute(
+            "INSERT INTO docs (uri, type, path, updated) VALUES (?, ?, ?, ?)", (doc.uri, doc.type, path, doc.updated)
+        ).lastrowid
+        connection.execute(
+            "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (id, name, " ".join(doc.tags), summary, content, data, parts),
+        )
+        tags = {tag.casefold() for tag in doc.tags}
+        connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
+
+    def _forget(self, connection: sqlite3.Connection, uri: Uri) -> None:
+        row = connection.execute("SELECT id FROM docs WHERE uri = ?", (uri,)).fetchone()
+        if row:
+            connection.execute("DELETE FROM text WHERE rowid = ?", row)
+            connection.execute("DELETE FROM tags WHERE doc = ?", row)
+            connection.execute("DELETE FROM docs WHERE id = ?", row)
+
+    def _forget_file(self, connection: sqlite3.Connection, uri: Uri) -> None:
+        row = connection.execute("SELECT id FROM files WHERE uri = ?", (uri,)).fetchone()
+        if row:
+            connection.execute("DELETE FROM file_text WHERE rowid = ?", row)
+            connection.execute("DELETE FROM files WHERE id = ?", row)
+
+    # Searching
+
+    def count(self) -> int:
+        """Documents, files of the code tree not among them. O(documents)."""
+        with self._database.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM docs").fetchone()[0])
+
+    def search(
+        self,
+        query: str,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 10,
+        offset: int = 0,
+    ) -> list[Hit]:
+        """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
+
+        The last word may be unfinished. A node has one of the `types`, any of the `tags`, and lies in `namespace` or
+        below. Any text is a question, none is an error; one without letters or digits finds nothing.
+        """
+        terms = words.terms(query)
+        want = offset + max(0, limit)
+        if not terms or not want:
+            return []
+        with self._database.read() as connection:
+            search = Search(connection, self._frequencies, terms, want)
+            bare = None if tags else _file_filter(types, namespace)
+            return search.explain(search.run(_doc_filter(types, tags, namespace), bare)[offset:])
+
+    def by_tags(
+        self,
+        tags: Collection[str],
+        *,
+        types: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 10,
+        offset: int = 0,
+    ) -> list[Hit]:
+        """Nodes with any of the tags: those with most of them first, then the newest, then by URI."""
+        asked = sorted({tag.casefold() for tag in tags})
+        if not asked:
+            return []
+        condition = _doc_filter(types, None, namespace)
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT docs.id, docs.uri, count(*) AS matches, group_concat(tags.tag, ', '), text.summary"
+                f" FROM tags JOIN docs ON docs.id = tags.doc JOIN text ON text.rowid = docs.id"
+                f" WHERE tags.tag IN ({_places(asked)}) {condition.sql}"
+                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?",
+                (*asked, *condition.values, limit, offset),
+            ).fetchall()
+        return [
+            Hit(uri, round(matches / len(asked), SCORE_DIGITS), marks.one_line(summary), (f"tags: {matched}",))
+            for _, uri, matches, matched, summary in rows
+        ]
+
+
+def _doc_filter(types: Collection[str] | None, tags: Collection[str] | None, namespace: str) -> Filter:
+    sql, values = [], []
+    if types:
+        sql.append(f"AND docs.type IN ({_places(types)})")
+        values += sorted(types)
+    if tags:
+        sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({_places(tags)}))")
+        values += sorted(tag.casefold() for tag in tags)
+    return _within("docs", namespace, sql, values)
+
+
+def _file_filter(types: Collection[str] | None, namespace: str) -> Filter:
+    sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]  # someone added to it: found as knowledge
+    values: list[str] = []
+    if types:
+        sql.append(f"AND (files.type IN ({_places(types)}) OR files.kind IN ({_places(types)}))")
+        values += [*sorted(types), *sorted(types)]
+    return _within("files", namespace, sql, values)
+
+
+def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
+    if namespace.strip("/"):
+        start = namespace.strip("/")
+        sql.append(f"AND {table}.path >= ? AND {table}.path < ?")
+        values += [f"{start}/", f"{start}0"]  # `0` is the character after `/`
+    return Filter(" ".join(sql), tuple(values))
+
+
+def _path(uri: Uri) -> str:
+    return uri.split("/", 3)[3] if is_owned(uri) else ""
+
+
+def _places(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,86 @@
+"""This file is where text becomes words: what a question asks for, and what an identifier is made of.
+
+Nobody's words reach SQLite's query language: a `Term` is quoted letters and digits only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+MAX_TERMS = 32
+MAX_WORD = 64
+MAX_QUERY = 20_000
+"""Characters of a question that are read; the others cannot add a term that matters."""
+PREFIX_FROM = 3
+"""Letters a word that is still being typed has to have before words that begin with it are looked for."""
+
+_STOPWORDS = """
+a about all an and any are as at be been but by can could did do does for from had has have how i if in into is it its
+me my not of on or our should so than that the their them then there these they this to us was we were what when where
+which who why will with would you your
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+
+_WORD = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
+
+
+class Term(NamedTuple):
+    """One word of a question, and the same as an expression for SQLite's full-text search."""
+
+    word: str
+    match: str
+    prefix: str
+    """Matches what begins with the word, too."""
+
+
+def clean(text: str) -> str:
+    """The text without what SQLite cannot hold, or what marks a match in its answers."""
+    return _UNWANTED.sub(" ", text)
+
+
+def terms(query: str) -> list[Term]:
+    """The distinct words of a question, at most `MAX_TERMS`, in order; without words that say nothing, if any is left.
+
+    An identifier such as ``getUserName`` also matches where its parts stand side by side.
+    """
+    found = {word.casefold(): word for word in reversed(_WORD.findall(query[:MAX_QUERY]))}
+    telling = [folded for folded in found if folded not in STOPWORDS] or list(found)
+    return [_term(found[folded]) for folded in reversed(telling)][:MAX_TERMS]
+
+
+def _term(word: str) -> Term:
+    word = word[:MAX_WORD]
+    parts = parts_of(word)
+    match = f'("{word}" OR "{" ".join(parts)}")' if parts else f'"{word}"'
+    typed = len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts)
+    return Term(word, match, f'"{word}" *' if typed else match)
+
+
+def parts_of(word: str) -> list[str]:
+    """What an identifier or a run of unspaced script consists of; empty for a plain word.
+
+    >>> parts_of("HTTPServerError"), parts_of("server")
+    (['HTTP', 'Server', 'Error'], [])
+    """
+    if word.isascii():
+        if word.islower() or word.isupper() or word.istitle() or word.isdigit() or len(word) > MAX_WORD:
+            return []
+        parts = _CAMEL.findall(word)
+    elif _UNSPACED_CHAR.search(word):
+        parts = _UNSPACED_RUN.findall(word)
+    else:
+        return []
+    return parts if len(parts) > 1 else []
+
+
+def parts_text(texts: Iterable[str]) -> str:
+    """The parts of all identifiers in these texts, each identifier once: what is indexed beside the texts."""
+    distinct = dict.fromkeys(word for text in texts for word in _WORD.findall(text))
+    return " ".join(part for word in distinct for part in parts_of(word))
