@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import logging
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 def save(path: Path, root: Directory) -> None:
     """Replaces the file as a whole. Where that fails the next start reads the tree again; it is logged, not raised."""
-    body = orjson.dumps(_plain(root))
+    body = b"".join(_lines(root))
     unfinished = path.with_name(path.name + ".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +49,7 @@ def load(path: Path) -> Directory | None:
     if header + newline != _header(body):
         return None
     try:
-        return _directory(orjson.loads(body), {})
+        return _tree(io.BytesIO(body))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -57,25 +58,32 @@ def _header(body: bytes) -> bytes:
     return _FORMAT + hashlib.blake2b(body, digest_size=20).hexdigest().encode() + b"\n"
 
 
-def _plain(directory: Directory) -> list[Any]:
-    return [
-        {_to_text(name): list(file) for name, file in directory.files.items()},
-        {_to_text(name): _plain(folder) for name, folder in directory.folders.items()},
-        directory.note,
-    ]
+def _lines(root: Directory) -> Iterator[bytes]:
+    """A line for each directory, above its members. One document for all would take five times its size to read."""
+    todo = [("", root)]
+    while todo:
+        path, directory = todo.pop()
+        files = {_to_text(name): list(file) for name, file in directory.files.items()}
+        yield orjson.dumps([path, directory.note, files], option=orjson.OPT_APPEND_NEWLINE)
+        todo += [(f"{path}/{_to_text(name)}", folder) for name, folder in directory.folders.items()]
 
 
-def _directory(plain: list[Any], words: dict[str, str]) -> Directory:
-    files, folders, note = plain
-    made = Directory(note=note)
-    for name, (size, mtime_ns, ctime_ns, inode, content, lines, file_type) in files.items():
-        # One copy of each word: a hundred thousand times "python" would be 5 MB.
-        content, file_type = words.setdefault(content, content), words.setdefault(file_type, file_type)
-        made.files[_from_text(name)] = File(size, mtime_ns, ctime_ns, inode, content, lines, file_type)
-    for name, folder in folders.items():
-        made.folders[_from_text(name)] = _directory(folder, words)
-    made.add_up()
-    return made
+def _tree(lines: Iterable[bytes]) -> Directory | None:
+    made: dict[str, Directory] = {}
+    words: dict[str, str] = {}
+    for line in lines:
+        path, note, files = orjson.loads(line)
+        directory = made[path] = Directory(note=note)
+        for name, (size, mtime_ns, ctime_ns, inode, content, lines_in_it, file_type) in files.items():
+            # One copy of each word: a hundred thousand times "python" would be 5 MB.
+            content, file_type = words.setdefault(content, content), words.setdefault(file_type, file_type)
+            directory.files[_from_text(name)] = File(size, mtime_ns, ctime_ns, inode, content, lines_in_it, file_type)
+        if path:
+            above, _, own = path.rpartition("/")
+            made[above].folders[_from_text(own)] = directory
+    for directory in reversed(made.values()):
+        directory.add_up()
+    return made.get("")
 
 
 def _to_text(name: str) -> str:

@@ -23,11 +23,11 @@ class Stopped(Exception):
 
 
 class Pending(NamedTuple):
-    """A file whose content has to be read."""
+    """The files of one directory whose content has to be read; `prefix` is the directory's path with its slash."""
 
     directory: Directory
-    path: str
-    name: str
+    prefix: str
+    names: list[str]
 
 
 class Walk:
@@ -48,13 +48,15 @@ class Walk:
 
     def read(self, now: Callable[[], int], progress: Progress | None) -> None:
         """Reads the files that `list` left unread. After `Stopped` the tree keeps what was read up to there."""
-        total = len(self._pending)
-        for done, (directory, path, name) in enumerate(self._pending):
-            if done % _EVERY == 0:
-                self._check()
-                if progress and done:
-                    progress(done, total)
-            directory.files[name] = read(f"{self._root}/{path}", name, directory.files[name], now())
+        total, done = sum(len(pending.names) for pending in self._pending), 0
+        for directory, prefix, names in self._pending:
+            for name in names:
+                if done % _EVERY == 0:
+                    self._check()
+                    if progress and done:
+                        progress(done, total)
+                directory.files[name] = read(f"{self._root}/{prefix}{name}", name, directory.files[name], now())
+                done += 1
         if progress:
             progress(total, total)
 
@@ -86,7 +88,8 @@ class Walk:
         if known is not None and not pending and _is_same(known, made):
             return known
         made.add_up()
-        self._pending += [Pending(made, prefix + name, name) for name in pending]
+        if pending:
+            self._pending.append(Pending(made, prefix, pending))
         return made
 
     def _has_uri(self, scheme: str, path: str, depth: int, room: int) -> bool:
