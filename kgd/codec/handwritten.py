@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,10 @@ from kgd.codec import canonical, guard
 from kgd.codec.canonical import NotCanonical, Quoted
 from kgd.errors import KgdError
 from kgd.model.node import Json
+
+_ROUND_TRIP_CHARACTERS = 64 * 1024
+_ROUND_TRIP_EVENTS = 4_000
+"""A round trip costs some 200 us an event. Beyond this the comments go to the top of the canonical form."""
 
 _SETS = frozenset({"tags", "aliases", "relations"})
 """Lists whose order means nothing: a person's order is kept."""
@@ -71,8 +76,9 @@ def _is_canonical(data: bytes) -> bool:
 
 
 def _round_trip(text: str, values: Mapping[str, Json]) -> str:
-    for _ in guard.events(text, ""):  # nothing is constructed before the whole document has passed
-        pass
+    # Nothing is constructed before the whole document has passed the guard.
+    if len(text) > _ROUND_TRIP_CHARACTERS or sum(1 for _ in guard.events(text, "")) > _ROUND_TRIP_EVENTS:
+        raise ValueError("too large")
     yaml = YAML(typ="rt", pure=True)
     yaml.preserve_quotes = True
     yaml.width = 1 << 20
@@ -193,15 +199,19 @@ def _own_lines(text: str) -> list[tuple[str, str]]:
 
 def _with_comments(text: str, comments: list[tuple[str, str]]) -> str:
     """`text` with every comment of `comments` that got lost, before the key it stood before."""
-    present = [line.strip() for _, line in _own_lines(text)]
-    lines = text.split("\n")
+    present = Counter(line.strip() for _, line in _own_lines(text))
+    lost: dict[str, list[str]] = {}
     for key, comment in comments:
-        if comment.strip() in present:
-            present.remove(comment.strip())
-            continue
-        starts = [i for i, line in enumerate(lines) if (top := _TOP_KEY.match(line)) and key in top.groups()]
-        lines.insert(starts[0] if starts and key else max(len(lines) - 1, 0), comment.strip())
-    return "\n".join(lines)
+        if present[comment.strip()]:
+            present[comment.strip()] -= 1
+        else:
+            lost.setdefault(key, []).append(comment.strip() + "\n")
+    out: list[str] = []
+    for line in text.splitlines(keepends=True):
+        top = _TOP_KEY.match(line)
+        out += lost.pop(top[1] or top[2] or top[3] or "", []) if top else []
+        out.append(line)
+    return "".join([*out, *[comment for rest in lost.values() for comment in rest]])
 
 
 def _loose_comments(data: bytes) -> list[tuple[str, str]]:

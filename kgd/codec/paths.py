@@ -226,7 +226,7 @@ def _node_names(path: str) -> tuple[str, list[str]]:
     if len(parts) < 3 or parts[0] != "nodes" or not path.endswith(".yaml"):
         raise Invalid("a node's file is nodes/<scheme>/<path>.yaml", at=path)
     for i, name in enumerate(parts[1:], 2):
-        known = _HASHED.search(name) or _is_escaped(name, folder=i < len(parts))
+        known = name and (_HASHED.search(name) or _is_escaped(name, folder=i < len(parts)))
         if not known or len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES:
             raise Invalid("this file name is not one that kgd writes", at=path)
     return unescape_name(parts[1]).decode("utf-8", "surrogateescape"), parts[2:]
