@@ -123,7 +123,7 @@ class Surface:
                 answer = await self._in_thread(tool, session, arguments)
         except KgdError as error:
             return refusal(error)
-        except Exception:  # noqa: BLE001 - the edge of a request: logged once, told in words, carried on
+        except Exception:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
             return refusal(Internal("kgd failed inside; this is a defect", next="The daemon's log has the details."))
         return _result(answer)

@@ -105,7 +105,7 @@ class Subscriptions:
     async def _tell(self, session: ServerSession, uri: str) -> None:
         try:
             await session.send_resource_updated(uri)
-        except Exception:  # noqa: BLE001 - one client that is going away must not keep the others from hearing
+        except Exception:
             log.debug("a subscriber could not be told", exc_info=True)
 
     def _forget(self, uri: str, connection: int) -> None:

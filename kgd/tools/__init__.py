@@ -1,0 +1,46 @@
+"""This room is where every operation is defined once, for all surfaces: parameters, answer, and what it does.
+
+`TOOLS` is what MCP clients see; `LOCAL` is for this machine's own command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgd.errors import NotFound
+from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
+from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
+from kgd.tools.reading import GET
+from kgd.tools.searching import SEARCH
+from kgd.tools.session import Session
+from kgd.tools.settling import CONFLICTS, RESOLVE
+from kgd.tools.setup import DOCTOR, FSCK, REINDEX, UNINSTALL, UP, WORKSPACES
+from kgd.tools.tool import Answer, Tool
+from kgd.tools.walking import TRAVERSE
+from kgd.tools.writing import PUT, REMEMBER
+
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST)}
+
+LOCAL: Mapping[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
+    )
+}  # fmt: skip
+
+
+def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Answer:
+    """The answer of one tool, as plain data.
+
+    Raises:
+        NotFound: There is no tool of that name for this caller.
+        KgdError: What the tool refused; nothing was written.
+    """
+    tool = TOOLS.get(name) or (LOCAL.get(name) if session.trusted else None)
+    if tool is None:
+        raise NotFound(f"there is no tool '{name[:60]}'", next=f"Known: {', '.join(TOOLS)}.")
+    return tool.call(session, arguments)
+
+
+__all__ = ["LOCAL", "TOOLS", "Answer", "Session", "Tool", "call"]

@@ -163,10 +163,7 @@ def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
 def _below(root: Path, cwd: Path | None, text: str) -> str | None:
     """The path relative to the code tree. ``./`` starts at the client's directory where that is inside, else at the
     root. Symbolic links on the way to the root are looked through; those inside the tree are names like any other."""
-    if os.path.isabs(text):
-        bases = [text]
-    else:
-        bases = [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
+    bases = [text] if os.path.isabs(text) else [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
     for base in bases:
         for top in dict.fromkeys((os.fspath(root), os.path.realpath(root))):
             relative = os.path.relpath(os.path.normpath(base), top)

@@ -28,7 +28,7 @@ class Room:
         self.used = 0
 
     def take(self, value: Any, *, first: bool = False) -> bool:
-        """Takes the place that `value` needs as JSON; says no when it is not there. The `first` one is always let in."""
+        """Takes the place that `value` needs as JSON; no when it is not there. The `first` one is let in."""
         size = size_of(value)
         if size > self.left and not (first and self.used == 0 and size <= HARD_LIMIT - RESERVE):
             return False

@@ -1,4 +1,4 @@
-"""This file is where the changes of `put` are read: one model for each op, and what it means as a change of the graph."""
+"""This file is where the changes of `put` are read: one model for each op, and what it means for the graph."""
 
 from __future__ import annotations
 

@@ -21,9 +21,7 @@ class Hint(TypedDict):
     put: dict[str, Any]
 
 
-def enter(
-    session: Session, context_id: str | None, uris: Sequence[Uri], *, starting: bool = False
-) -> dict[str, Any]:
+def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, starting: bool = False) -> dict[str, Any]:
     """``context_id`` and, where there is reason for one, ``hint``.
 
     The cheapest node is shown first, so it is touched last: what is nearest to the question stays longest. Only a

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain, plain_source, plain_weight
 from kgd.model.node import Node
-from kgd.model.uri import Uri, name_of, workspace_of
+from kgd.model.uri import Uri, workspace_of
 
 if TYPE_CHECKING:
+    from kgd.overlay.overlay import Overlay
     from kgd.workspace.outcome import Entry, InvalidFile, OpenConflict, Version
     from kgd.workspace.workspace import Workspace
 
@@ -89,34 +90,32 @@ class CommitLine(TypedDict):
     message: str
 
 
-NodeAnswer = TypedDict(
-    "NodeAnswer",
-    {
-        "uri": str,
-        "type": str,
-        "name": str,
-        "version": int,
-        "asked": NotRequired[str],
-        "continued": NotRequired[bool],
-        "summary": NotRequired[str],
-        "tags": NotRequired[list[str]],
-        "data": NotRequired[dict[str, Any]],
-        "source": NotRequired[dict[str, str]],
-        "aliases": NotRequired[list[str]],
-        "created": NotRequired[Stamp],
-        "updated": NotRequired[Stamp],
-        "origin": Origin,
-        "content": NotRequired[str],
-        "content_cut": NotRequired[Cut],
-        "relations": NotRequired[list[RelationAnswer]],
-        "relations_cut": NotRequired[Cut],
-        "incoming": NotRequired[list[IncomingAnswer]],
-        "incoming_cut": NotRequired[Cut],
-        "history": NotRequired[list[CommitLine]],
-        "conflicts": NotRequired[list[ConflictAnswer]],
-        "invalid_file": NotRequired[InvalidAnswer],
-    },
-)
+class NodeAnswer(TypedDict):
+    uri: str
+    type: str
+    name: str
+    version: int
+    asked: NotRequired[str]
+    continued: NotRequired[bool]
+    summary: NotRequired[str]
+    tags: NotRequired[list[str]]
+    data: NotRequired[dict[str, Any]]
+    source: NotRequired[dict[str, str]]
+    aliases: NotRequired[list[str]]
+    created: NotRequired[Stamp]
+    updated: NotRequired[Stamp]
+    origin: Origin
+    content: NotRequired[str]
+    content_cut: NotRequired[Cut]
+    relations: NotRequired[list[RelationAnswer]]
+    relations_cut: NotRequired[Cut]
+    incoming: NotRequired[list[IncomingAnswer]]
+    incoming_cut: NotRequired[Cut]
+    history: NotRequired[list[CommitLine]]
+    conflicts: NotRequired[list[ConflictAnswer]]
+    invalid_file: NotRequired[InvalidAnswer]
+
+
 """A node in full. Empty fields are left out; `version` 0 means that only the code tree says it, nothing is stored."""
 
 
@@ -136,7 +135,7 @@ class Found:
         answers = [_relation(self.workspace, r.type, r.target, r.weight, r.data, bool(self.as_of))
                    for r in (self.stored.relations if self.stored else ())]  # fmt: skip
         known = {(answer["type"], answer["target"]) for answer in answers}
-        overlay = self.workspace.overlay if self.served is not None else None
+        overlay = overlay_of(self.workspace) if self.served is not None else None
         for edge in overlay.out(self.uri) if overlay else ():
             if (edge.type, edge.target) not in known:
                 answers.append({"type": edge.type, "target": edge.target, "weight": edge.weight})
@@ -154,11 +153,16 @@ class Found:
         return (self.stored.content if self.stored else "") or (self.served.content if self.served else "")
 
 
+def overlay_of(workspace: Workspace) -> Overlay | None:
+    """The code tree of a workspace, as whoever watches it has set it."""
+    return cast("Overlay | None", workspace.overlay)
+
+
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Found | None:
     """The node that this URI, or a former one of it, names now or named then; None where there is none."""
     current = uri if as_of else workspace.graph.resolve(uri)
     stored = workspace.node(current, as_of)
-    overlay = workspace.overlay if as_of is None else None
+    overlay = overlay_of(workspace) if as_of is None else None
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None

@@ -80,7 +80,8 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         uri=uri, commit=params.commit, since=_seconds(params.since, "since"), until=_seconds(params.until, "until"),
         author=params.author, limit=params.limit + 1, after=after,
     )  # fmt: skip
-    room, commits = Room(HARD_LIMIT), []
+    room = Room(HARD_LIMIT)
+    commits: list[Commit] = []
     for entry in entries[: params.limit]:
         commit = _commit(workspace, entry, uri if params.uri else None, params.diff)
         if not room.take(commit) and commits:

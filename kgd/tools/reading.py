@@ -21,11 +21,12 @@ HISTORY_LINES = 5
 MISSING_SHOWN = 20
 
 
+Part = Literal["content", "relations", "incoming", "history"]
+
+
 class GetParams(Params):
     uris: Annotated[Many[str], Field(min_length=1, max_length=200, description="URIs or paths")]
-    include: Many[Literal["content", "relations", "incoming", "history"]] = Field(
-        default_factory=lambda: ["content", "relations"],
-    )
+    include: Many[Part] = Field(default_factory=lambda: list[Part](("content", "relations")))
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
@@ -94,7 +95,8 @@ class Position:
         if cursor is None:
             return cls(0)
         position = cursors.read("get", question, cursor)
-        return cls(*(cursors.index(position, n) for n in (0, 1)), [cursors.index(position, n) for n in (2, 3)])
+        node, content, *offsets = (cursors.index(position, n) for n in range(4))
+        return cls(node, content, offsets)
 
     def written(self) -> list[int]:
         return [self.node, self.content, *self.offsets]

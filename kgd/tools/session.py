@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgd.git.identity import person
 from kgd.model.change import Author
 
 if TYPE_CHECKING:
@@ -35,5 +36,5 @@ class Session:
 
     def author(self, workspace: Workspace) -> Author:
         """Who the commits of this caller are by: the person of this machine, through this client."""
-        name, email = workspace.person()
-        return Author(name, email, self.client)
+        who = person(workspace.layout.git_dir)
+        return Author(who.name, who.email, self.client)

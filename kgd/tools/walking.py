@@ -12,6 +12,7 @@ from kgd.errors import Invalid, NotFound
 from kgd.graph.traverse import Link, Visited, Walk
 from kgd.graph.traverse import traverse as walk
 from kgd.model.fields import plain_weight
+from kgd.model.uri import name_of
 from kgd.tools import addressing, cursors, nodes
 from kgd.tools.budget import Room, clip
 from kgd.tools.contexts import Hint, enter
@@ -190,7 +191,7 @@ def _reached(node: Visited) -> Reached:
     answer: Reached = {
         "uri": node.uri,
         "type": card.type,
-        "name": card.name or nodes.name_of(node.uri),
+        "name": card.name or name_of(node.uri),
         "cost": plain_weight(node.cost),
         "path": [
             {"from": step.uri, "type": step.type}

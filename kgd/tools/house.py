@@ -1,0 +1,266 @@
+"""This file is where a workspace's own business is: how it is, and the code tree behind it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
+
+from pydantic import Field
+
+from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.model.change import ChangeSet
+from kgd.model.uri import path_of, scheme_of
+from kgd.overlay.storing import store_changes
+from kgd.tools import addressing, nodes
+from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Stage
+    from kgd.workspace.workspace import Workspace
+
+BROKEN_COUNTED = 1_000
+INVALID_SHOWN = 20
+
+
+class Nothing(Params):
+    workspace: str | None = None
+
+
+class DaemonAnswer(TypedDict):
+    pid: int
+    version: str
+    since: str
+    workspaces: list[str]
+
+
+class WorkspaceAnswer(TypedDict):
+    id: str
+    path: str
+    branch: str
+    tip: str
+    code_tree: NotRequired[str]
+    read_only: NotRequired[str]
+
+
+class StageAnswer(TypedDict):
+    """One step of the work. `state` is ok, waiting, blocked, degraded or off; `age`: seconds since `last_success`."""
+
+    name: str
+    state: str
+    last_success: NotRequired[str]
+    age: NotRequired[int]
+    blocker: NotRequired[str]
+    blocked_for: NotRequired[int]
+
+
+class StatusResult(TypedDict):
+    daemon: DaemonAnswer
+    health: Literal["ok", "waiting", "degraded", "blocked"]
+    workspace: NotRequired[WorkspaceAnswer]
+    stages: list[StageAnswer]
+    degraded: list[str]
+    conflicts: int
+    invalid_files: list[InvalidAnswer]
+    proposals: int
+    jobs: list[Any]
+    counts: dict[str, int]
+    next: NotRequired[str]
+
+
+def status(session: Session, params: Nothing) -> StatusResult:
+    """How the daemon and a workspace are; without a workspace, how the daemon is."""
+    daemon = session.daemon
+    answer: StatusResult = {
+        "daemon": {
+            "pid": daemon.pid, "version": daemon.version, "since": daemon.since, "workspaces": daemon.workspace_ids(),
+        },
+        "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [], "proposals": 0, "jobs": [],
+        "counts": {},
+    }  # fmt: skip
+    if problem := daemon.registry.problem:
+        answer["degraded"].append(f"registry: {problem}")
+        answer["health"] = "degraded"
+    try:
+        workspace = addressing.choose(session, params.workspace)
+    except NotFound as none:
+        if params.workspace:
+            raise
+        answer["next"] = none.next
+        return answer
+    _add_workspace(answer, workspace)
+    return answer
+
+
+def _add_workspace(answer: StatusResult, workspace: Workspace) -> None:
+    layout = workspace.layout
+    here: WorkspaceAnswer = {
+        "id": workspace.id, "path": str(layout.work_tree), "branch": layout.branch, "tip": workspace.tip,
+    }  # fmt: skip
+    if layout.code_tree is not None:
+        here["code_tree"] = str(layout.code_tree)
+    if workspace.read_only:
+        here["read_only"] = workspace.read_only
+    answer["workspace"] = here
+    stages = workspace.health().values()
+    answer["stages"] = [_stage(stage) for stage in stages]
+    answer["degraded"] += workspace.degraded()
+    states = {stage.state for stage in stages} | ({"degraded"} if answer["degraded"] else set())
+    answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
+    answer["conflicts"] = workspace.conflict_count
+    invalid = workspace.invalid_files()
+    answer["invalid_files"] = [nodes.invalid(one) for one in invalid[:INVALID_SHOWN]]
+    counts = {
+        "nodes": len(workspace.graph),
+        "broken_links": len(workspace.broken_links(BROKEN_COUNTED)),
+        "invalid_files": len(invalid),
+    }
+    answer["counts"] = counts | tree_counts(workspace)
+    if absent := _absence(workspace):
+        answer["degraded"].append(absent)
+    if workspace.conflict_count:
+        answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
+
+
+def tree_counts(workspace: Workspace) -> dict[str, int]:
+    """What the code tree serves and what it leaves out; nothing where there is none."""
+    overlay = overlay_of(workspace)
+    report = overlay.report() if overlay is not None else None
+    if report is None:
+        return {}
+    counted = {"files": report.files, "directories": report.directories, "bytes": report.bytes, "text": report.text,
+               "binary": report.binary, "large": report.large, "unreadable": report.unreadable,
+               "symlinks": report.symlinks, "ignored": report.ignored}  # fmt: skip
+    return counted | {f"skipped_{why.replace(' ', '_')}": count for why, count in sorted(report.skipped.items())}
+
+
+def _absence(workspace: Workspace) -> str:
+    overlay = overlay_of(workspace)
+    report = overlay.report() if overlay is not None else None
+    return f"code tree: {report.reason}" if report is not None and report.reason else ""
+
+
+def _stage(stage: Stage) -> StageAnswer:
+    now = time.time()
+    answer: StageAnswer = {"name": stage.name, "state": stage.state}
+    if stage.last_success is not None:
+        answer["last_success"] = moment(stage.last_success)
+        answer["age"] = max(0, int(now - stage.last_success))
+    if stage.blocker:
+        answer["blocker"] = stage.blocker
+    if stage.since is not None:
+        answer["blocked_for"] = max(0, int(now - stage.since))
+    return answer
+
+
+class IngestParams(Params):
+    source: Annotated[str | None, Field(description="a directory of the code tree")] = None
+    text: str | None = None
+    kind: Annotated[str, Field(description="tree: walk the code tree anew")] = "tree"
+    uri: str | None = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class BootstrapParams(IngestParams):
+    store: bool = False
+
+
+class IngestResult(TypedDict):
+    workspace: str
+    kind: str
+    source: str
+    counts: dict[str, int]
+    stored: NotRequired[int]
+    commits: NotRequired[list[str]]
+    dry_run: NotRequired[bool]
+
+
+def ingest(session: Session, params: IngestParams) -> IngestResult:
+    """Looks at the code tree as it is now. Nothing is stored: the tree itself is where its facts live."""
+    if params.kind != "tree" or params.text is not None or params.uri is not None:
+        raise Invalid(
+            "this version ingests code trees only", at="kind",
+            next='Leave out text and uri, with kind "tree"; write what a document says with put.',
+        )  # fmt: skip
+    workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [])
+    overlay, root = overlay_of(workspace), workspace.layout.code_tree
+    if overlay is None or root is None:
+        raise Invalid("this workspace has no code tree", at="source", next="Run `kgd up` in a code repository.")
+    below = _inside(session, workspace, root, params.source)
+    found = overlay.scan(lambda done, total: session.progress(done, total, "reading"))
+    counts = {**tree_counts(workspace), "added": len(found.added), "changed": len(found.changed),
+              "removed": len(found.removed)}  # fmt: skip
+    answer: IngestResult = {"workspace": workspace.id, "kind": "tree", "source": str(root / below), "counts": counts}
+    if params.dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+def _inside(session: Session, workspace: Workspace, root: Path, source: str | None) -> str:
+    """The directory of the code tree that `source` means, relative to its root."""
+    if source is None:
+        return ""
+    uri = addressing.resolve(session, workspace, source if "://" in source else f"./{source.lstrip('/')}"
+                             if not Path(source).is_absolute() else source, at="source")  # fmt: skip
+    if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
+        raise Invalid("this is not a directory of the code tree", at="source", next=f"Name one below {root}.")
+    return path_of(uri)
+
+
+def bootstrap(session: Session, params: BootstrapParams) -> IngestResult:
+    """The same; with `store` it also writes every file and directory as a node, for a tree that others do not have."""
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line stores a code tree", next="Use ingest without store.")
+    answer = ingest(session, IngestParams(**params.model_dump(exclude={"store"})))
+    if not params.store or params.dry_run:
+        return answer
+    workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [], writing=True)
+    overlay = overlay_of(workspace)
+    assert overlay is not None
+    stored, commits, author = 0, [], session.author(workspace)
+    total = sum(1 for _ in overlay.uris())
+    for edits in store_changes(overlay):
+        changes = ChangeSet(edits, author, "bootstrap: store the code tree", operation="bootstrap")
+        outcome = workspace.submit(changes)
+        stored += len(edits)
+        if outcome.commit:
+            commits.append(outcome.commit)
+        session.progress(stored, total, "storing")
+    answer["stored"], answer["commits"] = stored, commits
+    return answer
+
+
+STATUS = Tool(
+    name="status",
+    title="How things are",
+    description="The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts.",
+    Params=Nothing,
+    Result=StatusResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=status,
+)
+INGEST = Tool(
+    name="ingest",
+    title="Look at the code tree",
+    description=(
+        "Walk the code tree anew and count what is served as file:// and dir:// nodes. Rarely needed: changes are "
+        "followed by themselves."
+    ),
+    Params=IngestParams,
+    Result=IngestResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=ingest,
+)
+BOOTSTRAP = Tool(
+    name="bootstrap",
+    title="Walk the code tree",
+    description="Counts what the code tree serves; with store writes it down once.",
+    Params=BootstrapParams,
+    Result=IngestResult,
+    hints=Hints(idempotent=True),
+    run=bootstrap,
+)

@@ -1,0 +1,396 @@
+"""This file is where workspaces are set up, listed, checked and let go. For this machine's own command line only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+
+from pydantic import Field
+
+from kgd.codec.settings import PATH, decode_settings, first_files
+from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.git import layout as layouts
+from kgd.git.adopt import adopt
+from kgd.git.layout import Layout
+from kgd.git.place import find_place, setting
+from kgd.git.refs import HEAD
+from kgd.model.uri import is_workspace_id, workspace_id_from
+from kgd.tools import addressing
+from kgd.tools.house import Nothing, tree_counts
+from kgd.tools.parameters import JsonObject
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+from kgd.workspace.check import check
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Finding
+    from kgd.workspace.workspace import Workspace
+
+
+class UpParams(Nothing):
+    directory: Annotated[str | None, Field(description="default: the client's directory")] = None
+    id: str | None = None
+    standalone: bool = False
+    replace: bool = False
+    dry_run: bool = False
+    environment: Annotated[JsonObject, Field(description="the person's own, to ask a remote with")] = Field(
+        default_factory=dict
+    )
+
+
+class UpResult(TypedDict):
+    workspace: str
+    path: str
+    git_dir: str
+    branch: str
+    created: bool
+    published: list[str]
+    counts: dict[str, int]
+    warnings: list[str]
+    adopted: NotRequired[str]
+    code_tree: NotRequired[str]
+    dry_run: NotRequired[bool]
+
+
+def up(session: Session, params: UpParams) -> UpResult:
+    """The workspace of a directory: found, taken over from the code's remote, or made. Again, and nothing changes."""
+    directory = _directory(session, params.directory)
+    id = params.id or params.workspace
+    if id is not None and not is_workspace_id(id):
+        raise Invalid("an id has 1 to 63 lower-case letters, digits and dashes, and begins with no dash", at="id")
+    found = _found(directory, id, params)
+    if found is None and params.dry_run:
+        return _planned(session, directory, id, params)
+    made = found or _make(session, directory, id, params)
+    layout = made.layout
+    if params.replace:
+        _let_go_of(session, _id_of(layout), layout)
+    session.here = None
+    workspace = session.daemon.workspace(directory=directory if layout.in_code else layout.work_tree)
+    answer: UpResult = {
+        "workspace": workspace.id,
+        "path": str(layout.work_tree),
+        "git_dir": str(layout.git_dir),
+        "branch": layout.branch,
+        "created": made.created,
+        "published": [],
+        "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
+        "warnings": list(_shipped(layout)),
+    }
+    if layout.code_tree is not None:
+        answer["code_tree"] = str(layout.code_tree)
+    if made.adopted:
+        answer["adopted"] = made.adopted
+    if made.unreachable:
+        answer["warnings"].append(f"the code's remote could not be asked for a workspace: {made.unreachable}")
+    return answer
+
+
+def _planned(session: Session, directory: Path, id: str | None, params: UpParams) -> UpResult:
+    place = None if params.standalone else find_place(directory)
+    name = _new_id(session, directory, id, params)
+    layout = layouts.code_layout(place) if place else None
+    return {
+        "workspace": name, "path": str(layout.work_tree if layout else directory),
+        "git_dir": str(layout.git_dir if layout else directory / ".git"),
+        "branch": layout.branch if layout else layouts.OWN_BRANCH, "created": False, "published": [], "counts": {},
+        "warnings": [], "dry_run": True,
+    }  # fmt: skip
+
+
+def _let_go_of(session: Session, id: str, layout: Layout) -> None:
+    """Another repository that is registered under this id makes room; its files stay."""
+    for workspace in session.daemon.opened():
+        if workspace.id == id and workspace.layout.git_dir != layout.git_dir:
+            session.daemon.forget(workspace)
+    entry = session.daemon.registry.current().entries.get(id)
+    if entry is not None and layouts.locate(Path(entry.path)) != layout:
+        session.daemon.registry.forget(id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    layout: Layout
+    created: bool = False
+    adopted: str = ""
+    unreachable: str = ""
+
+
+def _found(directory: Path, id: str | None, params: UpParams) -> _Made | None:
+    layout = layouts.locate(directory) if directory.is_dir() else None
+    if layout is None or (params.standalone and layout.work_tree != directory):
+        return None
+    known = _id_of(layout)
+    if id is not None and id != known:
+        raise InvariantViolation(
+            f"this workspace has the id '{known}', and every URI in it carries that", at=str(layout.work_tree),
+            next="Use it under this id; `--replace` registers it in place of another with the same id.",
+        )  # fmt: skip
+    return _Made(layout)
+
+
+def _make(session: Session, directory: Path, id: str | None, params: UpParams) -> _Made:
+    """Taken over from the code's remote where it has one. A remote that could not be asked is told of: it may have."""
+    place = None if params.standalone else find_place(directory)
+    unreachable = ""
+    if place:
+        asked = adopt(directory, environment={key: str(value) for key, value in params.environment.items()})
+        if asked.layout is not None:
+            return _Made(asked.layout, True, f"{asked.remote} {asked.ref}".strip(), asked.unreachable)
+        unreachable = asked.unreachable
+    name = _new_id(session, directory, id, params)
+    make = layouts.create_in_code_repository if place else layouts.create_standalone
+    return _Made(make(directory, name, first_files(name)), True, unreachable=unreachable)
+
+
+def _new_id(session: Session, directory: Path, id: str | None, params: UpParams) -> str:
+    in_code = not params.standalone and find_place(directory) is not None
+    name = id or workspace_id_from(_project_name(directory) if in_code else directory.name)
+    known = session.daemon.registry.current().entries.get(name)
+    if known is not None and not params.replace and layouts.locate(Path(known.path)) is not None:
+        raise InvariantViolation(
+            f"another repository is registered as '{name}'", at=known.path,
+            next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
+        )  # fmt: skip
+    return name
+
+
+def _project_name(directory: Path) -> str:
+    """The name of the remote repository, so that two clones in differently named folders agree."""
+    place = find_place(directory)
+    url = setting(place.common_dir, "remote.origin.url") if place else None
+    if url:
+        name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
+        if name:
+            return name
+    root = layouts.code_root(directory)
+    return (root or directory).name
+
+
+def _id_of(layout: Layout) -> str:
+    store = layout.open()
+    tip = store.ref(HEAD) or store.ref(layout.branch)
+    blob = store.entry(store.tree_of(tip), PATH) if tip else None
+    if blob is None:
+        raise InvariantViolation("this repository has no kgd.yaml", at=str(layout.git_dir), next="Run `kgd doctor`.")
+    return decode_settings(store.read(blob), newer=True).workspace
+
+
+def _directory(session: Session, named: str | None) -> Path:
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line sets up workspaces")
+    base = session.cwd
+    if named is None and base is None:
+        raise Invalid("it is not clear which directory is meant", at="directory", next="Name it.")
+    path = Path(named or "")
+    return (path if path.is_absolute() else (base or Path("/")) / path).resolve()
+
+
+def _shipped(layout: Layout) -> Iterator[str]:
+    """Builds that read .gitignore but not info/exclude would put the work tree into a package."""
+    root = layout.code_tree
+    if root is None or not layout.in_code:
+        return
+    ignored = any(
+        ".kgd" in (root / name).read_text(errors="replace").split()
+        for name in (".gitignore", ".dockerignore", ".npmignore")
+        if (root / name).is_file()
+    )
+    if ignored:
+        return
+    builds = [
+        name for name in ("package.json", "Dockerfile", "MANIFEST.in", "pyproject.toml") if (root / name).is_file()
+    ]
+    if builds:
+        yield f"a build with {builds[0]} may ship .kgd/: add it to that tool's ignore file"
+
+
+class UninstallParams(Nothing):
+    all: bool = False
+    dry_run: bool = False
+
+
+class UninstallResult(TypedDict):
+    workspaces: list[str]
+    kept: list[str]
+    dry_run: NotRequired[bool]
+
+
+def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
+    """Lets workspaces go and says where their knowledge is kept: that is never deleted."""
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line removes workspaces")
+    daemon = session.daemon
+    if params.all:
+        chosen = [daemon.workspace(id) for id in daemon.workspace_ids()]
+    else:
+        chosen = [addressing.choose(session, params.workspace, writing=True)]
+    answer: UninstallResult = {"workspaces": [one.id for one in chosen], "kept": []}
+    for workspace in chosen:
+        if params.dry_run:
+            answer["kept"].append(str(workspace.layout.git_dir))
+            continue
+        daemon.forget(workspace)
+        daemon.registry.forget(workspace.id)
+        answer["kept"].append(str(layouts.remove(workspace.layout)))
+    session.here = None
+    if params.dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+class Listed(TypedDict):
+    id: str
+    path: str
+    open: bool
+    nodes: NotRequired[int]
+    conflicts: NotRequired[int]
+
+
+class WorkspacesResult(TypedDict):
+    workspaces: list[Listed]
+
+
+def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
+    """What is registered, without opening anything."""
+    opened = {workspace.id: workspace for workspace in session.daemon.opened()}
+    found: list[Listed] = []
+    for id, entry in sorted(session.daemon.registry.current().entries.items()):
+        listed: Listed = {"id": id, "path": entry.path, "open": id in opened}
+        if id in opened:
+            listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflict_count
+        found.append(listed)
+    return {"workspaces": found}
+
+
+class Problem(TypedDict):
+    """One thing that is wrong; `next` says what mends it."""
+
+    level: str
+    path: str
+    reason: str
+    next: NotRequired[str]
+
+
+class FsckResult(TypedDict):
+    ok: bool
+    workspace: str
+    problems: list[Problem]
+
+
+def fsck(session: Session, params: Nothing) -> FsckResult:
+    """Everything stored can be read, and everything derived equals it. Reads all of the tip."""
+    workspace = addressing.choose(session, params.workspace)
+    found = [_problem(one) for one in check(workspace)]
+    return {"ok": not found, "workspace": workspace.id, "problems": found}
+
+
+def _problem(one: Finding) -> Problem:
+    answer: Problem = {"level": one.level, "path": one.where, "reason": one.message}
+    if one.fix:
+        answer["next"] = one.fix
+    return answer
+
+
+class DoctorParams(Nothing):
+    fix: bool = False
+
+
+class Check(TypedDict):
+    """One thing that was looked at. `state` is ok, fixed, warning, error or damage."""
+
+    name: str
+    state: str
+    detail: str
+    next: NotRequired[str]
+
+
+class DoctorResult(TypedDict):
+    ok: bool
+    checks: list[Check]
+
+
+def doctor(session: Session, params: DoctorParams) -> DoctorResult:
+    """What is wrong with the home and its workspaces; with `fix`, what kgd can mend by itself is mended."""
+    checks = [_registry(session)]
+    try:
+        chosen = [addressing.choose(session, params.workspace)]
+    except NotFound:
+        if params.workspace:
+            raise
+        chosen = session.daemon.opened()
+    for workspace in chosen:
+        checks += _looked_at(workspace, fix=params.fix)
+    return {"ok": all(one["state"] in ("ok", "fixed") for one in checks), "checks": checks}
+
+
+def _registry(session: Session) -> Check:
+    problem = session.daemon.registry.problem
+    if problem is None:
+        count = len(session.daemon.workspace_ids())
+        return {"name": "registry", "state": "ok", "detail": f"{count} workspaces"}
+    found: Check = {"name": "registry", "state": "error", "detail": str(problem)}
+    return found
+
+
+def _looked_at(workspace: Workspace, *, fix: bool) -> list[Check]:
+    if fix:
+        workspace.hint(None)
+    found = check(workspace)
+    derived = [one for one in found if "reindex" in one.fix]
+    checks: list[Check] = []
+    if fix and derived:
+        workspace.reindex()
+        after = check(workspace)
+        checks += [_check(workspace, one, "fixed") for one in derived if one not in after]
+        found = after
+    checks += [_check(workspace, one, one.level) for one in found]
+    checks += [{"name": workspace.id, "state": "warning", "detail": text} for text in workspace.degraded()]
+    return checks or [{"name": workspace.id, "state": "ok", "detail": f"{len(workspace.graph)} nodes"}]
+
+
+def _check(workspace: Workspace, one: Finding, state: str) -> Check:
+    answer: Check = {"name": f"{workspace.id} {one.where}"[:120], "state": state, "detail": one.message}
+    if one.fix and state != "fixed":
+        answer["next"] = one.fix
+    return answer
+
+
+class ReindexResult(TypedDict):
+    workspace: str
+    nodes: int
+
+
+def reindex(session: Session, params: Nothing) -> ReindexResult:
+    """Throws away what is derived and builds it anew; answers stay the same."""
+    workspace = addressing.choose(session, params.workspace)
+    workspace.reindex()
+    return {"workspace": workspace.id, "nodes": len(workspace.graph)}
+
+
+UP = Tool(
+    name="up", title="Set up a workspace", description="Finds, takes over or makes the workspace of a directory.",
+    Params=UpParams, Result=UpResult, hints=Hints(idempotent=True), run=up,
+)  # fmt: skip
+UNINSTALL = Tool(
+    name="uninstall", title="Let a workspace go", description="Leaves the knowledge, and says where it is.",
+    Params=UninstallParams, Result=UninstallResult, hints=Hints(destructive=True), run=uninstall,
+)  # fmt: skip
+WORKSPACES = Tool(
+    name="workspaces", title="Registered workspaces", description="Lists them without opening any.",
+    Params=Nothing, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
+)  # fmt: skip
+FSCK = Tool(
+    name="fsck", title="Check a workspace", description="Reads everything and compares what is derived.",
+    Params=Nothing, Result=FsckResult, hints=Hints(read_only=True, idempotent=True), run=fsck,
+)  # fmt: skip
+DOCTOR = Tool(
+    name="doctor", title="What is wrong", description="Checks the home and its workspaces, and mends with fix.",
+    Params=DoctorParams, Result=DoctorResult, hints=Hints(idempotent=True), run=doctor,
+)  # fmt: skip
+REINDEX = Tool(
+    name="reindex", title="Rebuild what is derived", description="Text index, versions and snapshot.",
+    Params=Nothing, Result=ReindexResult, hints=Hints(idempotent=True), run=reindex,
+)  # fmt: skip

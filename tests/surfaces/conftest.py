@@ -1,0 +1,88 @@
+"""A workspace over a small code repository, with a daemon in this process: everything real but the process border."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.config import Home
+from kgd.daemon.daemon import Daemon
+from kgd.git.layout import locate
+from kgd.tools import call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+
+FILES = {
+    "README.md": "# Shop\n",
+    "src/auth/session.py": "def sign(token):\n    return token\n",
+    "src/auth/keys.py": "KEYS = {}\n",
+    "src/checkout.py": "from src.auth import session\n",
+    "docs/My File.md": "blanks\n",
+    "logo.bin": "\0\1\2",
+}
+
+
+def git(directory: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(directory), *arguments], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def make_code(root: Path) -> Path:
+    for name, text in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "code")
+    return root
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    return make_code(tmp_path / "shop")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    home = Home.at(str(tmp_path / "home"))
+    home.prepare()
+    daemon = Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture
+def session(daemon: Daemon, code: Path) -> Session:
+    """A caller in a directory that has a workspace `shop`."""
+    session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
+    call(session, "up")
+    return session
+
+
+@pytest.fixture
+def ws(session: Session) -> Workspace:
+    return session.daemon.workspace("shop")
+
+
+class Ask:
+    """Calls tools by name: ``ask.put(changes=[...])``."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda **arguments: call(self.session, name, arguments)
+
+
+@pytest.fixture
+def ask(session: Session) -> Ask:
+    return Ask(session)
+
+
+def upsert(name: str, /, **fields: Any) -> dict[str, Any]:
+    return {"op": "upsert", "uri": name, **fields}
