@@ -60,7 +60,7 @@ def write(path: Path, tree: str, rows: Any) -> None:
 
 
 def read(path: Path) -> Snapshot | None:
-    """The snapshot, or None where there is none, it is damaged in any way, or of another format. Never raises for it."""
+    """The snapshot, or None where there is none, or one that is damaged or of another format. Raises nothing."""
     try:
         data = path.read_bytes()
         magic, version, length, checksum, name_length = _HEADER.unpack_from(data)

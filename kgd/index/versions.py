@@ -7,8 +7,8 @@ was served, and which requests were already carried out. All of it can be derive
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from itertools import islice
-from typing import NamedTuple
 
 from kgd.index.database import Database
 from kgd.model.uri import Uri
@@ -18,7 +18,8 @@ BATCH = 500
 _HEAD = "versions_head"
 
 
-class VersionRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VersionRow:
     """What history says of one path. Times are seconds of Unix; `by` names an author."""
 
     count: int
@@ -60,7 +61,7 @@ class Versions:
             connection.executemany("DELETE FROM versions WHERE path = ?", ((_bytes(path),) for path in removed))
             connection.executemany(
                 "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)",
-                ((_bytes(path), *row) for path, row in rows),
+                ((_bytes(path), *astuple(row)) for path, row in rows),
             )
             self._database.set_meta(_HEAD, head)
 
@@ -99,7 +100,8 @@ class Versions:
                 "DELETE FROM requests WHERE number <= (SELECT max(number) FROM requests) - ?", (keep_requests,)
             )
             connection.execute(
-                "DELETE FROM served WHERE version <= (SELECT max(version) FROM served AS s WHERE s.uri = served.uri) - ?",
+                "DELETE FROM served"
+                " WHERE version <= (SELECT max(version) FROM served AS other WHERE other.uri = served.uri) - ?",
                 (keep_served,),
             )
 
