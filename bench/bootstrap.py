@@ -1,0 +1,124 @@
+"""This file is where the first walk over a code tree is measured: against reading and hashing every file once.
+
+The tree is generated, with about as many files as Django's, or given. All variants take turns on a warm page cache.
+`python -m bench.bootstrap [--tree DIR] [--files N]` prints one JSON object a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from kgd.overlay.overlay import Overlay
+
+FILES = 7_000
+ROUNDS = 5
+TOUCHED = 20
+TARGET = 5.0
+_SKIPPED = frozenset({".git", ".kgd"})
+
+
+def rows(files: int = FILES, tree: Path | None = None) -> list[dict[str, Any]]:
+    if tree is not None:
+        return _measure(tree)
+    with tempfile.TemporaryDirectory(prefix="kgd-bench-") as folder:
+        root = Path(folder, "tree")
+        generate(root, files)
+        return _measure(root)
+
+
+def generate(root: Path, files: int) -> None:
+    """A git repository shaped like a large Python project: many small files, some large, translations, a few images."""
+    chance = random.Random(7)
+    for number in range(files):
+        folder = root / f"package{number % 37:02d}" / f"module{number // 37 % 31:02d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if number % 40 == 0:
+            (folder / f"image{number:05d}.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\r" + chance.randbytes(3_000))
+            continue
+        lines = int(chance.lognormvariate(4.2, 1.2))
+        text = "".join(f"    value_{n} = some_function(argument, {n})\n" for n in range(lines))
+        (folder / f"file{number:05d}{chance.choice(['.py', '.py', '.txt', '.html', '.po'])}").write_text(text)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
+
+
+def _measure(root: Path) -> list[dict[str, Any]]:
+    cache = Path(tempfile.mkdtemp(prefix="kgd-facts-")) / "facts"
+    variants: dict[str, Callable[[], Any]] = {
+        "bound": lambda: _read_and_hash(root),
+        "bootstrap": lambda: Overlay(root, "bench").scan(),
+        "restart": lambda: Overlay(root, "bench", cache=cache).scan(),
+    }
+    Overlay(root, "bench", cache=cache).scan()
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(ROUNDS):
+        for name, run in variants.items():
+            begun = time.perf_counter()
+            run()
+            taken[name].append(time.perf_counter() - begun)
+    cache.unlink()
+    cache.parent.rmdir()
+    overlay = Overlay(root, "bench")
+    overlay.scan()
+    best = {name: min(seconds) for name, seconds in taken.items()}
+    size = {"files": overlay.report().files, "bytes": overlay.report().bytes}
+    peer = "read and SHA-1 every file once"
+    bound = round(best["bound"], 4)
+    return [
+        {
+            "what": what, **size, "peer": peer, "s": round(best[name], 4), "peer_s": bound,
+            "ratio": round(best[name] / best["bound"], 3), "target": target,
+        }
+        for what, name, target in (
+            ("bootstrap of a code tree", "bootstrap", TARGET),
+            ("the same after a restart, facts kept", "restart", None),
+        )
+    ] + [{"what": f"rescan after {TOUCHED} files changed", **size, "s": round(_rescan(overlay, root), 4)}]  # fmt: skip
+
+
+def _read_and_hash(root: Path) -> list[bytes]:
+    return [hashlib.sha1(Path(path).read_bytes(), usedforsecurity=False).digest() for path in _paths(str(root))]
+
+
+def _paths(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _SKIPPED:
+                    yield from _paths(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path
+
+
+def _rescan(overlay: Overlay, root: Path) -> float:
+    """Times change, contents do not; a tree that was given gets its times back."""
+    some = list(_paths(str(root)))[:: max(1, overlay.report().files // TOUCHED)][:TOUCHED]
+    before = {path: os.stat(path) for path in some}
+    for path in some:
+        os.utime(path)
+    begun = time.perf_counter()
+    overlay.rescan()
+    took = time.perf_counter() - begun
+    for path, found in before.items():
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    return took
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description="bootstrap against reading and hashing every file once")
+    arguments.add_argument("--tree", type=Path)
+    arguments.add_argument("--files", type=int, default=FILES)
+    chosen = arguments.parse_args()
+    for row in rows(chosen.files, chosen.tree):
+        print(orjson.dumps(row).decode())
