@@ -65,7 +65,7 @@ def changes_between(before: Node, after: Node, version: int) -> list[Given]:
             unset.append("source")
         else:
             upsert["source"] = {"type": after.source.type, "id": after.source.id}
-    made = [relation for relation in after.relations if before.relation(*relation.key) != relation]
+    made = [relation for relation in after.relations if before.relation(relation.type, relation.target) != relation]
     if made:
         upsert["relations"] = [_plain(relation) for relation in made]
     if unset:
@@ -76,7 +76,7 @@ def changes_between(before: Node, after: Node, version: int) -> list[Given]:
     if gone := sorted(set(before.tags) - set(after.tags)):
         changes.append({"op": "untag", "uri": before.uri, "tags": gone})
     for relation in before.relations:
-        if after.relation(*relation.key) is None:
+        if after.relation(relation.type, relation.target) is None:
             ends = {"source": before.uri, "target": relation.target, "type": relation.type}
             changes.append({"op": "unrelate", **ends})
     return changes

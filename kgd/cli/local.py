@@ -10,7 +10,7 @@ from typing import Any
 
 from kgd.client.connection import Connection
 from kgd.config import Home, shell
-from kgd.errors import Invalid, Unavailable
+from kgd.errors import Invalid, NotFound, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
@@ -51,16 +51,33 @@ def down(given: Given, options: Given) -> int:
 
 
 def uninstall(given: Given, options: Given) -> int:
-    """The workspaces first, by the daemon that knows them; then the daemon; then, with --all, the home."""
-    from kgd.cli.main import show
-
+    """The workspace here, or with --all every one, then the daemon, then the home. Knowledge is never deleted."""
     home = Home.find()
+    everything, rehearsed = given.pop("all", False), given.pop("dry_run", False)
     with Connection(home) as connection:
-        answer = connection.call("uninstall", given)
-    show("facts", answer, options)
-    if given.get("dry_run") or not given.get("all"):
-        return 0
-    down({}, {**options, "quiet": True})
+        for id in _chosen(connection, given, everything):
+            if rehearsed:
+                _say(f"would let go of workspace {id}, and keep its knowledge", options)
+                continue
+            kept = connection.call("uninstall", {"workspace": id})["kept"]
+            _say(f"let go of workspace {id}; its knowledge is in {kept}", options)
+    if everything and not rehearsed:
+        down({}, {**options, "quiet": True})
+        _remove_home(home)
+        _say("the home is gone; the program itself goes with `uv tool uninstall kgd` or `pipx uninstall kgd`", options)
+    return 0
+
+
+def _chosen(connection: Connection, given: Given, everything: bool) -> list[str]:
+    if everything:
+        return [one["id"] for one in connection.call("workspaces", {})["workspaces"]]
+    here = given.get("workspace") or connection.call("status", {}).get("workspace", {}).get("id")
+    if not here:
+        raise NotFound("no workspace is here", next="Name one with -w, or use --all.")
+    return [here]
+
+
+def _remove_home(home: Home) -> None:
     for folder in dict.fromkeys((os.path.dirname(home.socket), home.logs, home.state)):
         shutil.rmtree(folder, ignore_errors=True)
     for name in (home.registry, home.registry + ".lock"):
@@ -68,8 +85,6 @@ def uninstall(given: Given, options: Given) -> int:
             os.unlink(name)
     if os.path.isdir(home.config) and not os.listdir(home.config):
         os.rmdir(home.config)
-    _say("the home is gone; the program itself goes with `uv tool uninstall kgd` or `pipx uninstall kgd`", options)
-    return 0
 
 
 def service(given: Given, options: Given) -> int:

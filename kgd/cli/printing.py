@@ -9,33 +9,28 @@ from kgd.config import wants_color
 
 Answer = dict[str, Any]
 
-WIRING = (
-    ("Claude Code", "claude mcp add kgd -- {kgd} mcp"),
-    ("Cursor", '~/.cursor/mcp.json: {{"mcpServers": {{"kgd": {{"command": "{kgd}", "args": ["mcp"]}}}}}}'),
-    ("VS Code", """code --add-mcp '{{"name": "kgd", "command": "{kgd}", "args": ["mcp"]}}'"""),
-    ("Codex", "codex mcp add kgd -- {kgd} mcp"),
-)
-
 
 def up(answer: Answer) -> None:
     init(answer)
-    program = _program()
     _line()
     _line("To use it from an MCP client:")
-    for client, line in WIRING:
-        _line(f"  {client + ':':<13}{line.format(kgd=program)}")
+    for client in answer["wiring"]:
+        _line(f"  {client['client'] + ':':<13}{client['how']}")
 
 
 def init(answer: Answer) -> None:
     """What is here now, whether it was made just now or long ago."""
     id = answer.get("workspace", "")
     _line(f"workspace {_bold(str(id))} is {'made' if answer.get('created') else 'up'}")
-    for name, label in (("path", "lives in"), ("git_dir", "repository"), ("code_tree", "code tree")):
+    for name, label in (("path", "files"), ("repository", "repository"), ("code_tree", "code tree")):
         if answer.get(name):
             _line(f"  {label:<11}{answer[name]}")
     if answer.get("adopted"):
         _line(f"  {'adopted':<11}{answer['adopted']}")
-    _line(f"  {'published':<11}{answer.get('published') or 'nowhere: nothing leaves this machine'}")
+    if answer.get("unreachable"):
+        _line(f"  ! the remote could not be asked for this workspace: {answer['unreachable']}")
+    where = ", ".join(answer["published_to"])
+    _line(f"  {'published':<11}{where or 'nowhere: nothing leaves this machine'}")
     counts = answer.get("counts", {})
     if counts:
         _line(f"  {'holds':<11}{_counted(counts)}")
@@ -65,23 +60,16 @@ def status(answer: Answer) -> None:
         _line(answer["next"])
 
 
-def doctor(answer: Answer) -> None:
-    for check in answer.get("checks", []):
-        mark = {"ok": "ok ", "fixed": "fix"}.get(check.get("state", ""), "!! ")
-        _line(f"{mark} {check.get('name', '')}{_tail(check.get('detail') or check.get('message'))}")
-        if check.get("next"):
-            _line(f"      {check['next']}")
-    _rest(answer, "checks")
-
-
-def fsck(answer: Answer) -> None:
-    for problem in answer.get("problems", []):
-        if isinstance(problem, dict):
-            where = problem.get("path") or problem.get("uri") or problem.get("object") or ""
-            _line(f"!! {where}{_tail(problem.get('reason') or problem.get('message'))}")
-        else:
-            _line(f"!! {problem}")
-    _rest(answer, "problems")
+def findings(answer: Answer) -> None:
+    for one in answer["findings"]:
+        workspace = f"{one['workspace']}: " if one.get("workspace") else ""
+        _line(f"{one['level']:<8} {workspace}{one['where']}{_tail(one['message'])}")
+        if one.get("fix"):
+            _line(f"{'':<8} {one['fix']}")
+    for text in answer.get("fixed", ()):
+        _line(f"fixed    {text}")
+    if not answer["findings"]:
+        _line("all is well")
 
 
 def put(answer: Answer) -> None:
@@ -301,14 +289,6 @@ def _warnings(answer: Answer) -> None:
 def _more(answer: Answer) -> None:
     if cursor := answer.get("cursor"):
         _line(f"more: --cursor {cursor}")
-
-
-def _program() -> str:
-    """``kgd`` where the PATH has it, else where it is: the line must work as it is pasted."""
-    import os
-    import shutil
-
-    return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
 
 
 def _health(state: str) -> str:

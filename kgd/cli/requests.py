@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from typing import Any
 
+from kgd.config import person_environment
 from kgd.errors import Invalid
 
 Options = dict[str, Any]
@@ -18,7 +21,13 @@ def same(options: Options) -> Options:
 
 
 def place(options: Options) -> Options:
-    return options
+    """With what the daemon cannot know: how this person's clients start kgd, and with what git asks a remote."""
+    return {**options, "command": program(), "environment": person_environment()}
+
+
+def program() -> str:
+    """``kgd`` where the PATH has it, else where it is: a line with it must work as it is pasted."""
+    return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
 
 
 def put(options: Options) -> Options:

@@ -138,3 +138,11 @@ def shell() -> str:
 def wants_color() -> bool:
     """Whether colour is welcome, as far as the environment says (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def person_environment() -> dict[str, str]:
+    """What a git program needs of a person's environment to be theirs: identity, agents, proxies, language."""
+    prefixes = ("GIT_", "SSH_", "XDG_", "LC_")
+    names = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "TMPDIR", "DISPLAY", "http_proxy", "https_proxy", "no_proxy",
+             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "all_proxy"}  # fmt: skip
+    return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}

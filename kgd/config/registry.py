@@ -8,12 +8,24 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from kgd.config import Home
 from kgd.config.edit import with_entry, without_entry
 from kgd.errors import Invalid, InvariantViolation, KgdError
 from kgd.model.uri import is_workspace_id
+
+
+class Placed(Protocol):
+    """What a registry entry is made from."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def work_tree(self) -> Path: ...
+    @property
+    def code_tree(self) -> Path | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,14 @@ class Entry:
     path: str
     code: str = ""
     standalone: bool = False
+
+    @classmethod
+    def of(cls, placed: Placed) -> Entry:
+        """The entry of a workspace: the code repository it lives in, or its own folder."""
+        code = placed.code_tree
+        if code is not None and placed.work_tree.parent == code:
+            return cls(placed.id, str(code))
+        return cls(placed.id, str(placed.work_tree), code=str(code or ""), standalone=True)
 
     def written(self) -> dict[str, str | bool]:
         """As the file has it; what is at its default is left out."""

@@ -8,12 +8,14 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgd import __version__
 from kgd.config import Home
 from kgd.config.registry import Entry, RegistryFile
+from kgd.daemon.tending import Tending
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.graph.context import ContextStore
 
@@ -47,7 +49,7 @@ class Daemon:
         self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
         self._locate, self._open_workspace = locate, open_workspace
         self._lock = threading.Lock()
-        self._open: dict[Path, Workspace] = {}
+        self._open: dict[Path, tuple[Workspace, Tending]] = {}
         self._opening: dict[Path, threading.Lock] = {}
         self._listeners: list[OnCommit] = []
         self._calls = 0
@@ -93,7 +95,7 @@ class Daemon:
         Raises:
             InvariantViolation: Another repository that still stands has its id, and `replace` is not set.
         """
-        entry = entry_of(workspace)
+        entry = Entry.of(_Placed.of(workspace))
         known = self.registry.current().entries.get(workspace.id)
         if known is None or known.path != entry.path:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
@@ -101,7 +103,13 @@ class Daemon:
     def opened(self) -> list[Workspace]:
         """Those that are open now, by id."""
         with self._lock:
-            return sorted(self._open.values(), key=lambda ws: ws.id)
+            return sorted((workspace for workspace, _ in self._open.values()), key=lambda one: one.id)
+
+    def degraded(self, workspace: Workspace) -> list[str]:
+        """What does not work around an open workspace, one sentence each."""
+        with self._lock:
+            found = self._open.get(workspace.layout.git_dir)
+        return found[1].degraded() if found else []
 
     def on_commit(self, listener: OnCommit) -> None:
         """Tell `listener` of every commit of every workspace, also of those that are opened later."""
@@ -110,7 +118,9 @@ class Daemon:
     def forget(self, workspace: Workspace) -> None:
         """Close one; the next call opens it anew. Its files stay where they are."""
         with self._lock:
-            self._open.pop(workspace.layout.git_dir, None)
+            found = self._open.pop(workspace.layout.git_dir, None)
+        if found:
+            found[1].close()
         workspace.close()
 
     @contextmanager
@@ -133,8 +143,9 @@ class Daemon:
         with self._lock:
             self._closed = True
             closing, self._open = list(self._open.values()), {}
-        for workspace in closing:
+        for workspace, tending in closing:
             try:
+                tending.close()
                 workspace.close()
             except (KgdError, OSError):
                 log.exception("a workspace did not close", extra={"workspace": workspace.id})
@@ -144,17 +155,20 @@ class Daemon:
         with self._lock:
             if self._closed:
                 raise Unavailable("the daemon is leaving", next="Ask again.")
-            if workspace := self._open.get(place):
-                return workspace
+            if found := self._open.get(place):
+                return found[0]
             opening = self._opening.setdefault(place, threading.Lock())
         with opening:
             with self._lock:
-                if workspace := self._open.get(place):
-                    return workspace
+                if found := self._open.get(place):
+                    return found[0]
             workspace = self._open_workspace(layout)
+            workspace.known_workspaces = frozenset(self.workspace_ids())
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
+            tending = Tending(workspace, self.registry.current().settings.rescan_seconds)
+            tending.start()
             with self._lock:
-                self._open[place] = workspace
+                self._open[place] = workspace, tending
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
@@ -171,9 +185,12 @@ class Daemon:
             return False
 
 
-def entry_of(workspace: Workspace) -> Entry:
-    """The registry's line for a workspace: the code repository it lives in, or its own folder."""
-    layout = workspace.layout
-    if layout.in_code:
-        return Entry(workspace.id, str(layout.code_tree or layout.work_tree.parent))
-    return Entry(workspace.id, str(layout.work_tree), standalone=True)
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    id: str
+    work_tree: Path
+    code_tree: Path | None
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> _Placed:
+        return cls(workspace.id, workspace.layout.work_tree, workspace.layout.code_tree)

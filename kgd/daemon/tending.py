@@ -1,0 +1,101 @@
+"""This file is where an open workspace is kept in step with the folders around it: its work tree and the code tree."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.config import person_environment
+from kgd.daemon.watch import Folder, Watch
+from kgd.errors import KgdError
+from kgd.overlay.listing import MACHINE_MADE, NEVER
+from kgd.overlay.overlay import Overlay
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+FIRST_LOOK_SECONDS = 2.0
+"""How long whoever opens a workspace waits for the code tree; a larger one is served as soon as it is read."""
+
+log = logging.getLogger("kgd.tending")
+
+
+class Tending:
+    """Watches for one workspace until it is closed: `overlay` follows the code tree, hand edits become hints."""
+
+    def __init__(self, workspace: Workspace, rescan_seconds: float) -> None:
+        self._workspace, layout = workspace, workspace.layout
+        self._stop = threading.Event()
+        self._overlay: Overlay | None = None
+        self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
+        if layout.code_tree is not None:
+            self._overlay = Overlay(
+                layout.code_tree, workspace.id, environment=person_environment(),
+                cache=layout.derived_dir / "overlay",
+            )  # fmt: skip
+            workspace.overlay = self._overlay
+            code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
+            self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
+        self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)
+
+    def start(self) -> None:
+        """Watch first and look after that, so that no change falls in between."""
+        for watch in self._watches:
+            watch.start()
+        self._first_look.start()
+        self._first_look.join(FIRST_LOOK_SECONDS)
+
+    def degraded(self) -> list[str]:
+        return [watch.degraded for watch in self._watches if watch.degraded]
+
+    def close(self) -> None:
+        self._stop.set()
+        for watch in self._watches:
+            watch.close()
+        self._first_look.join(30)
+        if self._overlay:
+            try:
+                self._overlay.save()
+            except OSError:
+                log.exception("what was read of the code tree is not kept")
+
+    def _own_folders(self) -> list[Folder]:
+        layout = self._workspace.layout
+        # Of the repository: what a person's git command moves. Objects, and refs that only kgd moves, are noise.
+        return [
+            Folder(layout.work_tree, skip=frozenset({".git"})),
+            Folder(layout.git_dir, recursive=False),
+            Folder(layout.git_dir / "refs" / "heads"),
+        ]
+
+    def _look(self) -> None:
+        if self._overlay:
+            try:
+                self._overlay.scan(stop=self._stop)
+            except (KgdError, OSError):
+                log.exception("the code tree cannot be read")
+
+    def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
+        if self._overlay and not self._stop.is_set():
+            self._overlay.rescan()
+
+    def _work_tree_changed(self, changed: frozenset[str] | None) -> None:
+        if self._stop.is_set():
+            return
+        if changed is None:
+            self._workspace.hint(None)
+            return
+        top, git_dir = self._workspace.layout.work_tree, str(self._workspace.layout.git_dir)
+        inside = {path for path in changed if not path.startswith(f"{git_dir}/")}
+        if any(_moves_a_branch(path, git_dir) for path in changed - inside):
+            self._workspace.hint(None)
+        elif inside:
+            self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
+
+
+def _moves_a_branch(path: str, git_dir: str) -> bool:
+    """HEAD, a branch, or the trace of a rebase or merge. The index changes with every look git takes at it."""
+    name = path[len(git_dir) + 1 :]
+    return not name.endswith(".lock") and name not in ("index", "kgd", "config", "objects", "logs")
