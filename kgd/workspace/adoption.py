@@ -59,20 +59,20 @@ def take(host: Host, edits: Iterable[HandEdit], author: Author, now: int) -> Job
     """One commit of that person with all the edits. What one file is refused for stops no other."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
-        taken, files, uris = Taken(), dict[str, bytes | None](), set[Uri]()
+        taken, uris = Taken(), set[Uri]()
+        changed: dict[str, ObjectId | None] = {}
         for edit in edits:
             try:
-                files.update(_merged(host, staging, edit, taken, uris))
+                files = _merged(host, staging, edit, taken, uris)
+                changed.update(write(staging, {p: data for p, data in files.items() if staging.read(p) != data}))
             except KgdError as error:
                 taken.refused.append((edit.path, error))
             else:
                 taken.edits.append(edit)
-        files = {path: data for path, data in files.items() if staging.read(path) != data}
-        if not files:
+        if not changed:
             return Staged(taken)
-        changed = write(staging, files)
-        settled = [path for path, data in files.items() if data is None and path.startswith("conflicts/")]
-        subject = f"edit {_some(sorted(uris) or sorted(files))} by hand"
+        settled = [path for path, blob in changed.items() if blob is None and path.startswith("conflicts/")]
+        subject = f"edit {_some(sorted(uris) or sorted(changed))} by hand"
         message = message_of(ChangeSet((), author, subject, operation="hand-edit"), uris, settled)
         by = signature(author, now)
         commit = staging.commit(staging.write_tree(), [tip], by, message)
@@ -160,8 +160,8 @@ def _merge_commit(
     host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId | None, by: Signature
 ) -> Staged[object]:
     store = host.store
-    trees = [store.tree_of(commit) for commit in (tip, branch)]
-    merged = merge_trees(store, store.tree_of(base) if base else None, *trees, host.sharded)
+    ours, theirs = store.tree_of(tip), store.tree_of(branch)
+    merged = merge_trees(store, store.tree_of(base) if base else None, ours, theirs, host.sharded)
     rewound = store.is_ancestor(branch, tip)
     if rewound and not merged.files:
         return Staged(False)

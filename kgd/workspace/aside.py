@@ -132,6 +132,10 @@ class Aside:
     def done(self, late: Late) -> None:
         late.slot.unlink(missing_ok=True)
 
+    def keep(self, late: Late) -> None:
+        """It can neither be taken nor put back: keep it in the folder beside, and say so."""
+        _keep(late.slot)
+
 
 def is_being_written(fd: int) -> bool:
     """Whether some program has the file open for writing. False where the system cannot tell.
@@ -154,12 +158,12 @@ def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[
     try:
         fd = os.open(slot, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        _remove_odd(slot)
+        _keep(slot)
         return
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_LIMIT:
-            _remove_odd(slot)
+            _keep(slot)
             return
         if age < PATIENCE and (is_being_written(fd) or time.time() - found.st_mtime < quiet):
             return
@@ -172,13 +176,13 @@ def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[
         yield Late(file.path, data, file.old, slot)
 
 
-def _remove_odd(slot: Path) -> None:
-    """What is no plain file of a sane size is kept out of the way, not deleted: somebody put it there."""
+def _keep(slot: Path) -> None:
+    """Somebody put it there, so it is kept out of the way and not deleted."""
     kept = slot.parent.parent.parent / "kept"
     kept.mkdir(exist_ok=True)
     target = kept / f"{slot.parent.name}-{slot.name}"
     os.rename(slot, target)
-    log.warning("kept what is no plain file", extra={"path": str(target)})
+    log.warning("kept what somebody wrote and nobody can place", extra={"path": str(target)})
 
 
 def _read(place: Path) -> Plan | None:

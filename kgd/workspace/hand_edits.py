@@ -135,6 +135,10 @@ class HandEdits:
         if old is not None:
             self._remember(path, self._store.read(old))
 
+    def lies(self, path: str, blob: ObjectId | None) -> None:
+        """The path holds bytes of ours though they are not published: a publication was given up half way."""
+        self._taken[path] = (blob, None if blob is None else self._store.read(blob))
+
     def passed(self, path: str, old: ObjectId | None) -> None:
         """The path was published without touching the file, which is a person's and started from `old`."""
         self.bases.setdefault(path, old)

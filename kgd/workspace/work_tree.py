@@ -86,7 +86,7 @@ class WorkTree:
     """
 
     def __init__(self, root: Path, parts: Path, *, exchange: _Exchange | None = None) -> None:
-        self.root, self._parts = root, parts
+        self.root, self.parts = root, parts
         self._exchange = exchange
         self._known: dict[str, tuple[tuple[int, int, int, int], ObjectId]] = {}
         self._serial = 0
@@ -167,7 +167,7 @@ class WorkTree:
         if data is None:
             return self._take_away(folder, name, aside)
         self._serial += 1
-        part = self._parts / f"part-{self._serial}"
+        part = self.parts / f"part-{self._serial}"
         part.unlink(missing_ok=True)
         write_new(part, data, flush=False)
         os.rename(part, aside)  # so what lies aside is always whole: our new bytes, or a person's

@@ -1,0 +1,503 @@
+"""This file is where the workspace's tip becomes what people see: branch, index and work tree, and theirs becomes ours.
+
+One thread, one pass at a time. People come first: their commits are merged, their saved files taken, and only then is
+anything of ours put in place, under git's own index lock, and only while no git command of theirs is under way. What a
+pass needs is looked at where a hint or git's own files say so; without either it costs a dozen look-ups.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kgd.errors import KgdError
+from kgd.git import identity, index_file, layout, refs
+from kgd.git.files import replace, same_file
+from kgd.git.objects import FILE, ObjectId
+from kgd.workspace import adoption, git_state
+from kgd.workspace.adoption import Host, Taken
+from kgd.workspace.aside import Aside, Late, Placement, Plan
+from kgd.workspace.git_state import Signature
+from kgd.workspace.hand_edits import HandEdit, HandEdits, check
+from kgd.workspace.outcome import InvalidFile, Stage
+from kgd.workspace.recovery import INDEX, finish_interrupted
+from kgd.workspace.work_tree import Odd, WorkTree, is_owned, same_device
+
+DEBOUNCE = 0.25
+"""Seconds between two publications; more after one that took long: three times its duration."""
+LARGE_INDEX = 4_000_000
+LARGE_PAUSE = 20
+"""From an index of so many bytes (50,000 files) the pause is so many times what the lock was held: people come first."""
+LOOK_PAUSE = 0.05
+POLL = 1.0
+"""Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
+ACTIVITY_CAP = 5.0
+"""Programs that refresh the index every second (prompts, editors) do not stop publication longer than this."""
+RESCAN = 300.0
+RESTORED_SHOWN = 600.0
+
+log = logging.getLogger(__name__)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Blocked(Exception):
+    """Publication has to wait; the text says for what. `stuck`: for somebody to do something."""
+
+    def __init__(self, reason: str, *, stuck: bool = False) -> None:
+        super().__init__(reason)
+        self.stuck = stuck
+
+
+class Publication:
+    """Keeps one work tree and the workspace in step until `stop`.
+
+    Args:
+        publish: False for tools that only read or write objects: then nothing is touched or looked at.
+        at_step: Called with the name of each step of a publication; tests stop the process there.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        publish: bool = True,
+        clock: Callable[[], float] = time.time,
+        at_step: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        self._host, self._store, self._clock, self._at_step = host, host.store, clock, at_step
+        self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
+        self._branch = host.layout.branch
+        self._off = not publish
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
+        if self._off:
+            return
+        scratch = _scratch(host.layout)
+        self._tree = WorkTree(host.layout.work_tree, scratch)
+        self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded)
+        self._aside = Aside(scratch / "aside")
+        finish_interrupted(host, self._tree, self._aside, self._edits)
+        self._published = self._read_published()
+        """Where the branch was when it was last in step; an ancestor of the tip."""
+        self._edits.bases.update(self._read_bases())
+        self._last: Signature | None = None
+        self._foreign_at = self._foreign_since = float("-inf")
+        self._scanned_at = time.monotonic()
+        self._not_before = 0.0
+        self._unsettled = False
+        self._restored = ("", 0.0)
+        self._thread = threading.Thread(target=self._run, name="kgd-publication", daemon=True)
+        self._thread.start()
+
+    # ---- for every thread
+
+    def hint(self, changed: Iterable[str] | None = None) -> None:
+        """These paths of the work tree or the git directory may have changed (absolute or relative); None for any."""
+        if self._off:
+            return
+        if changed is None:
+            self._edits.hint(None)
+        else:
+            inside = [path for path in map(self._relative, changed) if path is not None]
+            self._edits.hint(inside)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """The tip moved."""
+        self._wake.set()
+
+    def confirm_deletions(self) -> None:
+        """Files whose deletion is held were meant to be deleted."""
+        if not self._off:
+            self._edits.confirm()
+            self._wake.set()
+
+    def invalid_files(self) -> tuple[InvalidFile, ...]:
+        return () if self._off else self._edits.invalid_files()
+
+    def health(self) -> tuple[Stage, ...]:
+        return tuple(self._stages.values())
+
+    @property
+    def blocker(self) -> str:
+        """Why the work tree is not in step, or empty."""
+        return next((stage.blocker for stage in self._stages.values() if stage.state == "blocked"), "")
+
+    def stop(self) -> None:
+        """Publish once more if nothing stands in the way, and end."""
+        if self._off or self._stopping.is_set():
+            return
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join()
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._attempt()
+            self._stopping.wait(LOOK_PAUSE)
+            self._wake.wait(self._pause())
+        self._not_before = 0.0
+        self._attempt()
+
+    def _pause(self) -> float:
+        if self._unsettled or not self._aside.is_empty:
+            return 0.1
+        due = self._not_before - time.monotonic()
+        return min(POLL, due) if due > 0 else POLL
+
+    def _attempt(self) -> None:
+        try:
+            self._pass()
+        except Blocked as wait:
+            self._unsettled = self._unsettled or not wait.stuck
+            self._block("publish", str(wait), stuck=wait.stuck)
+        except (KgdError, OSError, refs.RefMoved) as error:
+            self._block("publish", str(error)[:300], stuck=True)
+        except Exception as defect:
+            log.exception("a publication failed")
+            self._block("publish", f"a defect of kgd: {defect!r}"[:300], stuck=True)
+        else:
+            in_step = self._published == self._tip
+            self._stages["publish"] = Stage(
+                "publish",
+                "ok" if in_step else "waiting",
+                self._clock() if in_step else self._stages["publish"].last_success,
+            )
+
+    def _pass(self) -> None:
+        self._unsettled = False
+        self._recover_lock()
+        found = git_state.signature(self._git_dir, self._branch)
+        self._notice(found)
+        if found.branch is not None and found.branch != self._published:
+            self._adopt(found.branch)
+        reason = git_state.busy(found, self._git_dir, self._branch)
+        if reason:
+            raise Blocked(reason.reason, stuck=reason.stuck)
+        if time.monotonic() - self._foreign_at < POLL and time.monotonic() - self._foreign_since < ACTIVITY_CAP:
+            raise Blocked("a git command ran a moment ago")
+        if found.stamp == (0, 0, 0):
+            layout.fill_work_tree(self._host.layout)
+            found = self._last = git_state.signature(self._git_dir, self._branch)
+        self._take_late()
+        self._take(found)
+        if self._published != self._tip and time.monotonic() >= self._not_before:
+            self._publish(found)
+
+    @property
+    def _tip(self) -> ObjectId:
+        return bytes.fromhex(self._host.tip)
+
+    def _notice(self, found: Signature) -> None:
+        """Whether somebody's git was at work since we last looked; what it did to files is then looked for."""
+        now = time.monotonic()
+        if self._last is not None and found != self._last:
+            only_index = found._replace(stamp=self._last.stamp) == self._last
+            if now - self._foreign_at >= POLL or not only_index:
+                self._foreign_since = now
+            self._foreign_at = now
+            self._edits.hint(None)
+        elif now - self._scanned_at >= RESCAN:
+            self._edits.hint(None)
+            self._scanned_at = now
+        self._last = found
+
+    # ---- theirs becomes ours
+
+    def _adopt(self, branch: ObjectId) -> None:
+        """The branch moved and it was not us."""
+        before = self._published
+        by = identity.person(self._git_dir)
+        _flush(self._git_dir)
+        self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
+        self._set_published(branch)
+        self._edits.hint(None)
+        self._repair(before, branch)
+        self._succeed("integrate")
+
+    def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
+        """Files that were published past a person's version of them, which they have committed now."""
+        if before is None or not self._edits.bases:
+            return
+        old, new = self._store.tree_of(before), self._store.tree_of(branch)
+        for path, base in list(self._edits.bases.items()):
+            ours, theirs = self._store.entry(old, path), self._store.entry(new, path)
+            if ours != theirs:
+                versions = (self._read(base), self._read(ours), self._read(theirs))
+                self._host.run(adoption.repair(self._host, path, *versions, int(self._clock())))
+                self._edits.bases.pop(path)
+        self._save_bases()
+
+    def _take_late(self) -> None:
+        for late in self._aside.late():
+            base = self._read(late.base)
+            try:
+                check(late.path, late.data, base, self._host.workspace, self._host.sharded)
+            except KgdError:
+                self._put_back(late)
+                continue
+            taken = self._run_take([HandEdit(late.path, late.data, base)])
+            if taken.refused:
+                self._put_back(late)
+            else:
+                self._edits.note(late.path, late.data)
+                self._aside.done(late)
+
+    def _put_back(self, late: Late) -> None:
+        """A person's bytes that cannot be read belong where that person sees them."""
+        assert self._published is not None
+        published = self._store.entry(self._store.tree_of(self._published), late.path)
+        if self._tree.look(late.path) == (published, ""):
+            self._edits.passed(late.path, late.base)
+            self._save_bases()
+            self._tree.place(late.path, late.data, late.slot.with_name(late.slot.name + ".back"))
+            self._edits.hint([late.path])
+            self._aside.done(late)
+        else:
+            self._aside.keep(late)
+
+    def _take(self, found: Signature) -> None:
+        assert self._published is not None
+        published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
+        self._edits.published(published)
+        look = self._edits.look(published, head)
+        self._unsettled = look.unsettled
+        if git_state.signature(self._git_dir, self._branch) != found:
+            self._edits.hint(None)
+            raise Blocked("a git command is at work")
+        if look.restore:
+            self._restore(look.restore)
+        if look.edits:
+            taken = self._run_take(look.edits)
+            for path, error in taken.refused:
+                self._edits.refused(path, error)
+            for edit in taken.edits:
+                self._edits.took(edit)
+            if taken.edits:
+                self._save_bases()
+                self._not_before = 0.0
+        self._report_edits()
+
+    def _run_take(self, edits: list[HandEdit]) -> Taken:
+        by = identity.person(self._git_dir)
+        answer = self._host.run(adoption.take(self._host, edits, by, int(self._clock())))
+        assert isinstance(answer, Taken)
+        return answer
+
+    def _report_edits(self) -> None:
+        words, when = self._restored
+        if self._edits.held:
+            self._block("integrate", self._edits.held, stuck=True)
+        elif words and time.monotonic() - when < RESTORED_SHOWN:
+            self._stages["integrate"] = Stage("integrate", "degraded", self._clock(), words)
+        else:
+            self._succeed("integrate")
+
+    def _restore(self, missing: list[str]) -> None:
+        """Put back what is gone as a whole: that is an accident, never a deletion."""
+        assert self._published is not None
+        layout.link_work_tree(self._host.layout)
+        if not self._tree.exists():
+            raise Blocked(f"the work tree {self._host.layout.work_tree} is missing", stuck=True)
+        tree = self._store.tree_of(self._published)
+        absent = [
+            Placement(path, None, id)
+            for path, _, id in self._store.diff(None, tree)
+            if id and _is_below(path, missing) and self._tree.look(path) == (None, "")
+        ]
+        plan = self._aside.begin(self._published, self._published, absent)
+        for number, file in enumerate(absent):
+            self._tree.place(file.path, self._read(file.new), plan.slot(number))
+        self._aside.end(plan)
+        what = "the work tree was" if missing == [""] else f"{missing[0]} was"
+        self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
+        log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
+        self._edits.hint(None)
+
+    # ---- ours becomes theirs
+
+    def _publish(self, found: Signature) -> None:
+        began = time.monotonic()
+        before, after = self._published, self._tip
+        assert before is not None
+        files, passed = self._divide(before, after)
+        mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
+        staged = self._prepare_index(mine, [*files, *passed], after)
+        plan = self._aside.begin(before, after, files)
+        for file in passed:
+            self._edits.passed(file.path, file.old)
+        if passed:
+            self._save_bases()
+        self._at_step("prepared")
+        locked = time.monotonic()
+        try:
+            os.link(mine, lock)
+            stamp = git_state.index_stamp(mine)
+            self._at_step("locked")
+            if git_state.signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
+                raise Blocked("a git command is at work")
+            self._place(plan)
+            refs.move_ref(self._git_dir, self._derived, self._branch, before, after, note="kgd: publish")
+            self._at_step("moved")
+            os.rename(lock, self._git_dir / "index")
+            self._at_step("indexed")
+        except FileExistsError:
+            self._give_up(mine, lock, plan)
+            raise Blocked("a git command is running in the work tree") from None
+        except (Odd, refs.RefMoved) as error:
+            self._give_up(mine, lock, plan)
+            raise Blocked(str(error)) from None
+        except (Blocked, KgdError, OSError):
+            self._give_up(mine, lock, plan)
+            raise
+        mine.unlink()
+        self._last = Signature(found.head, after, stamp, ())
+        self._aside.end(plan)
+        self._set_published(after)
+        for file in files:
+            self._edits.placed(file.path, file.old)
+        for path in staged:
+            self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
+        self._at_step("done")
+        ended = time.monotonic()
+        self._not_before = ended + self._debounce(ended - began, ended - locked)
+
+    def _divide(self, before: ObjectId, after: ObjectId) -> tuple[list[Placement], list[Placement]]:
+        """What to place, and what has to be published past because a person's version of it waits."""
+        files: list[Placement] = []
+        passed: list[Placement] = []
+        unsettled: list[str] = []
+        for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
+            there = self._tree.look(path)
+            file = Placement(path, old, new, self._edits.taken(path))
+            if not there.odd and (there.id in (old, new) or self._edits.is_known(path, there)):
+                files.append(file)
+            elif self._edits.may_pass(path) or not is_owned(path):
+                passed.append(file)
+            else:
+                unsettled.append(path)
+        if unsettled:
+            self._edits.hint(unsettled)
+            raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
+        return files, passed
+
+    def _prepare_index(self, mine: Path, files: list[Placement], after: ObjectId) -> list[str]:
+        """Write the index that will be; the paths in it that a person staged and that stay so."""
+        mine.unlink(missing_ok=True)
+        replacements = [index_file.Replacement(f.path, f.known | self._edits.seen_before(f.path), f.new) for f in files]
+        try:
+            return index_file.rewrite(self._git_dir / "index", mine, replacements)
+        except index_file.Unmerged as error:
+            raise Blocked(
+                f"{error.path} is not merged yet; `git add` or `git checkout` it in the work tree", stuck=True
+            ) from None
+        except (index_file.DamagedIndex, FileNotFoundError):
+            files_after = self._store.files(self._store.tree_of(after))
+            index_file.build(mine, ((entry.path, entry.id) for entry in files_after if entry.mode == FILE))
+            return []
+
+    def _place(self, plan: Plan) -> None:
+        for number, file in enumerate(plan.files):
+            if self._tree.look(file.path).id != file.new:
+                self._tree.place(file.path, self._read(file.new), plan.slot(number))
+            self._at_step("placed")
+
+    def _give_up(self, mine: Path, lock: Path, plan: Plan) -> None:
+        """Leave nothing half done: what was placed is known as ours; a branch that has moved gets its index."""
+        if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
+            return  # the next pass finishes it
+        if same_file(mine, lock):
+            lock.unlink()
+        mine.unlink(missing_ok=True)
+        for file in plan.files:
+            if self._tree.look(file.path).id == file.new:
+                self._edits.lies(file.path, file.new)
+        self._aside.end(plan)
+
+    def _recover_lock(self) -> None:
+        if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
+            finish_interrupted(self._host, self._tree, self._aside, self._edits)
+
+    def _debounce(self, took: float, held: float) -> float:
+        size = git_state.index_stamp(self._git_dir / "index")[2]
+        return max(DEBOUNCE, 3 * took, LARGE_PAUSE * held if size > LARGE_INDEX else 0.0)
+
+    # ---- small things
+
+    def _read(self, blob: ObjectId | None) -> bytes | None:
+        return None if blob is None else self._store.read(blob)
+
+    def _block(self, name: str, reason: str, *, stuck: bool) -> None:
+        before = self._stages[name]
+        since = before.since if before.blocker and before.since else self._clock()
+        state = "blocked" if stuck else "waiting"
+        self._stages[name] = Stage(name, state, before.last_success, reason, since)
+
+    def _succeed(self, name: str) -> None:
+        self._stages[name] = Stage(name, "ok", self._clock())
+
+    def _relative(self, path: str) -> str | None:
+        """The path below the work tree; None for one in the git directory. The work tree itself is the empty path."""
+        root, path = str(self._host.layout.work_tree), os.fspath(path)
+        if path == root or not path:
+            return ""
+        path = path.removeprefix(root + os.sep)
+        return None if os.path.isabs(path) or path == ".git" or path.startswith(".git/") else path
+
+    def _read_published(self) -> ObjectId | None:
+        try:
+            known = bytes.fromhex((self._derived / "published").read_text())
+        except (OSError, ValueError):
+            return None
+        return known if len(known) == 20 and self._store.exists(known) else None
+
+    def _set_published(self, commit: ObjectId) -> None:
+        self._published = commit
+        replace(self._derived / "published", commit.hex().encode(), flush=False)
+
+    def _read_bases(self) -> dict[str, ObjectId | None]:
+        try:
+            saved = json.loads((self._derived / "bases").read_bytes())
+            found = {str(path): bytes.fromhex(id) if id else None for path, id in saved.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
+        return {path: id for path, id in found.items() if id is None or self._store.exists(id)}
+
+    def _save_bases(self) -> None:
+        rows = {path: id.hex() if id else None for path, id in self._edits.bases.items()}
+        replace(self._derived / "bases", json.dumps(rows).encode(), flush=False)
+
+
+def _flush(folder: Path) -> None:
+    """Flush the whole file system: git leaves its loose objects to the next power cut by default."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        if _libc.syncfs(fd):
+            raise OSError(ctypes.get_errno(), "the disk could not be flushed")
+    except AttributeError:
+        os.sync()
+    finally:
+        os.close(fd)
+
+
+def _is_below(path: str, folders: list[str]) -> bool:
+    return any(not folder or path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def _scratch(place: layout.Layout) -> Path:
+    """A private folder on the work tree's file system: names are exchanged between the two."""
+    if same_device(place.derived_dir, place.work_tree):
+        return place.derived_dir
+    folder = place.work_tree / ".kgd-aside"
+    folder.mkdir(exist_ok=True)
+    (folder / ".gitignore").write_text("*\n")
+    return folder
