@@ -112,6 +112,7 @@ class Staging:
             self._touch(folder)
             self._add(made)
             self._folders[folder][key] = (FILE, made.id)
+            self._entries += before is None
         return made.id
 
     def remove(self, path: str) -> bool:
@@ -120,19 +121,23 @@ class Staging:
             return False
         folder, name = _split(path)
         self._touch(folder)
-        del self._folders[folder][raw(name)]
-        return True
+        while True:
+            entries = self._folders[folder]
+            del entries[raw(name)]
+            self._entries -= 1
+            if entries or not folder:
+                return True
+            del self._folders[folder]
+            self._dirty.discard(folder)
+            folder, name = _split(folder)
 
     def write_tree(self) -> ObjectId:
         """Make the trees of all edits and return the root's id. Cost: the entries of the folders touched."""
         for path in sorted(self._dirty, key=_depth, reverse=True):
             entries = self._folders[path]
             up, name = _split(path)
-            if path and not entries:
-                self._folders[up].pop(raw(name), None)
-                continue
             made = make("tree", tree_body(entries))
-            before = self._root if not path else self._folders[up].get(raw(name), (FOLDER, b""))[1]
+            before = self._root if not path else self._folders[up][raw(name)][1]
             if made.id != before:
                 self._add(made)
             if path:
@@ -216,6 +221,8 @@ class Staging:
                 if raw(name) in self._folder(up):
                     raise InvariantViolation("a file stands where a folder is needed", at=at)
                 self._folders[at] = entries
+                self._folders[up][raw(name)] = (FOLDER, EMPTY_TREE)  # until `write_tree` knows better
+                self._entries += 1
             self._dirty.add(at)
 
     def _add(self, made: Object) -> None:

@@ -90,10 +90,11 @@ def _relate(edit: Relate, draft: Draft) -> None:
             raise _not_there(source)
         node = Node(source)
     relation = edit.relation
-    old = node.relation(*relation.key)
+    old = node.relation(relation.type, relation.target)
     if old:
-        kept = {"weight": old.weight, "data": old.data}
-        relation = replace(relation, **{k: v for k, v in kept.items() if k not in edit.explicit})
+        weight = relation.weight if "weight" in edit.explicit else old.weight
+        data = relation.data if "data" in edit.explicit else old.data
+        relation = replace(relation, weight=weight, data=data)
         if relation == old:
             draft.warnings.append(f"{source} already {relation.type} {relation.target}; nothing changed")
     draft.put(node.with_relation(relation))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
+from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live import LiveGraph
@@ -19,10 +20,13 @@ from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 from kgd.workspace.draft import Draft
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
-from kgd.workspace.writer import HEAD
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
 _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
+
+File = tuple[str, ObjectId | None, ObjectId | None]
+Files = Sequence[File]
+"""(path, blob before, blob after); None is absence."""
 
 
 class Past:
@@ -67,10 +71,10 @@ class Past:
         blob = self._store.entry(self._store.tree_of(commit), path)
         return documents.decode(self._store.read(blob), at=path, expect=uri) if blob else None
 
-    def files_of(self, commit: Commit) -> list[tuple[str, ObjectId | None, ObjectId | None]]:
+    def files_of(self, commit: Commit) -> Files:
         """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""
-        trees = [self._store.tree_of(parent) for parent in commit.parents] or [None]
-        first = list(self._store.diff(trees[0], commit.tree))
+        trees = [self._store.tree_of(parent) for parent in commit.parents]
+        first = list(self._store.diff(trees[0] if trees else None, commit.tree))
         others = [{path for path, _, _ in self._store.diff(tree, commit.tree)} for tree in trees[1:]]
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
@@ -80,9 +84,10 @@ class Past:
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
         return self._changes(self._store.diff(self._store.tree_of(a), self._store.tree_of(b)))
 
-    def entry(self, commit: Commit, *, limit: int = 50) -> Entry:
-        """One line of history. Costs a tree comparison."""
-        uris = [uri for path, old, new in self.files_of(commit) if (uri := self._uri(path, new or old))]
+    def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
+        """One line of history. `files` are what it changed, where that is known already."""
+        changed = self.files_of(commit) if files is None else files
+        uris = [uri for path, old, new in changed if (uri := self._uri(path, new or old))]
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
@@ -135,9 +140,9 @@ class Past:
             draft.record(merged.conflict)
             draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
 
-    def _changes(self, files: object) -> tuple[NodeChange, ...]:
+    def _changes(self, files: Iterable[File]) -> tuple[NodeChange, ...]:
         found = []
-        for path, old, new in files:  # type: ignore[attr-defined]
+        for path, old, new in files:
             uri = self._uri(path, new or old)
             if uri:
                 found.append(NodeChange(uri, self._readable(path, old), self._readable(path, new)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kgd.codec import documents, paths
@@ -17,6 +17,8 @@ from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
+from kgd.graph.rows import Rows
+from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.outcome import InvalidFile
 
@@ -39,14 +41,18 @@ class Served:
     """
 
     def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str], last_good: LastGood) -> None:
+        self._store, self._workspace, self._sharded, self._last_good = store, workspace, sharded, last_good
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Serve nothing, as before the first `load`."""
         self.graph = LiveGraph()
         self.tree: ObjectId | None = None
-        self._store, self._workspace, self._sharded, self._last_good = store, workspace, sharded, last_good
         self._invalid: dict[str, InvalidFile] = {}
-        self._conflicts: set[str] = set()
+        self._conflicts: dict[str, set[str]] = {}
         self._cut: dict[str, Uri] = {}
         """Paths that do not tell their URI."""
-        self._lock = threading.Lock()
 
     # ---- reading
 
@@ -57,13 +63,49 @@ class Served:
     def invalid_file(self, path: str) -> InvalidFile | None:
         return self._invalid.get(path)
 
-    def conflict_paths(self) -> list[str]:
+    def conflict_paths(self, folder: str | None = None) -> list[str]:
+        """Paths of the open records, sorted: of one node's folder, or all of them."""
         with self._lock:
-            return sorted(self._conflicts)
+            chosen = self._conflicts.values() if folder is None else [self._conflicts.get(folder, set())]
+            return sorted(path for paths in chosen for path in paths)
 
     @property
     def conflict_count(self) -> int:
-        return len(self._conflicts)
+        return sum(map(len, self._conflicts.values()))
+
+    def path_of(self, uri: Uri) -> str:
+        return paths.path_of(uri, self._sharded)
+
+    def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
+        """The nodes whose files differ between two trees, and those whose last good value may be served."""
+        found = [self._uri_of(path) for path, _, _ in self._store.diff(old, new) if path.startswith("nodes/")]
+        return [uri for uri in found if uri]
+
+    # ---- the snapshot
+
+    def export(self) -> tuple[str, Rows, dict[str, list[str]]]:
+        """Everything that `restore` needs, true at one moment: the tree, the graph, and paths that need care."""
+        tree, rows = self.graph.export(lambda: self.tree.hex() if self.tree else "")
+        with self._lock:
+            conflicts = [path for paths in self._conflicts.values() for path in paths]
+            care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
+        return tree, rows, care
+
+    def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
+        """Take over what `export` gave; `load` then brings it to the tip. O(nodes), without parsing any of them.
+
+        Raises:
+            Damaged: These are not such rows; everything is empty then.
+        """
+        self.graph.load(rows)
+        self.tree = tree
+        for path in care.get("conflicts", ()):
+            if self._store.entry(tree, path):
+                self._note_conflict(path, True)
+        for path in [*care.get("cut", ()), *care.get("invalid", ())]:
+            blob = self._store.entry(tree, path)
+            if blob:
+                self._apply(path, blob)
 
     # ---- following the tip
 
@@ -90,8 +132,7 @@ class Served:
 
     def _apply(self, path: str, new: ObjectId | None) -> Change | None:
         if path.startswith("conflicts/"):
-            with self._lock:
-                (self._conflicts.add if new else self._conflicts.discard)(path)
+            self._note_conflict(path, new is not None)
             return None
         if not path.startswith("nodes/"):
             return None
@@ -102,19 +143,31 @@ class Served:
         except KgdError as refusal:
             return self._keep_last_good(path, refusal)
 
+    def _note_conflict(self, path: str, is_open: bool) -> None:
+        folder = path.rpartition("/")[0]
+        with self._lock:
+            if is_open:
+                self._conflicts.setdefault(folder, set()).add(path)
+            elif folder in self._conflicts:
+                self._conflicts[folder].discard(path)
+                if not self._conflicts[folder]:
+                    del self._conflicts[folder]
+
     def _put(self, path: str, blob: ObjectId) -> Change:
-        lean = documents.lean(self._store.read(blob), at=path)
-        if paths.path_of(lean.uri, self._sharded) != path:
-            right = paths.path_of(lean.uri, self._sharded)
-            raise Invalid(f"the file says it is {lean.uri}, which belongs into {right}", at=f"{path}:1")
-        card = Card(lean.uri, lean.type, lean.name, lean.summary, blob, "")
-        self.graph.put(card, lean.relations, lean.aliases)
+        node = documents.decode(self._store.read(blob), at=path)
+        if paths.path_of(node.uri, self._sharded) != path:
+            right = paths.path_of(node.uri, self._sharded)
+            raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")
+        self._serve(node, blob)
         if self._invalid:
             with self._lock:
                 self._invalid.pop(path, None)
         if "~" in path and self._uri_of(path) is None:
-            self._cut[path] = lean.uri
-        return Change(path, lean.uri, blob)
+            self._cut[path] = node.uri
+        return Change(path, node.uri, blob)
+
+    def _serve(self, node: Node, blob: ObjectId) -> None:
+        self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), node.relations, node.aliases)
 
     def _remove(self, path: str) -> Change | None:
         with self._lock:
@@ -136,9 +189,9 @@ class Served:
         good = self._last_good(path)
         if good is None:
             return None
-        lean = documents.lean(self._store.read(good), at=path)
-        self.graph.put(Card(lean.uri, lean.type, lean.name, lean.summary, good, ""), lean.relations, lean.aliases)
-        return Change(path, lean.uri, good)
+        node = documents.decode(self._store.read(good), at=path)
+        self._serve(node, good)
+        return Change(path, node.uri, good)
 
     def _uri_of(self, path: str) -> Uri | None:
         if path in self._cut:

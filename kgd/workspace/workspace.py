@@ -7,36 +7,38 @@ ChangeSet through `submit`. Opening recovers by itself from whatever the last pr
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kgd.codec import documents, paths
-from kgd.codec.settings import Settings
-from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
-from kgd.git import integrity
+from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings
+from kgd.errors import Invalid, KgdError, NotFound, Unavailable
+from kgd.git import identity, integrity
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
-from kgd.git.rollup import Rollup
+from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
 from kgd.index.text import Hit
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, workspace_of
 from kgd.workspace.derived import Derived
-from kgd.workspace.draft import Draft
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
+from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.publication import Publication
 from kgd.workspace.served import Served
 from kgd.workspace.transaction import Transaction
-from kgd.workspace.writer import HEAD, Staged, Writer
+from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
+
+SIMILAR_ASKED = 3
+"""Of how many new nodes one answer says what they look like."""
 
 Clock = Callable[[], float]
 Listener = Callable[[frozenset[Uri]], None]
@@ -55,24 +57,23 @@ class Workspace:
         self.known_workspaces: frozenset[str] = frozenset()
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
-        self._lock = WorkspaceLock(layout.derived_dir)
+        self._last_commit: float | None = None
+        self._owner = Ownership(layout.derived_dir)
         try:
             self.recovery = integrity.recover(layout)
             self._store = layout.open()
             self.settings = self._read_settings()
-            self.read_only = self.settings.read_only
+            self.read_only = _why_read_only(self.settings)
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self._last_good)
             self._derived = Derived(self._store, self._served, layout.derived_dir, clock)
-            self._writer = Writer(
-                self._store, layout.derived_dir, flushed=self._flushed, settled=self._derived.wake, moved=self._moved
-            )
+            self._writer = Writer(self._store, layout.derived_dir, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
-            self._publication = Publication(self, publish=publish)
+            self._publication = Publication(self, publish=publish, clock=clock)
         except BaseException:
-            self._lock.release()
+            self._owner.release()
             raise
 
     @classmethod
@@ -140,6 +141,14 @@ class Workspace:
         """
         return self._derived.search(query, **filters)
 
+    def indexed_count(self) -> int:
+        return self._derived.count()
+
+    def person(self) -> tuple[str, str]:
+        """Name and email of the person whose machine this is, as git would resolve them here."""
+        who = identity.person(self.layout.git_dir)
+        return who.name, who.email
+
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         """Files that cannot be read, committed ones and those that wait in the work tree."""
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
@@ -149,8 +158,8 @@ class Workspace:
 
     def conflicts(self, uri: Uri | None = None, *, limit: int = 200, after: str = "") -> tuple[OpenConflict, ...]:
         """Open disagreements in the order of their records, from behind the record `after`."""
-        folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] + "/" if uri else ""
-        chosen = [p for p in self._served.conflict_paths() if p.startswith(folder) and p > after][:limit]
+        folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
+        chosen = [path for path in self._served.conflict_paths(folder) if path > after][:limit]
         return tuple(found for path in chosen if (found := self._conflict(path)))
 
     @property
@@ -176,14 +185,14 @@ class Workspace:
         found = git_log(
             self._store,
             self._writer.tip,
-            path=self.path(uri) if uri else None,
+            paths=(self.path(uri),) if uri else (),
             author=author,
             since=since,
             until=until,
             limit=limit,
             after=self.past.commit_id(after) if after else None,
         )
-        return tuple(self.past.entry(one) for one in found)
+        return tuple(self.past.entry(one.commit, one.changes) for one in found)
 
     def commit_id(self, text: str) -> str:
         return self.past.commit_id(text).hex()
@@ -209,7 +218,9 @@ class Workspace:
                 reverted |= {line.split()[-1] for line in entry.body.splitlines() if line.startswith("Reverts ")}
             elif entry.operation not in ("init", "merge") and len(entry.parents) == 1 and entry.commit not in reverted:
                 return entry.commit
-        raise NotFound("there is nothing left to undo among the last 100 commits", next="Name a commit: `kgd revert COMMIT`.")
+        raise NotFound(
+            "there is nothing left to undo among the last 100 commits", next="Name a commit: `kgd revert COMMIT`."
+        )
 
     # ---- changing
 
@@ -258,8 +269,12 @@ class Workspace:
     def degraded(self) -> tuple[str, ...]:
         """What does not work as it should, one sentence each."""
         found = [f"read-only: {self.read_only}"] if self.read_only else []
-        found += [f"{stage.name}: {stage.blocker}" for stage in self.health().values() if stage.state in ("blocked", "degraded")]
-        found += [str(notice) for notice in self.recovery.notices]
+        found += [
+            f"{stage.name}: {stage.blocker}"
+            for stage in self.health().values()
+            if stage.state in ("blocked", "degraded")
+        ]
+        found += self.recovery.notes if self.recovery.damaged else []
         return tuple(found)
 
     def reindex(self) -> None:
@@ -271,7 +286,8 @@ class Workspace:
         self._publication.stop()
         self._writer.close()
         self._derived.close()
-        self._lock.release()
+        integrity.checkpoint(self.layout)
+        self._owner.release()
 
     # ---- what a change asks (kgd.workspace.draft.Surroundings)
 
@@ -314,7 +330,7 @@ class Workspace:
             else:
                 files = {path: blob for one in staged for path, blob in (one.changed or {}).items()}
                 changes = self._served.follow(files.items(), tree)
-        self._derived.note(staged, changes, old, new)
+        self._derived.note(staged, changes, new, tree)
         self._last_commit = self._clock()
         touched = frozenset(change.uri for change in changes)
         for listener in self._listeners:
@@ -331,15 +347,17 @@ class Workspace:
         assert tip is not None
         blob = self._store.entry(self._store.tree_of(tip), "kgd.yaml")
         if blob is None:
-            raise Unavailable("the tip has no kgd.yaml", at=str(self.layout.git_dir), next="Restore it with `kgd revert`.")
-        return decode_settings(self._store.read(blob), at="kgd.yaml")
+            raise Unavailable(
+                "the tip has no kgd.yaml", at=str(self.layout.git_dir), next="Restore it with `kgd revert`."
+            )
+        return decode_settings(self._store.read(blob), newer=True)
 
     def _last_good(self, path: str) -> ObjectId | None:
         """The newest readable blob in the history of a path, among its last fifty versions."""
         tip = self._store.ref(HEAD)
         assert tip is not None
-        for commit in git_log(self._store, tip, path=path, limit=50):
-            blob = self._store.entry(commit.tree, path)
+        for entry in git_log(self._store, tip, paths=(path,), limit=50):
+            blob = self._store.entry(entry.commit.tree, path)
             try:
                 if blob and documents.decode(self._store.read(blob), at=path):
                     return blob
@@ -388,3 +406,11 @@ class Workspace:
             if like:
                 found.append(Similar(uri, like))
         return tuple(found)
+
+
+def _why_read_only(settings: Settings) -> str:
+    if settings.format > FORMAT:
+        return f"it has format {settings.format}, this kgd knows {FORMAT}"
+    if settings.merge_rules > MERGE_RULES:
+        return f"its merge rules are version {settings.merge_rules}, this kgd knows {MERGE_RULES}"
+    return ""

@@ -14,15 +14,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git.objects import ObjectId, Signature
-from kgd.git.refs import RefMoved, move_ref
+from kgd.git.refs import HEAD, RefMoved, move_ref
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 
-HEAD = "refs/kgd/head"
 MAX_BATCH = 256
 """Changes in one flush. More would only make the first of them wait longer."""
 
@@ -44,7 +43,7 @@ class Staged(Generic[R]):
 
 @dataclass(slots=True)
 class _Waiting:
-    job: Callable[[Staging, ObjectId], Staged[object]]
+    job: Callable[[Staging, ObjectId], Staged[Any]]
     future: Future[object]
     request: str
     alone: bool
@@ -60,7 +59,6 @@ class Writer:
         scratch: A folder on the repository's file system where ref locks are prepared.
         flushed: Called in the writer's thread after each flush, before anybody is acknowledged, with what was staged
             and the old and new tip. It must only do memory work.
-        settled: Called after everybody was acknowledged; may do slower derived work.
         moved: Called when a failed flush left the ref elsewhere than expected, with the tip that is now true.
     """
 
@@ -70,11 +68,10 @@ class Writer:
         scratch: Path,
         *,
         flushed: Flushed,
-        settled: Callable[[], None],
         moved: Callable[[ObjectId], None],
     ) -> None:
         self._store, self._scratch = store, scratch
-        self._flushed, self._settled, self._moved = flushed, settled, moved
+        self._flushed, self._moved = flushed, moved
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         tip = store.ref(HEAD)
@@ -172,7 +169,6 @@ class Writer:
                 return
         for waiting, result in staged:
             waiting.future.set_result(result.answer)
-        self._settled()
 
     def _make_durable(self, head: ObjectId, staged: list[Staged[object]]) -> Unavailable | None:
         old, objects = self._tip, self._staging.objects

@@ -1,0 +1,38 @@
+"""One line per value: what tests write down when they only care about some of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kgd.codec.settings import first_files
+from kgd.git.layout import Layout, create_standalone
+from kgd.model.change import Author, ChangeSet, Edit, Upsert
+from kgd.model.node import Json, Relation
+from kgd.model.uri import Uri, parse
+
+ANN = Author("Ann", "ann@example.org", "tests")
+WS = "ws"
+
+
+def uri(name: str) -> Uri:
+    """`a/b` is concept://ws/a/b; a full URI stays what it is."""
+    return parse(name if ":" in name else f"concept://{WS}/{name}")
+
+
+def to(name: str, type: str = "relates_to", weight: float = 1.0, **data: Json) -> Relation:
+    return Relation(type, uri(name), weight, data)
+
+
+def upsert(where: str, /, *relations: Relation, data: Mapping[str, Json] | None = None, **fields: object) -> Upsert:
+    return Upsert(uri(where), relations=relations, data=data or {}, **fields)  # type: ignore[arg-type]
+
+
+def change(*edits: Edit, message: str = "", request: str = "", author: Author = ANN) -> ChangeSet:
+    return ChangeSet(edits, author, message, request)
+
+
+def new_layout(directory: Path, workspace: str = WS) -> Layout:
+    """A workspace of its own in a new directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return create_standalone(directory, workspace, first_files(workspace))

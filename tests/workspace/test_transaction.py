@@ -1,0 +1,300 @@
+"""What a ChangeSet does: one commit, all of it or nothing, and the rules for nodes, versions and links."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
+from kgd.model.change import Append, Delete, Move, Relate, Revert, Unrelate, Untag
+from kgd.model.node import Node
+from kgd.workspace.workspace import Workspace
+from tests.builders import ANN, change, to, upsert, uri
+
+BY_ANN = "Ann (tests) <ann@example.org>"
+Reopen = Callable[[], Workspace]
+
+
+def commits(ws: Workspace) -> list[str]:
+    done = subprocess.run(
+        ["git", "-C", ws.layout.git_dir, "log", "--format=%H", "refs/kgd/head"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.requirement("B3")
+@pytest.mark.requirement("E15")
+def test_a_change_is_one_commit_with_author_message_and_the_nodes_it_touched(ws: Workspace) -> None:
+    before = commits(ws)
+    outcome = ws.submit(change(upsert("a", name="A"), upsert("b", name="B"), message="why it was done"))
+    assert len(commits(ws)) == len(before) + 1
+    shown = subprocess.run(
+        ["git", "-C", ws.layout.git_dir, "show", "-s", "--format=%an <%ae>%n%B", outcome.commit],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "Ann (tests) <ann@example.org>" in shown
+    assert "why it was done" in shown
+    assert "Kgd-Nodes: concept://ws/a concept://ws/b" in shown
+    assert outcome.nodes == ((uri("a"), 1), (uri("b"), 1))
+
+
+@pytest.mark.requirement("B2")
+def test_a_node_survives_a_restart(reopen: Reopen) -> None:
+    reopen().submit(change(upsert("a", name="A", content="body\n", tags=("x",), data={"k": [1, {"z": None}]})))
+    assert reopen().node(uri("a")) == Node(
+        uri("a"), name="A", content="body\n", tags=("x",), data={"k": [1, {"z": None}]}
+    )
+
+
+def test_one_bad_change_refuses_the_whole_set_and_names_its_place(ws: Workspace) -> None:
+    tip = ws.tip
+    with pytest.raises(NotFound) as caught:
+        ws.submit(change(upsert("a", name="A"), Delete(uri("missing"))))
+    assert caught.value.at.startswith("changes[1]")
+    assert ws.tip == tip
+    assert ws.node(uri("a")) is None
+
+
+def test_an_upsert_names_what_changes_and_leaves_the_rest(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", to("b"), name="A", summary="s", tags=("x",), data={"k": 1, "l": 2})))
+    ws.submit(change(upsert("a", to("c"), summary="t", tags=("y",), data={"k": None, "m": {"n": 1}})))
+    node = ws.node(uri("a"))
+    assert node is not None
+    assert (node.name, node.summary, node.tags, node.data) == ("A", "t", ("x", "y"), {"l": 2, "m": {"n": 1}})
+    assert [r.target for r in node.relations] == [uri("b"), uri("c")]
+
+
+def test_unset_clears_a_field_or_a_key(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="A", summary="s", data={"k": 1, "l": 2})))
+    ws.submit(change(upsert("a", unset=("summary", "data.k"))))
+    assert ws.node(uri("a")) == Node(uri("a"), name="A", data={"l": 2})
+
+
+def test_a_stale_version_is_refused_with_the_current_one(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="one")))
+    ws.submit(change(upsert("a", name="two")))
+    with pytest.raises(Stale) as caught:
+        ws.submit(change(upsert("a", name="three", expect_version=1)))
+    assert caught.value.current == 2
+    assert ws.submit(change(upsert("a", name="three", expect_version=2))).nodes == ((uri("a"), 3),)
+
+
+def test_version_zero_expects_that_nobody_has_written_the_node_yet(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="A", expect_version=0)))
+    with pytest.raises(Stale):
+        ws.submit(change(upsert("a", name="B", expect_version=0)))
+
+
+def test_content_is_not_replaced_by_someone_who_has_not_read_it(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", content="old\n")))
+    with pytest.raises(Stale):
+        ws.submit(change(upsert("a", content="new\n")))
+    ws.submit(change(upsert("a", content="new\n", expect_version=1)))
+    assert ws.node(uri("a")) == Node(uri("a"), content="new\n")
+
+
+def test_append_adds_a_paragraph(ws: Workspace) -> None:
+    ws.submit(change(Append(uri("a"), "first")))
+    ws.submit(change(Append(uri("a"), "second\n")))
+    assert ws.node(uri("a")) == Node(uri("a"), content="first\n\nsecond\n")
+
+
+def test_a_repeated_request_answers_the_first_result_and_writes_nothing(reopen: Reopen) -> None:
+    ws = reopen()
+    first = ws.submit(change(upsert("a", name="A"), request="r1"))
+    again = ws.submit(change(upsert("a", name="A"), request="r1"))
+    assert (again.commit, again.repeated) == (first.commit, True)
+    ws = reopen()
+    later = ws.submit(change(upsert("a", name="other"), request="r1"))
+    assert (later.commit, later.repeated, later.nodes) == (first.commit, True, first.nodes)
+
+
+def test_what_is_already_so_makes_no_commit_but_a_warning(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="A")))
+    tip = ws.tip
+    outcome = ws.submit(change(upsert("a", name="A")))
+    assert (outcome.commit, ws.tip) == (None, tip)
+    assert outcome.warnings
+
+
+def test_a_dry_run_says_what_would_happen_and_does_nothing(ws: Workspace) -> None:
+    tip = ws.tip
+    outcome = ws.submit(change(upsert("a", to("file://ws/x.py"), name="A")), dry_run=True)
+    assert outcome.created == (uri("a"), uri("file://ws/x.py"))
+    assert (outcome.commit, ws.tip) == (None, tip)
+
+
+@pytest.mark.requirement("E8")
+def test_a_relation_makes_a_missing_resource_and_keeps_a_missing_concept_with_a_warning(ws: Workspace) -> None:
+    outcome = ws.submit(change(upsert("a", to("https://example.org/x"), to("file://ws/src/a.py"), to("nobody"))))
+    assert ws.node(uri("https://example.org/x")) == Node(uri("https://example.org/x"))
+    assert ws.node(uri("file://ws/src/a.py")) is not None
+    assert ws.node(uri("nobody")) is None
+    assert any("nobody" in warning for warning in outcome.warnings)
+    assert [link.target for link in ws.broken_links()] == [uri("nobody")]
+
+
+@pytest.mark.requirement("E18")
+@pytest.mark.requirement("U2")
+def test_deleting_a_node_takes_its_outgoing_relations_and_breaks_the_incoming_ones(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", to("b")), upsert("b", to("c")), upsert("c")))
+    outcome = ws.submit(change(Delete(uri("b"))))
+    assert any("broken" in warning for warning in outcome.warnings)
+    assert [(link.source, link.target) for link in ws.broken_links()] == [(uri("a"), uri("b"))]
+    assert list(ws.graph.into(uri("c"))) == []
+
+
+@pytest.mark.requirement("E3")
+def test_relations_are_unique_by_source_target_and_type_and_keep_what_is_not_given(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", to("b", "uses", 0.5, why="x")), upsert("b")))
+    ws.submit(change(Relate(uri("a"), to("b", "uses", 0.25), explicit=frozenset({"weight"}))))
+    node = ws.node(uri("a"))
+    assert node is not None
+    assert node.relations == (to("b", "uses", 0.25, why="x"),)
+    ws.submit(change(Unrelate(uri("a"), uri("b"), "uses")))
+    assert ws.node(uri("a")) == Node(uri("a"))
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan"), True])
+def test_a_weight_outside_of_zero_to_one_is_refused(weight: float) -> None:
+    with pytest.raises(Invalid):
+        to("b", "uses", weight)
+
+
+def test_untag_takes_tags_away(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", tags=("x", "y"))))
+    ws.submit(change(Untag(uri("a"), ("x",))))
+    assert ws.node(uri("a")) == Node(uri("a"), tags=("y",))
+
+
+def test_a_moved_node_keeps_its_old_name_as_alias_and_links_go_on_working(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="A"), upsert("b", to("a"))))
+    ws.submit(change(Move(uri("a"), uri("deep/a"))))
+    node = ws.node(uri("deep/a"))
+    assert node is not None
+    assert node.aliases == (uri("a"),)
+    assert ws.resolve(uri("a")) == uri("deep/a")
+    assert ws.broken_links() == []
+    ws.submit(change(upsert("a", summary="still the same node")))
+    assert ws.node(uri("a")) is None
+    with pytest.raises(InvariantViolation):
+        ws.submit(change(Move(uri("deep/a"), uri("b"))))
+
+
+def test_names_that_differ_only_by_case_are_refused(ws: Workspace) -> None:
+    ws.submit(change(upsert("Readme", name="x")))
+    with pytest.raises(InvariantViolation):
+        ws.submit(change(upsert("README", name="y")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+        "aws AKIAABCDEFGHIJKLMNOP",
+        "password = 'hT7x9QpL2mZk4RwV8sYb'",
+    ],
+)
+def test_a_secret_is_refused_without_being_repeated(ws: Workspace, text: str) -> None:
+    with pytest.raises(Refused) as caught:
+        ws.submit(change(upsert("a", content=text)))
+    assert text.split()[-1] not in str(caught.value)
+    assert "content" in str(caught.value)
+
+
+def test_a_node_larger_than_its_file_may_be_is_refused(ws: Workspace) -> None:
+    with pytest.raises(Limit):
+        ws.submit(change(upsert("a", content="x" * 80 * 1024 + "\n", data={"more": "word " * 40_000})))
+
+
+def test_another_workspaces_node_cannot_be_written_here(ws: Workspace) -> None:
+    with pytest.raises(Invalid):
+        ws.submit(change(upsert("concept://elsewhere/a", name="x")))
+
+
+@pytest.mark.requirement("E14")
+def test_revert_undoes_one_commit_and_keeps_what_came_after(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="A", summary="first")))
+    wrong = ws.submit(change(upsert("a", summary="wrong", tags=("bad",)), upsert("b", name="B")))
+    ws.submit(change(upsert("a", name="AA")))
+    ws.submit(change(Revert(str(wrong.commit))))
+    assert ws.node(uri("a")) == Node(uri("a"), name="AA", summary="first")
+    assert ws.node(uri("b")) is None
+
+
+def test_undo_goes_back_step_by_step(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="one")))
+    ws.submit(change(upsert("a", name="two")))
+    ws.submit(change(upsert("a", name="three")))
+    names = []
+    for _ in range(2):
+        ws.submit(change(Revert(ws.last_undoable())))
+        node = ws.node(uri("a"))
+        names.append(node.name if node else None)
+    assert names == ["two", "one"]
+
+
+def test_reverting_what_was_edited_again_keeps_both_versions_as_a_conflict(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="one")))
+    second = ws.submit(change(upsert("a", name="two")))
+    ws.submit(change(upsert("a", name="three")))
+    ws.submit(change(Revert(str(second.commit))))
+    (conflict,) = ws.conflicts(uri("a"))
+    assert sorted(conflict.conflict.fields["name"].sides) == ["one", "three"]
+
+
+@pytest.mark.requirement("E14")
+def test_history_diff_and_the_past_of_a_node(ws: Workspace) -> None:
+    first = ws.submit(change(upsert("a", name="one"), message="begin"))
+    ws.submit(change(upsert("b", name="other")))
+    second = ws.submit(change(upsert("a", name="two")))
+    assert [entry.commit for entry in ws.history(uri=uri("a"))] == [second.commit, first.commit]
+    assert ws.history(uri=uri("a"))[1].subject == "begin"
+    then = ws.node(uri("a"), as_of=str(first.commit)[:10])
+    assert then is not None
+    assert then.name == "one"
+    (difference,) = ws.changes(str(second.commit))
+    assert (difference.before.name, difference.after.name) == ("one", "two")  # type: ignore[union-attr]
+    assert {c.uri for c in ws.changes_between(str(first.commit), "HEAD")} == {uri("a"), uri("b")}
+    version = ws.node_version(uri("a"))
+    assert version is not None
+    assert (version.count, version.created_by, version.updated_by) == (2, BY_ANN, BY_ANN)
+
+
+def test_the_graph_of_a_commit_can_be_walked(ws: Workspace) -> None:
+    first = ws.submit(change(upsert("a", to("b")), upsert("b")))
+    ws.submit(change(Delete(uri("b")), upsert("a", to("c")), upsert("c", to("a"))))
+    past = ws.graph_at(str(first.commit))
+    assert [edge.target for edge in past.out(uri("a"))] == [uri("b")]
+    assert past.card(uri("b")) is not None
+    assert past.card(uri("c")) is None
+    assert list(past.into(uri("a"))) == []
+
+
+def test_what_was_written_a_moment_ago_is_found(ws: Workspace) -> None:
+    for n in range(5):
+        ws.submit(change(upsert(f"n{n}", name=f"needle{n} in the hay")))
+        assert [hit.uri for hit in ws.search(f"needle{n}")] == [uri(f"n{n}")]
+
+
+def test_an_author_cannot_break_out_of_the_commit_header(ws: Workspace) -> None:
+    hostile = ANN.__class__("Eve\nparent 0000 <x>", "e@x>\ncommitter me <", "")
+    outcome = ws.submit(change(upsert("a", name="A"), author=hostile, message="s\n\nKgd-Op: fake"))
+    (entry,) = ws.history(commit=str(outcome.commit))
+    assert entry.operation == "put"
+    done = subprocess.run(
+        ["git", "-C", ws.layout.git_dir, "fsck", "--strict"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "error" in done.stderr) == (0, False)
+
+
+def test_an_edit_of_the_wrong_kind_of_thing_is_an_error_of_ours(ws: Workspace) -> None:
+    with pytest.raises(KgdError):
+        ws.submit(change())
