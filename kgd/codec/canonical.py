@@ -95,7 +95,7 @@ def load(text: str, *, depth: int = DEPTH) -> dict[str, Json]:
     if lines.pop() != "":
         raise NotCanonical("the last line has no end")
     value, end = _mapping(lines, 0, "", depth)
-    if end != len(lines):
+    if end != len(lines) or not value:
         raise NotCanonical(f"line {end + 1}")
     return value
 

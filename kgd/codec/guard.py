@@ -43,6 +43,9 @@ class _BoundedScanner(Scanner):
             raise _too_deep(f"line {self.reader.line + 1}")
         super().fetch_flow_collection_start(TokenClass, to_push)
 
+    def fetch_directive(self) -> None:
+        raise Refused("YAML directives are not allowed", at=f"line {self.reader.line + 1}", next="Delete the % lines.")
+
     def add_indent(self, column: int) -> bool:
         if len(self.indents) > DEPTH:
             raise _too_deep(f"line {self.reader.line + 1}")
@@ -97,8 +100,6 @@ def events(text: str, at: str) -> Iterator[Event]:
                 documents += 1
                 if documents > 1:
                     raise Refused("a file holds one YAML document, this one holds several", at=_line(event, at))
-                if event.version or event.tags:
-                    raise Refused("YAML directives are not allowed", at=_line(event, at), next="Delete the % lines.")
             elif isinstance(event, NodeEvent):
                 _check_node(event, at)
                 if isinstance(event, MappingStartEvent | SequenceStartEvent):

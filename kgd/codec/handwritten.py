@@ -15,6 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import ScalarEvent
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
@@ -42,19 +43,19 @@ def rewrite(
     """
     if previous is None or b"#" not in previous or _is_canonical(previous):
         return plain
+    candidates: list[str] = []
+    comments: list[tuple[str, str]] = []
     try:
         if reads_back(previous):
             return previous
-    except KgdError:
-        pass  # a broken file: what its comments say is still worth keeping
-    try:
         text = guard.checked_text(previous, "")
         comments = _own_lines(text)
         written = _round_trip(text, values)
         candidates = [_with_comments(written, comments), written]
-    except (KgdError, ValueError, AttributeError, IndexError, KeyError, TypeError, AssertionError):
-        # A file that is broken, or a shape that ruamel's round trip cannot carry: the values matter more.
-        comments, candidates = _loose_comments(previous), []
+    except KgdError:
+        comments = _loose_comments(previous)  # a broken file: what its comments say is still worth keeping
+    except (YAMLError, ValueError, AttributeError, IndexError, KeyError, TypeError, AssertionError):
+        pass  # a form that ruamel's round trip cannot carry: the values matter more
     if comments:
         candidates.append("".join(line.strip() + "\n" for _, line in comments) + plain.decode())
     for candidate in candidates:

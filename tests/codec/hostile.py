@@ -77,8 +77,8 @@ MANY = [
     Hostile("quotes without an end", filled(URI + b"name: '", b"''"), Invalid),
     Hostile("a string of 260,000 letters as a name", filled(URI + b"name: ", b"x"), Limit),
     Hostile("comments and nothing else", filled(b"", b"#\n"), Invalid),
-    Hostile("directives", filled(b"", b"%YAML 1.2\n"), Invalid),
-    Hostile("unknown directives", filled(b"", b"%X a\n"), Invalid),
+    Hostile("directives", filled(b"", b"%YAML 1.2\n"), Refused),
+    Hostile("unknown directives", filled(b"", b"%X a\n"), Refused),
 ]
 
 TRICKS = [
@@ -103,6 +103,7 @@ TRICKS = [
     Hostile("a document behind an end", URI + b"...\n---\nname: x\n", Refused),
     Hostile("YAML 1.1", b"%YAML 1.1\n---\n" + URI, Refused),
     Hostile("YAML 1.2, as a directive", b"%YAML 1.2\n---\n" + URI, Refused),
+    Hostile("an unknown directive", b"%X a\n---\n" + URI, Refused),
     Hostile("a tag directive", b"%TAG ! tag:x,2000:\n---\n" + URI, Refused),
     Hostile("a key given twice", URI + b"name: a\nname: b\n", Refused),
     Hostile("a key given twice in data", URI + b"data:\n  a: 1\n  a: 2\n", Refused),

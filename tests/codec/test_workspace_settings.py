@@ -1,0 +1,63 @@
+"""`kgd.yaml` says what belongs to the whole team, and the first commit is the same wherever it is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgd.codec import documents
+from kgd.codec.documents import Settings
+from kgd.errors import Invalid, KgdError, Unavailable
+
+
+def test_settings_read_back_and_keep_what_this_version_does_not_know() -> None:
+    text = b"workspace: infra\nformat: 1\nmerge_rules: 1\nsharded:\n- message\npolicy:\n  /infra/**: ada\n"
+    settings = documents.decode_settings(text)
+    assert settings == Settings("infra", sharded=frozenset({"message"}), others={"policy": {"/infra/**": "ada"}})
+    assert documents.decode_settings(documents.encode_settings(settings)) == settings
+
+
+def test_a_rewrite_keeps_comments_and_unknown_keys() -> None:
+    text = b"# ours\nworkspace: infra # fixed\nformat: 1\npolicy: {a: b} # soon\n"
+    settings = replace(documents.decode_settings(text), merge_rules=2)
+    written = documents.rewrite_settings(text, settings)
+    assert documents.decode_settings(written) == settings
+    assert written == b"# ours\nworkspace: infra # fixed\nformat: 1\nmerge_rules: 2\npolicy: {a: b} # soon\n"
+
+
+def test_a_newer_format_is_reported_and_can_still_be_read() -> None:
+    text = b"workspace: infra\nformat: 2\nnew: {a: 1}\n"
+    with pytest.raises(Unavailable) as caught:
+        documents.decode_settings(text)
+    assert caught.value.at == "kgd.yaml:2"
+    assert "Upgrade" in caught.value.next
+    assert documents.decode_settings(text, newer=True).workspace == "infra"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b"format: 1\n", b"workspace: Infra\n", b"workspace: 5\n", b"workspace: a\nformat: one\n",
+        b"workspace: a\nformat: 0\n",
+        b"workspace: a\nsharded: [https]\n", b"workspace: a\nsharded: message\n", b"workspace: a\nmerge_rules: true\n",
+        b"workspace: a\nworkspace: b\n", b"<<<<<<< a\nworkspace: a\n", b"[" * 4000, b"workspace: &a a\n",
+    ],
+)  # fmt: skip
+def test_bad_settings_are_refused_with_their_line(text: bytes) -> None:
+    with pytest.raises(KgdError) as caught:
+        documents.decode_settings(text)
+    assert caught.value.at.startswith("kgd.yaml")
+
+
+def test_the_first_files_are_a_pure_function() -> None:
+    assert documents.first_files("infra") == {
+        ".gitattributes": b"* -text\nnodes/** merge=kgd\nmemories/** merge=kgd\nlog/** merge=kgd\nbulk/** merge=kgd\n"
+        b"conflicts/** merge=kgd\n",
+        "kgd.yaml": b"workspace: infra\nformat: 1\nmerge_rules: 1\n",
+    }
+    one, two = (documents.first_files("infra", frozenset(s)) for s in (["task", "message"], ["message", "task"]))
+    assert one == two
+    assert one["kgd.yaml"].endswith(b"sharded:\n- message\n- task\n")
+    with pytest.raises(Invalid):
+        documents.first_files("Infra")

@@ -1,0 +1,139 @@
+"""Nothing that anybody wrote can make reading it slow, large or dangerous."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.codec import documents
+from kgd.errors import KgdError
+from tests.codec.hostile import DEEP, FULL, MANY, URI, YAML, Hostile, filled
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+WORST = {"a list of 60,000", "lines without a colon", "20,000 keys in one line"}
+"""The slowest there are known."""
+
+# Full files take half a second each: a third of them in every run, all of them in `make test-all`.
+TIMED = [pytest.param(c, marks=[pytest.mark.slow] if c in MANY and MANY.index(c) % 3 else [], id=c.name) for c in YAML]
+
+
+def cpu_seconds(data: bytes) -> float:
+    """The least of a few readings, since other processes share the processor's caches and clock."""
+    least = 9.0
+    for _ in range(3 if len(data) < 10_000 else 2):
+        began = time.process_time()
+        refusal(data)
+        least = min(least, time.process_time() - began)
+    return least
+
+
+def refusal(data: bytes) -> KgdError | None:
+    try:
+        documents.decode(data, at="f.yaml")
+    except KgdError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("case", TIMED)
+def test_a_hostile_file_is_refused(case: Hostile) -> None:
+    error = refusal(case.data)
+    assert type(error) is case.error
+    assert error.at.startswith("f.yaml")
+    assert len(str(error)) <= 512
+    assert str(error).isprintable()
+
+
+@pytest.mark.parametrize("case", [c for c in MANY if c.name in WORST], ids=lambda c: c.name)
+def test_a_hostile_file_is_settled_within_a_second(case: Hostile) -> None:
+    assert cpu_seconds(case.data) < 1.0
+
+
+@pytest.mark.parametrize("case", DEEP, ids=lambda c: c.name)
+def test_deep_nesting_is_settled_before_the_parser_looks_ahead(case: Hostile) -> None:
+    assert cpu_seconds(case.data) < 0.1
+
+
+@pytest.mark.slow
+def test_all_hostile_files_together_stay_within_64_mib() -> None:
+    """In a process of its own, whose address space may not grow by more."""
+    program = """
+import resource
+from kgd.codec import documents, reading
+from kgd.errors import KgdError
+from tests.codec.hostile import YAML
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20, resource.RLIM_INFINITY))
+refused = 0
+for case in YAML:
+    try:
+        documents.decode(case.data)
+    except KgdError:
+        refused += 1
+print(refused == len(YAML))
+"""
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("needs /proc")
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
+SECRET = "hunter2-this-must-not-be-repeated"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"uri: concept://ws/a\nname: &{SECRET} x\n",
+        f"uri: concept://ws/a\nname: !{SECRET} x\n",
+        f"uri: concept://ws/a\nname: @{SECRET}\n",
+        f"uri: concept://ws/a\nname: *{SECRET}\n",
+        f"uri: concept://ws/a\ndata: {{{SECRET}: 1, {SECRET}: 2}}\n",
+        f"uri: concept://ws/a\nname: a: {SECRET}\n",
+        f'uri: concept://ws/a\nname: "{SECRET}\n',
+        f"uri: concept://ws/a\nweight: [{SECRET}\n",
+        f"%{SECRET} x\n---\nuri: concept://ws/a\n",
+        f"<<<<<<< {SECRET}\nuri: concept://ws/a\n",
+    ],
+)
+def test_a_refusal_never_repeats_the_bytes(text: str) -> None:
+    with pytest.raises(KgdError) as caught:
+        documents.decode(text.encode(), at="nodes/concept/a.yaml")
+    assert SECRET not in str(caught.value)
+    assert SECRET not in repr(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        filled(URI + b"content: |\n", b"  [[[[ {{{{ - - - ? ? &a *a !t <<: x\n"),
+        URI + b"content: | # prose\n  <<<<<<< not at the margin\n  =======\n",
+        URI + b"name: 'it''s [one] {two} & three * four'\n",
+        b"# why\n---\n" + URI + b"...\n",
+        URI + b"data: {a: {b: {c: {d: [[[[[1]]]]]}}}}\n",
+    ],
+    ids=["brackets in prose", "markers in prose", "indicators in quotes", "explicit document", "some depth"],
+)
+def test_what_only_looks_hostile_is_read(text: bytes) -> None:
+    assert len(text) <= FULL
+    assert documents.decode(text).uri == "concept://ws/a"
+
+
+@given(
+    st.binary(max_size=200)
+    | st.text(st.sampled_from("uri: \n-[]{}&*!|>'\"%@`#,?:<=~\t0x1.e_"), max_size=80).map(str.encode)
+)
+def test_any_bytes_are_a_node_or_a_named_error(data: bytes) -> None:
+    for head in (b"", URI, URI + b"data:\n  a: "):
+        error = refusal(head + data)
+        if error is not None:
+            assert error.at.startswith("f.yaml")
+            assert len(str(error)) <= 512
