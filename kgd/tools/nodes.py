@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain, plain_source, plain_weight

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.graph.edges import Card, EdgeSource
@@ -18,7 +19,9 @@ from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.walking import EdgeAnswer
-from kgd.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
 
 EDGES_PER_HIT = 5
 DEEPEST = 10_000

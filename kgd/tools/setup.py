@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, NotFound
 from kgd.graph.traverse import Link, Visited, Walk
@@ -28,7 +29,9 @@ BROKEN_SHOWN = 20
 
 class TraverseParams(Params):
     start: Annotated[Many[str], Field(min_length=1, max_length=100, description="URIs or paths")]
-    max_cost: Annotated[float | None, Field(ge=0, description="null: no limit")] = 1.0
+    max_cost: Annotated[
+        float | None, Field(ge=0, description="null: no limit", json_schema_extra={"type": ["number", "null"]})
+    ] = 1.0
     max_depth: Annotated[int | None, Field(ge=0)] = None
     edge_types: Many[str] = Field(default_factory=list)
     types: Many[str] = Field(default_factory=list)

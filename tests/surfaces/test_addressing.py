@@ -1,0 +1,115 @@
+"""Whatever people and agents write for a node finds it; answers give the one canonical URI."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.tools import addressing, call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, make_code, upsert
+
+
+def resolve(session: Session, ws: Workspace, text: str) -> str:
+    return addressing.resolve(session, ws, text)
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("concept://shop/a/b", "concept://shop/a/b"),
+        ("concept://shop/a b", "concept://shop/a%20b"),
+        ("file://shop/docs/My File.md", "file://shop/docs/My%20File.md"),
+        ("services/auth", "concept://shop/services/auth"),
+        ("src/auth/keys.py", "file://shop/src/auth/keys.py"),
+        ("src/auth", "dir://shop/src/auth"),
+        ("src/", "dir://shop/src"),
+        ("docs/My File.md", "file://shop/docs/My%20File.md"),
+        ("./src/auth/keys.py", "file://shop/src/auth/keys.py"),
+        ("./src", "dir://shop/src"),
+        ("./not/yet.py", "file://shop/not/yet.py"),
+        (".", "dir://shop/_"),
+        ("dir://shop/_", "dir://shop/_"),
+        ("atom:checkout-page", "atom://shop/checkout-page"),
+        ("decision:2026/use postgres", "decision://shop/2026/use%20postgres"),
+        ("https://example.org/a?b#c", "https://example.org/a?b#c"),
+        ("  services/auth ", "concept://shop/services/auth"),
+    ],
+)
+def test_what_is_written_for_a_node(session: Session, ws: Workspace, written: str, meant: str) -> None:
+    assert resolve(session, ws, written) == meant
+
+
+def test_an_existing_concept_comes_before_the_file_of_that_path(ask: Ask, ws: Workspace) -> None:
+    ask.put(changes=upsert("concept://shop/src/checkout.py", summary="what people say about it"))
+    assert resolve(ask.session, ws, "src/checkout.py") == "concept://shop/src/checkout.py"
+    assert resolve(ask.session, ws, "./src/checkout.py") == "file://shop/src/checkout.py"
+
+
+def test_an_absolute_path_inside_the_tree_means_the_tree(session: Session, ws: Workspace, code: Path) -> None:
+    assert resolve(session, ws, str(code / "src/checkout.py")) == "file://shop/src/checkout.py"
+    assert resolve(session, ws, str(code)) == "dir://shop/_"
+
+
+def test_a_relative_path_starts_where_the_client_is(session: Session, ws: Workspace, code: Path) -> None:
+    inner = replace(session, cwd=code / "src")
+    assert resolve(inner, ws, "./auth/keys.py") == "file://shop/src/auth/keys.py"
+    assert resolve(inner, ws, "../README.md") == "file://shop/README.md"
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "  ", "/etc/passwd", "../outside", "concept://shop/", "concept://shop/a/../b", "concept://shop/a//b",
+     "concept://SHOP/a", "kgd://shop/status", "concept:", "file://shop/" + "a" * 300, "concept://shop/" + "a/" * 70 + "b"],
+)  # fmt: skip
+def test_what_means_nothing_is_refused_and_placed(session: Session, ws: Workspace, written: str) -> None:
+    with pytest.raises(KgdError) as caught:
+        addressing.resolve(session, ws, written, at="uris[0]")
+    assert caught.value.code in ("VALIDATION_ERROR", "LIMIT", "NOT_FOUND")
+
+
+def test_a_path_outside_is_told_from_one_inside(session: Session, ws: Workspace) -> None:
+    with pytest.raises(Invalid, match="outside the code tree"):
+        resolve(session, ws, "/etc/passwd")
+
+
+def test_an_unknown_workspace_is_answered_with_the_one_that_was_meant(ask: Ask) -> None:
+    with pytest.raises(NotFound) as caught:
+        ask.get(uris="concept://shp/a")
+    assert "'shop'" in caught.value.next
+    with pytest.raises(NotFound) as caught:
+        ask.get(uris="a", workspace="shops")
+    assert caught.value.at == "workspace"
+
+
+@pytest.mark.requirement("E8")
+def test_as_the_target_of_a_relation_an_unknown_workspace_is_kept_with_a_warning(ask: Ask) -> None:
+    answer = ask.put(changes={"op": "relate", "source": "README.md", "target": "concept://other/x", "type": "see"})
+    assert any("concept://other/x" in warning for warning in answer["warnings"])
+    assert ask.get(uris="README.md")["nodes"][0]["relations"][0]["target"] == "concept://other/x"
+
+
+def test_a_read_may_fall_back_to_the_only_workspace_but_a_write_never_guesses(session: Session, tmp_path: Path) -> None:
+    elsewhere = replace(session, cwd=tmp_path, here=None)
+    assert call(elsewhere, "get", {"uris": "README.md"})["workspace"] == "shop"
+    with pytest.raises(NotFound) as caught:
+        call(elsewhere, "put", {"changes": upsert("x", summary="y")})
+    assert "kgd up" in caught.value.next
+
+
+def test_with_two_workspaces_the_uri_decides_then_the_directory(session: Session, tmp_path: Path) -> None:
+    other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
+    call(other, "up")
+    assert call(other, "get", {"uris": "README.md"})["workspace"] == "other"
+    assert call(other, "get", {"uris": "concept://shop/x"})["workspace"] == "shop"
+    assert call(other, "status", {"workspace": "shop"})["workspace"]["id"] == "shop"
+    assert call(other, "get", {"uris": str(tmp_path / "shop" / "README.md")})["nodes"][0]["uri"].startswith(
+        "file://shop/"
+    )
+    with pytest.raises(NotFound, match="not clear"):
+        call(replace(other, cwd=tmp_path, here=None), "get", {"uris": "README.md"})

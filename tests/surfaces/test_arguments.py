@@ -1,0 +1,103 @@
+"""Arguments are read leniently where a list is meant, and strictly everywhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, KgdError, Limit
+from kgd.tools import TOOLS, cursors
+from kgd.tools.parameters import read
+
+PUT, GET, TRAVERSE = (TOOLS[name].Params for name in ("put", "get", "traverse"))
+CHANGE = {"op": "append", "uri": "a", "text": "x"}
+
+
+@pytest.mark.parametrize("changes", [[CHANGE], CHANGE, json.dumps([CHANGE]), json.dumps(CHANGE), (CHANGE,)])
+def test_a_list_may_come_as_a_list_as_one_object_or_as_the_json_text_of_either(changes: Any) -> None:
+    assert [c.op for c in read(PUT, {"changes": changes}).changes] == ["append"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("uris", [["a"], "a", '["a"]', ("a",)])
+def test_one_uri_stands_for_a_list_of_one(uris: Any) -> None:
+    assert read(GET, {"uris": uris}).uris == ["a"]  # type: ignore[attr-defined]
+
+
+def test_a_name_that_only_looks_like_json_is_a_name() -> None:
+    assert read(GET, {"uris": "[draft"}).uris == ["[draft"]  # type: ignore[attr-defined]
+
+
+def test_objects_within_a_change_may_be_json_text_too() -> None:
+    change = {"op": "upsert", "uri": "a", "data": '{"k": 1}', "relations": '{"type": "t", "target": "b"}'}
+    upsert = read(PUT, {"changes": change}).changes[0]  # type: ignore[attr-defined]
+    assert upsert.data == {"k": 1}
+    assert upsert.relations[0].target == "b"
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "at"),
+    [
+        (GET, {"uris": "a", "budgett": 1}, "budgett"),
+        (PUT, {"changes": [CHANGE, {**CHANGE, "texts": "y"}]}, "changes[1].texts"),
+        (PUT, {"changes": {"op": "upsert", "uri": "a", "relations": [{"type": "t", "targt": "b"}]}},
+         "changes[0].relations[0]"),
+        (PUT, {"changes": {"op": "upsert", "uri": "a", "source": {"type": "t", "id": "i", "x": 1}}},
+         "changes[0].source.x"),
+    ],
+)  # fmt: skip
+def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, arguments: Any, at: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read(model, arguments)
+    assert caught.value.at.startswith(at)
+
+
+def test_a_misspelt_argument_is_answered_with_the_right_one() -> None:
+    with pytest.raises(Invalid) as caught:
+        read(TRAVERSE, {"start": "a", "max_costs": 1})
+    assert caught.value.next == "Did you mean 'max_cost'?"
+
+
+@pytest.mark.parametrize("change", [{"uri": "a"}, {"op": "destroy", "uri": "a"}, {"op": 7}])
+def test_an_unknown_op_names_those_that_are_known(change: Any) -> None:
+    with pytest.raises(Invalid) as caught:
+        read(PUT, {"changes": [change]})
+    assert caught.value.at == "changes[0].op"
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments"),
+    [
+        (GET, {}), (GET, {"uris": []}), (GET, {"uris": [1]}), (GET, {"uris": "a", "include": ["everything"]}),
+        (TRAVERSE, {"start": "a", "max_cost": -1}), (TRAVERSE, {"start": "a", "max_nodes": 0}),
+        (TRAVERSE, {"start": "a", "direction": "up"}), (TRAVERSE, {"start": "a", "max_cost": "much"}),
+        (PUT, {"changes": "not json"}), (PUT, {"changes": [[]]}), (PUT, {"changes": {"op": "append", "uri": "a"}}),
+        (PUT, {"changes": {"op": "upsert", "uri": "a", "expect_version": -1}}),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_in_at_most_512_characters_that_name_the_place(model: Any, arguments: Any) -> None:
+    with pytest.raises(KgdError) as caught:
+        read(model, arguments)
+    assert caught.value.code == "VALIDATION_ERROR" or isinstance(caught.value, Limit)
+    assert caught.value.at
+    assert len(str(caught.value)) <= 512
+
+
+def test_no_limit_on_cost_is_null() -> None:
+    assert read(TRAVERSE, {"start": "a", "max_cost": None}).max_cost is None  # type: ignore[attr-defined]
+
+
+def test_a_cursor_gives_back_its_position_for_the_same_question_only() -> None:
+    cursor = cursors.write("get", ["a", 1], [3, 14])
+    assert cursors.read("get", ["a", 1], cursor) == [3, 14]
+    for tool, question in (("search", ["a", 1]), ("get", ["b", 1])):
+        with pytest.raises(Invalid):
+            cursors.read(tool, question, cursor)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "bnVsbA", "W10", "WzEsMiwzXQ", "A" * 5000])
+def test_what_is_no_cursor_is_refused(cursor: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        cursors.read("get", [], cursor)
+    assert caught.value.at == "cursor"

@@ -1,0 +1,59 @@
+"""What tools advertise is small, true and complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.tools import LOCAL, TOOLS
+from kgd.tools.reference import updated
+from kgd.tools.schemas import input_schema, output_schema
+
+DOCS = Path(__file__).parents[2] / "docs" / "mcp.md"
+
+
+def test_the_default_toolset_leaves_room_for_the_tools_that_are_to_come() -> None:
+    cost = sum(
+        len(tool.name) + len(tool.description) + len(orjson.dumps(input_schema(tool.Params))) for tool in TOOLS.values()
+    )
+    assert cost <= 7_500
+
+
+def test_the_instructions_are_not_cut_by_hosts() -> None:
+    assert len(INSTRUCTIONS) < 4_000
+
+
+def test_every_tool_is_described_in_fewer_than_600_characters() -> None:
+    for tool in [*TOOLS.values(), *LOCAL.values()]:
+        assert 0 < len(tool.description) < 600, tool.name
+
+
+def test_tools_have_the_parameters_of_the_contract() -> None:
+    expected = {
+        "search": "query types tags namespace edge_types max_depth min_score limit budget cursor",
+        "get": "uris include as_of conflicts budget cursor context_id",
+        "traverse": "start max_cost max_depth edge_types types direction max_nodes budget as_of conflicts cursor"
+        " context_id",
+        "put": "changes message request_id dry_run conflicts",
+        "history": "uri commit since until author diff limit cursor",
+        "status": "",
+        "ingest": "source text kind uri dry_run",
+    }
+    found = {name: set(input_schema(tool.Params)["properties"]) - {"workspace"} for name, tool in TOOLS.items()}
+    assert found == {name: set(names.split()) for name, names in expected.items()}
+
+
+@pytest.mark.parametrize("name", [*TOOLS, *LOCAL])
+def test_schemas_are_plain_objects_without_references(name: str) -> None:
+    tool = TOOLS.get(name) or LOCAL[name]
+    for schema in (input_schema(tool.Params), output_schema(tool.Result)):
+        assert schema["type"] == "object"
+        assert b"$ref" not in orjson.dumps(schema)
+
+
+def test_the_reference_in_the_docs_is_what_the_models_say() -> None:
+    text = DOCS.read_text()
+    assert text == updated(text), "run `python -m kgd.tools.reference docs/mcp.md`"
