@@ -198,10 +198,8 @@ def _spawn(home: Home) -> int:
 
 def _wait_until_it_listens(home: Home, pid: int, deadline: float) -> None:
     while not (sock := _open(home.socket)):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            raise _unavailable(home, "the kgd daemon ended while it started") from None
+        if not running(home):
+            raise _unavailable(home, "the kgd daemon ended while it started")
         if time.monotonic() > deadline:
             raise _unavailable(home, f"the kgd daemon (pid {pid}) does not get ready")
         time.sleep(0.005)

@@ -129,6 +129,7 @@ class _Connection:
 
     def __init__(self, endpoint: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._endpoint, self._reader, self._writer = endpoint, reader, writer
+        self._loop = asyncio.get_running_loop()
         self._mcp: Outstanding | None = None
         self._calls: dict[asyncio.Task[None], Call] = {}
         self._slots = asyncio.Semaphore(CALLS_PER_CONNECTION)
@@ -249,8 +250,8 @@ class _Connection:
             self._send({"id": None, "error": error.as_dict()})
 
     async def _answer(self, call: Call, name: str, args: dict[str, Any]) -> None:
-        loop = asyncio.get_running_loop()
-        line = await loop.run_in_executor(self._endpoint.workers, answer, self._endpoint.dispatch, call, name, args)
+        dispatch, workers = self._endpoint.dispatch, self._endpoint.workers
+        line = await self._loop.run_in_executor(workers, answer, dispatch, call, name, args)
         with contextlib.suppress(OSError):
             self._writer.write(line)
             await self._writer.drain()
@@ -277,7 +278,7 @@ class _Connection:
                 self._writer.write(line)
 
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._writer.transport.get_loop().call_soon_threadsafe(send)  # type: ignore[attr-defined]
+            self._loop.call_soon_threadsafe(send)
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(orjson.dumps(message) + b"\n")

@@ -30,6 +30,8 @@ class Stage:
     """Answers a few calls; `wait` blocks until a file is there, `record` appends a line to one, once."""
 
     def __init__(self, home: Home, since: str) -> None:
+        if reason := os.environ.get("REHEARSAL_FAILS"):
+            raise RuntimeError(reason)
         with open(os.path.join(home.state, "starts"), "a") as file:
             file.write(f"{os.getpid()}\n")
 
@@ -41,11 +43,8 @@ class Stage:
         if name == "echo":
             return args
         if name == "wait":
-            Path(args["started"]).touch()
-            deadline = time.monotonic() + 20
-            while not Path(args["until"]).exists() and time.monotonic() < deadline:
-                call.progress(1, 2, "waiting")
-                time.sleep(0.005)
+            call.progress(2, 2, "waiting")
+            _wait(args)
             if record := args.get("record"):
                 with open(record, "a") as file:
                     file.write(f"{args.get('line', '')}\n")
@@ -53,7 +52,7 @@ class Stage:
         raise RuntimeError("a defect, on purpose")
 
     async def serve_mcp(self, peer: Any, reader: Any, writer: Any) -> None:
-        """Requests are answered concurrently, each with its method and this process; before `initialize` with an error."""
+        """Answers each request with its method, this process and whether `initialize` came first; `wait` as above."""
         ready = False
         running: set[asyncio.Task[None]] = set()
         while line := await reader.readline():
@@ -68,15 +67,20 @@ class Stage:
     async def _respond(self, message: dict[str, Any], ready: bool, peer: Any, writer: Any) -> None:
         params = message.get("params", {})
         if message["method"] == "wait":
-            Path(params["started"]).touch()
-            while not Path(params["until"]).exists():
-                await asyncio.sleep(0.005)
+            await asyncio.to_thread(_wait, params)
         if message["method"] == "subscriptions/listen":
             return
         result = {"method": message["method"], "pid": os.getpid(), "ready": ready, "cwd": peer.cwd,
                   "payload": "x" * params.get("bytes", 0)}  # fmt: skip
         writer.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n")
         await writer.drain()
+
+
+def _wait(args: dict[str, Any]) -> None:
+    Path(args["started"]).touch()
+    deadline = time.monotonic() + 20
+    while not Path(args["until"]).exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+"""A home of its own for each test, with a rehearsal daemon that is never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kgd.client import start
+from kgd.daemon.lock import holder
+from tests.daemon.rehearsal import RehearsalHome
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RehearsalHome]:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    made = RehearsalHome.at(str(tmp_path / "home"))
+    yield made
+    end_daemon(made)
+
+
+def end_daemon(home: RehearsalHome) -> None:
+    """Kills whatever still holds the home, and waits until it is gone."""
+    deadline = time.monotonic() + 10
+    while start.running(home) and time.monotonic() < deadline:
+        with contextlib.suppress(ProcessLookupError, KeyError):
+            os.kill(int(str(holder(home.lock)["pid"])), signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Waits until the condition holds; fails the test after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)

@@ -1,0 +1,181 @@
+"""One daemon per home: by a lock that dies with its holder, whoever starts it and however it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kgd.client import start
+from kgd.client.connection import Connection
+from kgd.config import Home
+from kgd.daemon.lock import HomeLock, holder
+from kgd.errors import Forbidden, Unavailable
+from tests.daemon.conftest import until
+from tests.daemon.rehearsal import RehearsalHome
+
+
+def starts(home: Home) -> list[str]:
+    return (Path(home.state) / "starts").read_text().split()
+
+
+def pid_of(home: Home) -> int:
+    with Connection(home) as connection:
+        return int(connection.call("ping", {})["pid"])
+
+
+@pytest.mark.requirement("B1")
+def test_of_a_hundred_daemons_started_at_once_one_survives_and_the_others_name_it(home: RehearsalHome) -> None:
+    racing = [
+        subprocess.Popen(home.daemon_command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(100)
+    ]
+    until(lambda: sum(one.poll() is not None for one in racing) >= 99, seconds=60)
+    survivors = [one for one in racing if one.poll() is None]
+    assert [one.pid for one in survivors] == [pid_of(home)]
+    for loser in set(racing) - set(survivors):
+        said = loser.communicate()[1]
+        assert loser.returncode == start.HELD
+        assert f"pid {survivors[0].pid}" in said
+    survivors[0].terminate()
+    survivors[0].communicate()
+
+
+@pytest.mark.requirement("B1")
+def test_a_hundred_clients_that_find_no_daemon_start_one(home: RehearsalHome) -> None:
+    found: list[int] = []
+    clients = [threading.Thread(target=lambda: found.append(pid_of(home))) for _ in range(100)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(60)
+    assert len(found) == 100
+    assert {str(pid) for pid in found} == set(starts(home))
+
+
+@pytest.mark.requirement("B1")
+def test_a_second_daemon_is_refused_within_a_second_and_told_pid_version_and_start(home: RehearsalHome) -> None:
+    pid = pid_of(home)
+    began = time.monotonic()
+    second = subprocess.run(home.daemon_command(), capture_output=True, text=True, check=False)
+    assert second.returncode == start.HELD
+    assert time.monotonic() - began < 1.0
+    known = holder(home.lock)
+    assert f"pid {pid}, version {known['version']}, since {known['since']}" in second.stderr
+
+
+def test_after_kill_9_the_next_call_starts_another_and_works(home: RehearsalHome) -> None:
+    first = pid_of(home)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not start.running(home))
+    assert os.path.exists(home.socket)
+    assert pid_of(home) != first
+
+
+def test_a_socket_without_a_daemon_is_replaced(home: RehearsalHome) -> None:
+    home.prepare()
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(home.socket)
+    dead.close()
+    assert pid_of(home) > 0
+
+
+def test_what_others_could_read_is_closed_to_them(home: RehearsalHome) -> None:
+    os.makedirs(home.state, mode=0o755)
+    pid_of(home)
+    assert stat.S_IMODE(os.stat(home.state).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(home.socket).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(home.log).st_mode) == 0o600
+
+
+def test_a_home_with_a_long_path_has_a_short_socket_that_every_client_finds(
+    tmp_path: Path, home: RehearsalHome
+) -> None:
+    deep = RehearsalHome.at(str(tmp_path / ("d" * 120)))
+    assert len(deep.socket) < 100
+    pid = pid_of(deep)
+    assert pid_of(RehearsalHome.at(deep.config)) == pid
+    os.kill(pid, signal.SIGTERM)
+    until(lambda: not start.running(deep))
+    os.rmdir(os.path.dirname(deep.socket))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    home = Home.at(str(tmp_path / "theirs"))
+    os.mkdir(home.config)
+    os.chown(home.config, 65534, 65534)
+    with pytest.raises(Forbidden):
+        home.prepare()
+
+
+def test_a_daemon_that_cannot_start_is_answered_with_the_reason_and_the_end_of_its_log(
+    home: RehearsalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REHEARSAL_FAILS", "the stage is on fire")
+    with pytest.raises(Unavailable, match="the stage is on fire"):
+        pid_of(home)
+
+
+def test_a_lock_is_free_again_when_it_was_released(tmp_path: Path) -> None:
+    first, second = HomeLock(str(tmp_path / "lock")), HomeLock(str(tmp_path / "lock"))
+    first.acquire("1", "now")
+    with pytest.raises(Unavailable, match=f"pid {os.getpid()}"):
+        second.acquire("1", "now", patience=0)
+    first.release()
+    second.acquire("1", "now", patience=0)
+    second.release()
+
+
+@pytest.mark.requirement("B1")
+def test_an_older_daemon_answers_what_it_has_read_and_makes_room(
+    home: RehearsalHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer client waits for the older daemon's calls; every call is carried out exactly once."""
+    monkeypatch.setenv("REHEARSAL_VERSION", "0.0.1")
+    subprocess.run([*home.daemon_command(), "--detach"], check=True, stdout=subprocess.DEVNULL)
+    until(lambda: os.path.exists(home.socket))
+    monkeypatch.delenv("REHEARSAL_VERSION")
+    go, record = tmp_path / "go", tmp_path / "record"
+    old = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+    for number, sock in enumerate(old):
+        sock.connect(home.socket)
+        args = f'{{"started":"{tmp_path}/s{number}","until":"{go}","record":"{record}","line":"{number}"}}'
+        sock.sendall(f'{{"kgd":"call","version":"0.0.1"}}\n{{"id":1,"call":"wait","args":{args}}}\n'.encode())
+    until(lambda: all((tmp_path / f"s{number}").exists() for number in range(8)))
+
+    new: list[int] = []
+    newer = threading.Thread(target=lambda: new.append(pid_of(home)))
+    newer.start()
+    until(lambda: not os.path.exists(home.socket))
+    go.touch()
+    newer.join(30)
+
+    for sock in old:
+        heard = b"".join(iter(lambda sock=sock: sock.recv(65536), b""))  # type: ignore[misc]
+        assert b'"result":{' in heard
+        assert heard.endswith(b'{"kgd":"retired"}\n')
+        sock.close()
+    assert sorted(record.read_text().split()) == [str(number) for number in range(8)]
+    assert [str(pid) for pid in new] == starts(home)[1:]
+
+
+def test_a_connection_follows_a_daemon_that_retires(home: RehearsalHome) -> None:
+    with Connection(home) as connection:
+        first = connection.call("ping", {})["pid"]
+        start.retire(home)
+        assert connection.call("ping", {})["pid"] != first
+
+
+def test_two_homes_have_two_daemons(tmp_path: Path, home: RehearsalHome) -> None:
+    other = RehearsalHome.at(str(tmp_path / "other"))
+    assert pid_of(home) != pid_of(other)
+    os.kill(pid_of(other), signal.SIGTERM)
+    until(lambda: not start.running(other))
