@@ -181,6 +181,28 @@ _MIME = {
     "yaml": "application/yaml",
 }
 _BUILT_IN = mimetypes.MimeTypes(filenames=())
+for _extension, _type in {
+    ".7z": "application/x-7z-compressed",
+    ".avif": "image/avif",
+    ".eot": "application/vnd.ms-fontobject",
+    ".flac": "audio/flac",
+    ".heic": "image/heic",
+    ".jar": "application/java-archive",
+    ".mkv": "video/x-matroska",
+    ".ogg": "audio/ogg",
+    ".otf": "font/otf",
+    ".parquet": "application/vnd.apache.parquet",
+    ".rar": "application/vnd.rar",
+    ".sqlite3": "application/vnd.sqlite3",
+    ".ttf": "font/ttf",
+    ".wasm": "application/wasm",
+    ".webp": "image/webp",
+    ".whl": "application/zip",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+}.items():
+    # Some came to the standard library after Python 3.11.
+    _BUILT_IN.add_type(_type, _extension)
 _ARCHIVES = frozenset(["7z", "bz2", "gz", "jar", "rar", "tar", "tgz", "war", "whl", "xz", "zip", "zst"])
 _SHEBANG = re.compile(rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?([A-Za-z]+)").match
 

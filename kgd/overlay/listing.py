@@ -38,6 +38,11 @@ SPECIAL = "FIFO, socket or device"
 TOO_LONG = "path too long or too deep for a URI"
 VANISHED = "vanished while it was read"
 
+_OUTSIDE = (
+    "not a git repository",
+    # What git 2.39 says of a folder deep inside one that it ignores.
+    "directory entry not superset of prefix",
+)
 _GIT_SECONDS = 60.0
 _OUTPUT_LIMIT = 128 << 20
 
@@ -68,7 +73,7 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
     try:
         out = run(None, asked, cwd=root, environment=environment, deadline=_GIT_SECONDS, limit=_OUTPUT_LIMIT)
     except GitFailed as failure:
-        if "not a git repository" in failure.said:
+        if any(sign in failure.said for sign in _OUTSIDE):
             return Rules(repository=False)
         trouble = failure.said.splitlines()[0] if failure.said else str(failure)
     except KgdError as error:
@@ -161,7 +166,7 @@ def belongs(
         return True
     if not rules.repository:
         return not MACHINE_MADE.intersection(steps) and not _machine_made(root, steps, directory)
-    return not _is_ignored(root, path, environment)
+    return _git_takes(root, path, environment)
 
 
 def _sort_in(
@@ -198,10 +203,12 @@ def _machine_made(root: Path, steps: list[str], directory: bool) -> bool:
     return any(os.path.lexists(root.joinpath(*folder, mark)) for folder in folders for mark in _SAYS_SO)
 
 
-def _is_ignored(root: Path, path: str, environment: Mapping[str, str] | None) -> bool:
-    """False where git does not know: the file is there, and a wrong yes would store a node for it."""
+def _git_takes(root: Path, path: str, environment: Mapping[str, str] | None) -> bool:
+    """Whether git tracks the path or shows it as new. True where git cannot be asked: it is there, and a wrong no would
+    store a node for it."""
+    # Not `check-ignore`: it refuses the literal pathspecs that every run of git has here.
+    asked = ["ls-files", "--cached", "--others", "--exclude-standard", "--directory", "-z", "--", path]
     try:
-        return run(None, ["check-ignore", "-z", "--stdin"], cwd=root, environment=environment,
-                   input=os.fsencode(path) + b"\0", deadline=_GIT_SECONDS) != b""  # fmt: skip
+        return run(None, asked, cwd=root, environment=environment, deadline=_GIT_SECONDS) != b""
     except (GitFailed, KgdError):
-        return False
+        return True
