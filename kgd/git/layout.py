@@ -168,6 +168,7 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
     """
     retired = layout.git_dir.with_name(_RETIRED)
     if layout.in_code and _is_workspace(retired):
+        _tie(retired, layout)
         retired.rename(layout.git_dir)
         return
     half = layout.git_dir.with_name(f"{layout.git_dir.name}.new-{os.getpid()}")
@@ -242,6 +243,7 @@ def remove(layout: Layout) -> Path:
         number += 1
         kept = layout.git_dir.with_name(f"{_RETIRED}-{number}")
     layout.git_dir.rename(kept)
+    _untie(kept)
     return kept
 
 
@@ -295,6 +297,19 @@ def _skeleton(git_dir: Path, layout: Layout) -> None:
     write_new(git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
     for folder in ("refs/heads", "refs/kgd", "refs", "objects", "."):
         sync_folder(git_dir / folder)
+
+
+def _tie(git_dir: Path, layout: Layout) -> None:
+    config = pygit2.Config(str(git_dir / "config"))
+    config["core.bare"] = False
+    config["core.worktree"] = _relative(layout.work_tree, layout.git_dir)
+
+
+def _untie(git_dir: Path) -> None:
+    """Without a work tree it is bare; git would not open it while its configuration says otherwise."""
+    config = pygit2.Config(str(git_dir / "config"))
+    config["core.bare"] = True
+    del config["core.worktree"]
 
 
 def _config_text(settings: Mapping[str, str]) -> bytes:

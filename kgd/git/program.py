@@ -85,6 +85,8 @@ def run(
     With `environment` (a person's own) their configuration, credentials and ssh agent are used: for asking remotes on
     their behalf only. Without it nothing outside the repository has a say.
 
+    Commands that need the work tree name it: ``["--work-tree=...", "ls-files", ...]``.
+
     Raises:
         GitFailed: It ended with an error.
         Unavailable: There is no git program, or the deadline passed; the program and its children were killed.
@@ -186,7 +188,8 @@ def _started(
     environment: Mapping[str, str] | None,
 ) -> Iterator[_Running]:
     program = _program()
-    where = [f"--git-dir={git_dir}"] if git_dir else []
+    # git refuses to start where core.worktree names a folder that is missing just now; plumbing needs none.
+    where = [f"--git-dir={git_dir}", f"--work-tree={git_dir}"] if git_dir else []
     switches = [word for switch in _SWITCHES for word in ("-c", switch)]
     try:
         process = subprocess.Popen(

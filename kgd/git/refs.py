@@ -71,9 +71,12 @@ def checked_out(git_dir: Path) -> str | None:
         Damaged: There is no usable HEAD.
     """
     content = _loose(git_dir, "HEAD")
-    if content is None or not content.strip(b"\0\n "):
-        raise Damaged("HEAD is missing or empty", at="HEAD")
-    return text(content[5:].strip()) if content.startswith(b"ref: ") else None
+    if content is None:
+        raise Damaged("HEAD is missing", at="HEAD")
+    if content.startswith(b"ref: refs/"):
+        return text(content[5:].strip())
+    _value(content, "HEAD")
+    return None
 
 
 def list_refs(git_dir: Path, prefix: str = "refs/") -> dict[str, ObjectId]:

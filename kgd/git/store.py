@@ -288,7 +288,8 @@ class ObjectStore:
 
     def _open(self) -> pygit2.Repository:
         try:
-            return pygit2.Repository(str(self.git_dir))
+            # As if it were bare: objects and refs are all we want, and the work tree may be missing just now.
+            return pygit2.Repository(str(self.git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
 

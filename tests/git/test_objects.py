@@ -45,9 +45,7 @@ def test_a_tree_is_ordered_as_git_orders_it(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text("y")
     git(tmp_path, "add", ".")
     id = git(tmp_path, "write-tree").strip()
-    body = subprocess.run(
-        ["git", "-C", str(tmp_path), "cat-file", "tree", id], capture_output=True, check=True
-    ).stdout
+    body = subprocess.run(["git", "-C", str(tmp_path), "cat-file", "tree", id], capture_output=True, check=True).stdout
     shuffled = dict(sorted(parse_tree(body).items(), key=lambda item: item[1]))
     assert object_id("tree", tree_body(shuffled)).hex() == id
 

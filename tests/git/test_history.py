@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Damaged, NotFound
+from kgd.git import history, layout
+from kgd.git.history import Versioned
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId, Signature, make
+from kgd.git.store import ObjectStore
+from tests.git.support import FIRST_FILES, Pen, git
+
+
+def person(name: str, when: int) -> Signature:
+    return Signature(name, f"{name.lower()}@example.org", when)
+
+
+def counts(git_dir: Path, tip: ObjectId, since: ObjectId | None = None) -> Counter[str]:
+    return Counter({row.path: row.count for row in history.versions(git_dir, tip, since=since)})
+
+
+@pytest.mark.requirement("E14")
+def test_versions_count_commits_and_name_the_first_and_the_last(pen: Pen) -> None:
+    pen.write({"nodes/a.yaml": b"1\n", "nodes/b.yaml": b"1\n"}, author=person("Ann", 100))
+    pen.write({"nodes/a.yaml": b"2\n"}, author=person("Bob", 50))  # a clock that runs behind decides nothing
+    tip = pen.write({"nodes/a.yaml": b"3\n"}, author=person("Cyd", 300))
+    rows = {row.path: row for row in history.versions(pen.layout.git_dir, tip)}
+    ann, cyd = "Ann <ann@example.org>", "Cyd <cyd@example.org>"
+    assert rows["nodes/a.yaml"] == Versioned("nodes/a.yaml", 3, 100, ann, 300, cyd)
+    assert rows["nodes/b.yaml"] == Versioned("nodes/b.yaml", 1, 100, ann, 100, ann)
+    assert rows["kgd.yaml"].count == 1
+
+
+def test_a_merge_counts_where_it_differs_from_every_parent(pen: Pen) -> None:
+    base = pen.write({"nodes/a.yaml": b"0\n", "nodes/b.yaml": b"0\n"})
+    k, git_dir = pen.layout.work_tree, pen.layout.git_dir
+    git(k, "checkout", "-q", "-b", "side", base.hex())
+    (k / "nodes/a.yaml").write_text("side\n")
+    (k / "nodes/b.yaml").write_text("side\n")
+    git(k, "commit", "-qam", "side")
+    git(k, "checkout", "-q", "-b", "main", base.hex())
+    (k / "nodes/a.yaml").write_text("main\n")
+    git(k, "commit", "-qam", "main")
+    git(k, "merge", "-q", "side", "-X", "ours", "-m", "merge")
+    (k / "nodes/a.yaml").write_text("both\n")
+    git(k, "commit", "-qa", "--amend", "--no-edit")
+    tip = bytes.fromhex(git(k, "rev-parse", "main").strip())
+    found = counts(git_dir, tip)
+    assert found["nodes/a.yaml"] == 4, "base, main, side and the merge, which took neither"
+    assert found["nodes/b.yaml"] == 2, "the merge took the side's as it was"
+    [entry] = history.log(pen.layout.open(), tip, limit=1)
+    assert [change.path for change in entry.changes] == ["nodes/a.yaml"]
+    assert len(history.log(pen.layout.open(), tip, paths=["nodes/b.yaml"])) == 2
+
+
+def walked(store: ObjectStore, tip: ObjectId) -> Counter[str]:
+    """The same, slowly: each commit's tree against each parent's."""
+    found: Counter[str] = Counter()
+    for commit in store.history([tip]):
+        parents = [store.tree_of(parent) for parent in commit.parents] or [None]
+        differing = [{d.path for d in store.diff(parent, commit.tree)} for parent in parents]
+        found.update(set.intersection(*differing))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_versions_agree_with_a_walk_over_random_histories_and_add_up(workspace: Layout, seed: int) -> None:
+    pen, rnd = Pen(workspace), random.Random(seed)
+    tips = [pen.head]
+    for n in range(40):
+        parents = rnd.sample(tips, min(len(tips), rnd.choice([1, 1, 2])))
+        pen.staging.reset(pen.store.tree_of(parents[0]))
+        for _ in range(rnd.randrange(3)):
+            pen.staging.put(f"nodes/{rnd.randrange(6)}.yaml", b"%d\n" % rnd.randrange(3))
+        new = pen.staging.commit(pen.staging.write_tree(), parents, person("Ann", rnd.randrange(10**9)), f"{n}")
+        pen.store.release(pen.store.write(pen.staging.objects))
+        tips = [*[tip for tip in tips if tip not in parents or rnd.random() < 0.3][-4:], new]
+    tip = tips[-1]
+    everything = counts(workspace.git_dir, tip)
+    assert everything == walked(pen.store, tip)
+    for commit in list(pen.store.history([tip]))[::7]:
+        base = counts(workspace.git_dir, commit.id)
+        assert base + counts(workspace.git_dir, tip, since=commit.id) == everything
+
+
+@pytest.mark.requirement("E15")
+def test_the_log_says_who_changed_what_and_goes_on_behind_a_commit(pen: Pen) -> None:
+    tips = [
+        pen.write({f"nodes/{n % 2}/x.yaml": b"%d\n" % n}, f"change {n}", person("Ann" if n < 4 else "Bob", 1000 + n))
+        for n in range(6)
+    ]
+    store = pen.layout.open()
+
+    def subjects(**asked: object) -> list[str]:
+        return [entry.commit.subject for entry in history.log(store, tips[-1], **asked)]  # type: ignore[arg-type]
+
+    assert subjects(limit=2) == ["change 5", "change 4"]
+    assert subjects(limit=2, after=tips[4]) == ["change 3", "change 2"]
+    assert subjects(paths=["nodes/0"]) == ["change 4", "change 2", "change 0"]
+    assert subjects(paths=["nodes/0"], limit=1, after=tips[4]) == ["change 2"]
+    assert subjects(author="bob@EXAMPLE") == ["change 5", "change 4"]
+    assert subjects(author=".*") == [], "a name is a name and no pattern"
+    assert subjects(since=1003, until=1004) == ["change 4", "change 3"]
+    assert subjects(paths=["nodes/*"]) == [], "a path is a path and no pattern"
+    [entry] = history.log(store, tips[2], limit=1)
+    assert entry.changes == (("nodes/0/x.yaml", make("blob", b"0\n").id, make("blob", b"2\n").id),)
+    [created] = history.log(store, tips[0], limit=1)
+    assert created.changes[0].old is None
+    with pytest.raises(NotFound):
+        subjects(after=b"\1" * 20)
+
+
+def test_paths_that_git_would_quote_come_back_as_they_are(pen: Pen) -> None:
+    odd = [
+        'nodes/a"b.yaml',
+        "nodes/new\nline.yaml",
+        "nodes/:colon",
+        "nodes/ü.yaml",
+        "nodes/caf\udce9",
+        "nodes/-rf",
+        "\1x",
+    ]
+    tip = pen.write(dict.fromkeys(odd, b"x\n"))
+    assert set(counts(pen.layout.git_dir, tip)) == {*odd, *FIRST_FILES}
+    for path in odd:
+        assert len(history.log(pen.layout.open(), tip, paths=[path])) == 1
+
+
+def test_a_history_with_a_hole_is_damaged_not_short(tmp_path: Path) -> None:
+    pen = Pen(layout.create_standalone(tmp_path / "w", "demo", FIRST_FILES))
+    tip = pen.write({"nodes/a.yaml": b"x\n"})
+    first = pen.store.commit(tip).parents[0]
+    for idx in pen.store.pack_dir.glob("*.idx"):
+        if first in idx.read_bytes():
+            idx.unlink()
+    with pytest.raises(Damaged):
+        list(history.versions(pen.layout.git_dir, tip))
+    with pytest.raises(Damaged):
+        history.log(pen.layout.open(), tip)
