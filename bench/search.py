@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from kgd.index.database import Database
+from kgd.index.ranking import TEXT_WEIGHTS
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
 
@@ -90,7 +91,7 @@ def _question(index: TextIndex, database: Database, docs: Sequence[Doc]) -> dict
         with database.read() as connection:
             found = connection.execute(
                 "SELECT docs.uri FROM text JOIN docs ON docs.id = text.rowid WHERE text MATCH ?"
-                " ORDER BY text.rank LIMIT ?",
+                f" ORDER BY bm25({TEXT_WEIGHTS}) LIMIT ?",
                 (match, TOP),
             )
             return [uri for (uri,) in found]

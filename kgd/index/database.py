@@ -18,7 +18,9 @@ from kgd.errors import Damaged, Unavailable
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
 SCHEMA_VERSION = 1
-IDLE_READERS = 8
+IDLE_READERS = 4
+CACHE_KB = 8_000
+"""Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
 BUSY_MS = 10_000
 
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
@@ -39,7 +41,6 @@ CREATE INDEX tags_of ON tags (doc);
 CREATE VIRTUAL TABLE text USING fts5 (
     name, tags, summary, content, data, parts, tokenize = 'porter unicode61 remove_diacritics 2'
 );
-INSERT INTO text (text, rank) VALUES ('rank', 'bm25(8.0, 6.0, 4.0, 1.0, 0.5, 2.0)');
 
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
@@ -206,6 +207,7 @@ class Database:
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
             connection.execute("PRAGMA trusted_schema = OFF")
         except sqlite3.Error:
             connection.close()

@@ -1,10 +1,16 @@
-"""This file is where a match is explained: which words were found in which field, and a line around them."""
+"""This file is where a match is explained: which words were found in which field, and a line around them.
+
+SQLite could mark every match, but takes a millisecond or more a hit for it. So the few texts of an answer are looked
+through here, by a rule that knows endings less well than SQLite's stemmer; where it finds nothing, SQLite is asked.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from kgd.index.words import Term, is_unspaced, parts_of
 
 BEGIN, END = "\x01", "\x02"
 """Set around matched words by SQLite; `words.clean` keeps them out of the texts themselves."""
@@ -13,8 +19,14 @@ TEXT_COLUMNS = ("name", "tags", "summary", "content", "data", "identifier")
 FILE_COLUMNS = ("path", "identifier")
 SNIPPET = 160
 WORDS_NAMED = 5
+LOOKS = 20
+"""Places where a word seems to begin that are looked at in one text."""
 
 _MARKED = re.compile(f"{BEGIN}([^{END}]*){END}")
+_WORD = re.compile(r"[^\W_]+")
+_ENDINGS = frozenset(
+    ["", "s", "es", "ed", "d", "e", "y", "ies", "ied", "ing", "ion", "ions", "er", "ers", "or", "ors", "r", "ly", "al"]
+)
 
 
 class Marked(NamedTuple):
@@ -22,30 +34,101 @@ class Marked(NamedTuple):
     why: tuple[str, ...]
 
 
-def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
-    """What texts with marks say, one a column."""
+class Asked(NamedTuple):
+    """A word that is looked for, folded, and the letters that every form of it begins with."""
+
+    word: str
+    root: str
+    begun: bool
+    unspaced: bool
+
+
+def asked(terms: Sequence[Term]) -> list[Asked]:
+    found = {}
+    for number, term in enumerate(terms, 1):
+        begun = number == len(terms) and term.prefix != term.match
+        for word in (term.word, *parts_of(term.word)):
+            folded = word.casefold()
+            found[folded] = Asked(folded, folded[: max(3, len(folded) - 3)], begun, is_unspaced(word))
+    return list(found.values())
+
+
+def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -> Marked | None:
+    """The explanation, or None when not one of the words is seen in the texts."""
     why = []
+    first: dict[str, int] = {}
     for column, text in zip(columns, texts, strict=True):
-        found = sorted({word.casefold() for word in _MARKED.findall(text)})
+        folded = text.casefold()
+        found = []
+        for word in words:
+            at = _place(folded, word)
+            if at is not None:
+                begin, end = at
+                found.append(folded[begin:end])
+                first[column] = min(begin, first.get(column, begin))
         if found:
-            more = f" and {len(found) - WORDS_NAMED} more" if len(found) > WORDS_NAMED else ""
-            why.append(f"{column}: {', '.join(word[:40] for word in found[:WORDS_NAMED])}{more}")
-    by_name = dict(zip(columns, texts, strict=True))
-    long = by_name.get("content", "") or by_name.get("path", "")
-    source = long if BEGIN in long else by_name.get("summary", "") or long or by_name.get("name", "")
-    return Marked(_around_first_mark(source), tuple(why))
+            why.append(_reason(column, found))
+    return Marked(_snippet(columns, texts, first), tuple(why)) if why else None
+
+
+def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
+    """The same from texts in which SQLite has marked what matched."""
+    named = [(column, _MARKED.findall(text), text.find(BEGIN)) for column, text in zip(columns, texts, strict=True)]
+    plain = [text.replace(BEGIN, "").replace(END, "") for text in texts]
+    first = {column: at for column, _, at in named if at >= 0}
+    why = tuple(_reason(column, [word.casefold() for word in found]) for column, found, _ in named if found)
+    return Marked(_snippet(columns, plain, first), why)
 
 
 def one_line(text: str) -> str:
     return " ".join(text[: 4 * SNIPPET].split())[:SNIPPET]
 
 
-def _around_first_mark(text: str) -> str:
-    at = max(0, text.find(BEGIN))
+def _place(folded: str, asked: Asked) -> tuple[int, int] | None:
+    """Where the first form of the word stands."""
+    if asked.unspaced:
+        at = folded.find(asked.word)
+        return None if at < 0 else (at, at + len(asked.word))
+    at = -1
+    for _ in range(LOOKS):
+        at = folded.find(asked.root, at + 1)
+        if at < 0:
+            return None
+        if (at == 0 or not folded[at - 1].isalnum()) and (match := _WORD.match(folded, at)):
+            word = match.group()
+            if word == asked.word or (asked.begun and word.startswith(asked.word)) or _is_form(word, asked.word):
+                return match.span()
+    return None
+
+
+def _is_form(one: str, two: str) -> bool:
+    """Whether two words are forms of one, as far as their endings tell."""
+    same = 0
+    for a, b in zip(one, two, strict=False):
+        if a != b:
+            break
+        same += 1
+    return one[same:] in _ENDINGS and two[same:] in _ENDINGS
+
+
+def _reason(column: str, found: Sequence[str]) -> str:
+    distinct = sorted(set(found))
+    more = f" and {len(distinct) - WORDS_NAMED} more" if len(distinct) > WORDS_NAMED else ""
+    return f"{column}: {', '.join(word[:40] for word in distinct[:WORDS_NAMED])}{more}"
+
+
+def _snippet(columns: Sequence[str], texts: Sequence[str], first: dict[str, int]) -> str:
+    """The content around the first word that was found there, else the summary, else how the content begins."""
+    by_name = dict(zip(columns, texts, strict=True))
+    if "path" in by_name:
+        return one_line(by_name["path"])
+    if "content" not in first and by_name["summary"]:
+        return one_line(by_name["summary"])
+    text, at = by_name["content"], first.get("content", 0)
     start = max(0, at - SNIPPET // 3)
-    piece = text[start : at + 2 * SNIPPET].replace(BEGIN, "").replace(END, "")
+    piece = text[start : at + 2 * SNIPPET]
     if start:
         piece = piece.partition(" ")[2] or piece
     line = " ".join(piece.split())
-    cut = line[: SNIPPET - 2].rstrip() + "…" if len(line) > SNIPPET else line
+    cut = line[: SNIPPET - 2].rstrip() + "…" if len(line) > SNIPPET - 1 else line
     return f"…{cut}" if start else cut

@@ -174,15 +174,16 @@ class TextIndex:
         condition = _doc_filter(types, None, namespace)
         with self._database.read() as connection:
             rows = connection.execute(
-                f"SELECT docs.id, docs.uri, count(*) AS matches, group_concat(tags.tag, ', '), text.summary"
-                f" FROM tags JOIN docs ON docs.id = tags.doc JOIN text ON text.rowid = docs.id"
-                f" WHERE tags.tag IN ({_places(asked)}) {condition.sql}"
-                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?",
+                "SELECT uri, matches, matched, text.summary FROM ("
+                "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"
+                f" FROM tags JOIN docs ON docs.id = tags.doc WHERE tags.tag IN ({_places(asked)}) {condition.sql}"
+                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?"
+                ") AS best JOIN text ON text.rowid = best.id ORDER BY matches DESC, best.updated DESC, best.uri",
                 (*asked, *condition.values, limit, offset),
             ).fetchall()
         return [
             Hit(uri, round(matches / len(asked), SCORE_DIGITS), marks.one_line(summary), (f"tags: {matched}",))
-            for _, uri, matches, matched, summary in rows
+            for uri, matches, matched, summary in rows
         ]
 
 

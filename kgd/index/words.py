@@ -73,11 +73,16 @@ def parts_of(word: str) -> list[str]:
         if word.islower() or word.isupper() or word.istitle() or word.isdigit() or len(word) > MAX_WORD:
             return []
         parts = _CAMEL.findall(word)
-    elif _UNSPACED_CHAR.search(word):
+    elif is_unspaced(word):
         parts = _UNSPACED_RUN.findall(word)
     else:
         return []
     return parts if len(parts) > 1 else []
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether the word is from a script that writes no blanks, where a word may stand anywhere."""
+    return not word.isascii() and _UNSPACED_CHAR.search(word) is not None
 
 
 def parts_text(texts: Iterable[str]) -> str:
