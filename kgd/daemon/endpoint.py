@@ -72,7 +72,7 @@ class Endpoint:
             listening.bind(waiting)
         finally:
             os.umask(before)
-                self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LINE_LIMIT, backlog=256)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LINE_LIMIT, backlog=256)
         self._inode = os.stat(waiting).st_ino
         os.rename(waiting, self._path)
 
