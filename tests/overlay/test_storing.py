@@ -10,7 +10,7 @@ from kgd.codec.documents import decode, encode
 from kgd.model.change import Upsert
 from kgd.model.node import Node
 from kgd.overlay.storing import store_changes
-from tests.overlay.support import file, folder, nodes, repository, scanned
+from tests.overlay.support import folder, nodes, repository, scanned
 
 
 def as_node(edit: Upsert) -> Node:
@@ -43,12 +43,12 @@ def test_the_same_tree_gives_the_same_edits(tmp_path: Path) -> None:
 def test_every_node_fits_into_its_file(tmp_path: Path) -> None:
     root = repository(tmp_path / "r", {})
     (root / "hub").mkdir()
-    for number in range(4000):
-        (root / "hub" / f"{number:04d}-{'x' * 60}\n").touch()
+    for number in range(1000):
+        (root / "hub" / f"{number:04d}-{'x' * 210}\n").touch()
     overlay = scanned(root)
     hub = next(e for batch in store_changes(overlay) for e in batch if e.uri == folder("hub"))
-    assert hub.data["file_count"] == 4000
-    assert len(hub.relations) + hub.data["contains_left_out"] == 4000
+    assert hub.data["file_count"] == 1000
+    assert len(hub.relations) + hub.data["contains_left_out"] == 1000
     body = encode(as_node(hub))
     assert len(body) < 256 << 10
     assert decode(body) == as_node(hub)
@@ -56,5 +56,3 @@ def test_every_node_fits_into_its_file(tmp_path: Path) -> None:
 
 def test_nothing_is_stored_of_a_tree_that_is_not_there(tmp_path: Path) -> None:
     assert list(store_changes(scanned(tmp_path / "nowhere"))) == []
-    assert not (tmp_path / "nowhere").exists()
-    assert file("x")
