@@ -1,0 +1,42 @@
+"""What docs/format.md says is what the code does: its examples run here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kgd.codec import documents, paths
+from kgd.git.layout import first_commit
+from kgd.model.uri import OWNED, parse
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs/format.md").read_text()
+YAML = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
+
+
+@pytest.mark.requirement("E2")
+def test_the_paths_of_the_document_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| `([a-z]+:\S+)` \| `(nodes/.*)` \|$", TEXT, re.M)
+    assert len(rows) > 8
+    for uri, path in rows:
+        assert paths.path_of(parse(uri)) == path
+
+
+def test_its_examples_are_in_the_canonical_form() -> None:
+    node, conflict, settings = (text.encode() for text in YAML)
+    assert documents.encode(documents.decode(node)) == node
+    assert documents.encode_conflict(documents.decode_conflict(conflict)) == conflict
+    assert documents.encode_settings(documents.decode_settings(settings)) == settings
+
+
+def test_it_names_every_scheme_and_every_field() -> None:
+    assert set(re.search(r"^`(concept file .*)`$", TEXT, re.M)[1].split()) == OWNED  # type: ignore[index]
+    table = TEXT.partition("## Nodes")[2].partition("## Conflicts")[0]
+    assert re.findall(r"^\| `([a-z]+)` \|", table, re.M) == list(documents.fields.FIELDS)
+
+
+def test_the_first_commit_is_the_one_the_document_names() -> None:
+    files = documents.first_files("infra")
+    assert files[".gitattributes"].decode() in TEXT
+    assert first_commit("infra", files)[-1].id.hex() in TEXT
