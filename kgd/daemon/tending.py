@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgd.config import person_environment
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import KgdError
+from kgd.index.text import FileDoc
+from kgd.model.uri import Uri, path_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
 
@@ -73,13 +76,16 @@ class Tending:
     def _look(self) -> None:
         if self._overlay:
             try:
-                self._overlay.scan(stop=self._stop)
+                if self._overlay.scan(stop=self._stop).complete:
+                    self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
             except (KgdError, OSError):
                 log.exception("the code tree cannot be read")
 
     def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._overlay and not self._stop.is_set():
-            self._overlay.rescan()
+            delta = self._overlay.rescan()
+            if delta:
+                self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
 
     def _work_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._stop.is_set():
@@ -93,6 +99,12 @@ class Tending:
             self._workspace.hint(None)
         elif inside:
             self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
+
+
+def _files(overlay: Overlay, uris: Iterable[Uri]) -> list[FileDoc]:
+    """What full text should know of the code tree: paths, and what kind of thing each is."""
+    cards = [card for uri in uris if (card := overlay.card(uri))]
+    return [FileDoc(card.uri, path_of(card.uri) or "/", card.summary.partition(",")[0]) for card in cards]
 
 
 def _moves_a_branch(path: str, git_dir: str) -> bool:

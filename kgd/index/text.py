@@ -88,6 +88,11 @@ class TextIndex:
                     "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
                 )
 
+    def file_uris(self) -> set[Uri]:
+        """All that the code tree was said to have. O(files)."""
+        with self._database.read() as connection:
+            return {uri for (uri,) in connection.execute("SELECT uri FROM files")}
+
     def clear_files(self) -> None:
         with self._database.write() as connection:
             connection.execute("DELETE FROM files")

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kgd.codec import documents
 from kgd.errors import KgdError, Unavailable
@@ -23,7 +24,8 @@ from kgd.git.objects import ObjectId, trailers
 from kgd.git.store import ObjectStore
 from kgd.index import snapshot
 from kgd.index.database import Database, IndexDamaged
-from kgd.index.text import Doc, Hit, TextIndex
+from kgd.index.ranking import Hit
+from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.index.versions import VersionRow, Versions
 from kgd.model.node import Json
 from kgd.model.uri import Uri
@@ -58,6 +60,15 @@ class _Batch:
     tree: ObjectId
 
 
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the code tree has besides: to be added and removed, or, if `complete`, to be there and nothing else."""
+
+    present: Sequence[FileDoc]
+    gone: Sequence[Uri]
+    complete: bool
+
+
 _REBUILD = _Batch((), None, {}, b"", b"")
 
 
@@ -70,7 +81,7 @@ class Derived:
 
     def __init__(self, store: ObjectStore, served: Served, folder: Path, clock: Callable[[], float]) -> None:
         self._store, self._served, self._folder, self._clock = store, served, folder, clock
-        self._queue: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Batch | _Files | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._noted = self._applied = 0
         self._fresh: dict[str, Version] = {}
@@ -128,7 +139,11 @@ class Derived:
             self._ready.clear()
         self._enqueue(_Batch(changes, versions, requests, tip, tree))
 
-    def _enqueue(self, batch: _Batch) -> None:
+    def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
+        """The code tree was looked at. Any thread; `complete` says that there is nothing but what is `present`."""
+        self._enqueue(_Files(present, gone, complete))
+
+    def _enqueue(self, batch: _Batch | _Files) -> None:
         with self._changed:
             self._noted += 1
         self._queue.put(batch)
@@ -182,9 +197,13 @@ class Derived:
     def served_blob(self, path: str, version: int) -> ObjectId | None:
         return self._sent.get((path, version))
 
-    def search(self, query: str, **filters: object) -> list[Hit]:
+    def search(self, query: str, **filters: Any) -> list[Hit]:
         self._catch_up()
-        return self._text.search(query, **filters)  # type: ignore[arg-type]
+        return self._text.search(query, **filters)
+
+    def by_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
+        self._catch_up()
+        return self._text.by_tags(tags, **filters)
 
     def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
         """Older nodes whose names look like this one's; none while the index is behind."""
@@ -250,7 +269,20 @@ class Derived:
             with self._changed:
                 self._changed.notify_all()
 
-    def _apply(self, batch: _Batch) -> None:
+    def _apply_files(self, files: _Files) -> None:
+        """Files are indexed in chunks, so that what people write meanwhile is not kept waiting by a large tree."""
+        present, gone = files.present, list(files.gone)
+        if files.complete:
+            known = self._text.file_uris()
+            gone = sorted(known - {file.uri for file in present})
+            present = [file for file in present if file.uri not in known]
+        for start in range(0, max(len(present), 1), CHUNK):
+            self._text.apply_files(present[start : start + CHUNK], gone if not start else ())
+
+    def _apply(self, batch: _Batch | _Files) -> None:
+        if isinstance(batch, _Files):
+            self._apply_files(batch)
+            return
         if batch is _REBUILD:
             self._drop()
             self._bring_to(self._tip)

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings
@@ -22,7 +23,8 @@ from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
-from kgd.index.text import Hit
+from kgd.index.ranking import Hit
+from kgd.index.text import FileDoc
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
@@ -134,12 +136,16 @@ class Workspace:
         if card and card.blob:
             self._derived.served(self.path(uri), version, card.blob)
 
-    def search(self, query: str, **filters: object) -> list[Hit]:
+    def search(self, query: str, **filters: Any) -> list[Hit]:
         """Full text over what is stored and over the names of the code tree; see `kgd.index.text`.
 
         Finds what was acknowledged before the call.
         """
         return self._derived.search(query, **filters)
+
+    def search_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
+        """Nodes with any of the tags: most matches first, then the newest, then by URI."""
+        return self._derived.by_tags(tags, **filters)
 
     def indexed_count(self) -> int:
         return self._derived.count()
@@ -255,6 +261,10 @@ class Workspace:
         """Something moved in the work tree or the repository: these paths, or anything (None). Never blocks."""
         self._publication.hint(changed)
 
+    def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
+        """Have the code tree found by search too; see `Derived.note_files`. Returns at once."""
+        self._derived.note_files(present, gone, complete=complete)
+
     def on_commit(self, listener: Listener) -> None:
         """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
         self._listeners.append(listener)
@@ -264,7 +274,7 @@ class Workspace:
     def health(self) -> dict[str, Stage]:
         """Each stage of the work with its state, last success and what blocks it."""
         commit = Stage("commit", "blocked" if self._writer.failure else "ok", self._last_commit, self._writer.failure)
-        return {stage.name: stage for stage in (commit, *self._publication.health(), self._derived.health())}
+        return {stage.name: stage for stage in (commit, *self._publication.health(), *self._derived.health())}
 
     def degraded(self) -> tuple[str, ...]:
         """What does not work as it should, one sentence each."""
