@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 def session(daemon: Daemon, code: Path) -> Session:
     """A caller in a directory that has a workspace `shop`."""
     session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
-    call(session, "up")
+    made = call(session, "up")
+    # libgit2 looks for the person's own configuration once in a process, in the home it was started with.
+    git(Path(made["path"]), "config", "user.name", "Ann Person")
+    git(Path(made["path"]), "config", "user.email", "ann@example.org")
     return session
 
 
@@ -86,3 +90,11 @@ def ask(session: Session) -> Ask:
 
 def upsert(name: str, /, **fields: Any) -> dict[str, Any]:
     return {"op": "upsert", "uri": name, **fields}
+
+
+def until(condition: Callable[[], Any], seconds: float = 15) -> None:
+    """Wait for what happens by itself; polls, because what is waited for has no event to offer here."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)

@@ -1,0 +1,152 @@
+"""`get`: nodes in full, what is wrong with them, and long ones in parts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import orjson
+import pytest
+
+from kgd.errors import NotFound
+from kgd.tools.budget import HARD_LIMIT
+from tests.surfaces.conftest import Ask, git, until, upsert
+
+
+@pytest.mark.requirement("E1")
+def test_a_node_comes_with_version_stamps_and_origin(ask: Ask) -> None:
+    ask.put(changes=upsert("auth", name="Auth", summary="s", content="c\n", tags=["b", "a"], data={"k": [1, None]},
+                           source={"type": "doc", "id": "7"}))  # fmt: skip
+    (node,) = ask.get(uris="auth")["nodes"]
+    by, at = node["created"]["by"], node["created"]["at"]
+    assert "Ann Person" in by
+    assert at.endswith("Z")
+    assert node == {
+        "uri": "concept://shop/auth", "type": "concept", "name": "Auth", "version": 1, "summary": "s",
+        "tags": ["a", "b"], "data": {"k": [1, None]}, "source": {"type": "doc", "id": "7"}, "content": "c\n",
+        "created": {"by": by, "at": at}, "updated": {"by": by, "at": at},
+        "origin": {"workspace": "shop", "author": by, "trust": "local"},
+    }  # fmt: skip
+
+
+def test_a_file_of_the_code_tree_is_a_node_that_nobody_stored(ask: Ask) -> None:
+    (node,) = ask.get(uris="src/auth/session.py", include=["content", "relations", "incoming"])["nodes"]
+    assert (node["type"], node["version"]) == ("resource", 0)
+    assert node["data"]["line_count"] == 2
+    assert node["incoming"] == [{"source": "dir://shop/src/auth", "type": "contains", "weight": 1}]
+
+
+@pytest.mark.requirement("E10")
+def test_what_was_added_to_a_file_stands_beside_what_the_tree_says(ask: Ask) -> None:
+    ask.put(changes=upsert("src/auth/session.py", tags=["hot"], data={"owner": "ann"}))
+    (node,) = ask.get(uris="src/auth/session.py")["nodes"]
+    assert node["version"] == 1
+    assert node["tags"] == ["hot"]
+    assert (node["data"]["owner"], node["data"]["line_count"]) == ("ann", 2)
+
+
+def test_incoming_relations_and_history_come_on_request(ask: Ask) -> None:
+    ask.put(changes=[upsert("a", relations={"type": "uses", "target": "b", "weight": 0.2}), upsert("b", summary="b")],
+            message="first")  # fmt: skip
+    ask.put(changes=upsert("b", summary="bb"), message="second")
+    (node,) = ask.get(uris="b", include=["incoming", "history"])["nodes"]
+    assert node["incoming"] == [{"source": "concept://shop/a", "type": "uses", "weight": 0.2}]
+    assert [line["message"] for line in node["history"]] == ["second", "first"]
+
+
+@pytest.mark.requirement("E14")
+def test_a_node_as_of_a_commit_is_what_it_was(ask: Ask) -> None:
+    first = ask.put(changes=upsert("a", summary="then"))["commit"]
+    ask.put(changes=[upsert("a", summary="now"), upsert("b", summary="new")])
+    answer = ask.get(uris=["a", "b"], as_of=first[:12])
+    assert [node["summary"] for node in answer["nodes"]] == ["then"]
+    assert [one["uri"] for one in answer["missing"]] == ["concept://shop/b"]
+    assert answer["as_of"] == first
+    with pytest.raises(NotFound):
+        ask.get(uris="a", as_of="no-such-commit")
+
+
+def test_what_is_not_there_comes_back_with_names_that_are_close(ask: Ask) -> None:
+    ask.put(changes=upsert("services/auth", name="Auth service", summary="s"))
+    (missing,) = ask.get(uris="concept://shop/service/auth")["missing"]
+    assert missing["similar"][0] == "concept://shop/services/auth"
+
+
+def test_a_broken_hand_edit_is_named_while_the_last_good_value_is_served(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("auth", summary="good"))
+    path = ws.layout.work_tree / "nodes/concept/auth.yaml"
+    until(path.exists)
+    path.write_text("uri: concept://shop/auth\nsummary: [never closed\n")
+    ws.hint(None)
+    until(lambda: "invalid_file" in ask.get(uris="auth")["nodes"][0])
+    (node,) = ask.get(uris="auth")["nodes"]
+    assert node["summary"] == "good"
+    assert node["invalid_file"]["path"].endswith("nodes/concept/auth.yaml")
+    assert node["invalid_file"]["line"] >= 2
+    assert node["invalid_file"]["reason"]
+    assert node["invalid_file"]["next"]
+    assert ask.status()["invalid_files"][0]["uri"] == "concept://shop/auth"
+
+
+@pytest.mark.parametrize("text", ["word " * 30_000, "é" * 60_000, '"\\\n' * 30_000], ids=["ascii", "wide", "escaped"])
+def test_a_long_content_comes_in_parts_that_make_up_the_whole(ask: Ask, text: str) -> None:
+    ask.put(changes=[upsert("long", content=text), upsert("next", summary="n")])
+    parts, answer = [], ask.get(uris=["long", "next"], budget=100_000)
+    while True:
+        assert len(orjson.dumps(answer)) <= HARD_LIMIT
+        parts += [node["content"] for node in answer["nodes"] if "content" in node]
+        if "cursor" not in answer:
+            break
+        answer = ask.get(uris=["long", "next"], budget=100_000, cursor=answer["cursor"])
+    assert "".join(parts).rstrip("\n") == text.rstrip("\n")
+    assert answer["nodes"][-1]["uri"] == "concept://shop/next"
+
+
+def test_a_long_list_of_relations_comes_in_parts(ask: Ask) -> None:
+    targets = [f"https://example.org/{n:04}" for n in range(600)]
+    ask.put(changes=upsert("hub", relations=[{"type": "see", "target": target} for target in targets]))
+    found, cursor, calls = [], None, 0
+    while calls == 0 or cursor:
+        answer = ask.get(uris="hub", budget=2_000, **({"cursor": cursor} if cursor else {}))
+        assert len(orjson.dumps(answer)) <= 8_000
+        found += [relation["target"] for relation in answer["nodes"][0]["relations"]]
+        cursor, calls = answer.get("cursor"), calls + 1
+    assert found == targets
+    assert calls > 2
+
+
+@pytest.mark.parametrize("budget", [1, 100, 1_000])
+def test_even_a_tiny_budget_comes_to_the_end(ask: Ask, budget: int) -> None:
+    names = [f"n{number}" for number in range(5)]
+    ask.put(changes=[upsert(name, content="text " * 50) for name in names])
+    found, cursor = [], None
+    for _ in range(200):
+        answer = ask.get(uris=names, budget=budget, **({"cursor": cursor} if cursor else {}))
+        found += [node["uri"] for node in answer["nodes"]]
+        cursor = answer.get("cursor")
+        if not cursor:
+            break
+    assert list(dict.fromkeys(found)) == [f"concept://shop/{name}" for name in names]
+    assert cursor is None
+
+
+def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("auth", summary="base"))
+    path = ws.layout.work_tree / "nodes/concept/auth.yaml"
+    until(path.exists)
+    published = path.read_text()
+    git(ws.layout.work_tree, "checkout", "-q", "--detach")  # holds publication back, as any state of git's does
+    ask.put(changes=upsert("auth", summary="the agent's"))
+    path.write_text(published.replace("base", "the person's"))
+    git(ws.layout.work_tree, "checkout", "-q", "-")
+    os.utime(path)
+    ws.hint(None)
+    until(lambda: ask.conflicts()["total"] == 1)
+    (node,) = ask.get(uris="auth")["nodes"]
+    (conflict,) = node["conflicts"]
+    assert sorted(conflict["fields"]["summary"]["sides"]) == ["the agent's", "the person's"]
+    assert conflict["next"]
+    assert ask.traverse(start="auth")["conflicts"][0]["id"] == conflict["id"]
+    ask.resolve(resolutions={"id": conflict["id"], "take": "b"})
+    assert ask.conflicts()["conflicts"] == []
+    assert ask.get(uris="auth")["nodes"][0]["summary"] == conflict["fields"]["summary"]["sides"][1]

@@ -1,0 +1,120 @@
+"""Setting up, the state of things, the code tree, and what only this machine's own command line may do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.tools import call
+from kgd.tools.session import Session
+from tests.surfaces.conftest import FILES, Ask, git, make_code, until, upsert
+
+
+@pytest.mark.requirement("B1")
+def test_status_tells_daemon_workspace_stages_and_counts(ask: Ask) -> None:
+    ask.put(changes=upsert("a", relations={"type": "t", "target": "concept://shop/none"}))
+    answer = ask.status()
+    assert answer["daemon"]["workspaces"] == ["shop"]
+    assert answer["daemon"]["pid"] > 0
+    assert answer["workspace"]["id"] == "shop"
+    assert {"commit", "publish", "index"} <= {stage["name"] for stage in answer["stages"]}
+    assert answer["counts"]["nodes"] == 1
+    assert answer["counts"]["broken_links"] == 1
+    assert answer["counts"]["files"] == len(FILES)
+    assert answer["counts"]["binary"] == 1
+    assert answer["conflicts"] == 0
+    until(lambda: ask.status()["health"] == "ok")
+
+
+def test_status_outside_of_any_workspace_tells_how_the_daemon_is(daemon: object, tmp_path: Path) -> None:
+    answer = call(Session(daemon, cwd=tmp_path), "status")  # type: ignore[arg-type]
+    assert "workspace" not in answer
+    assert "kgd up" in answer["next"]
+
+
+def test_up_again_changes_nothing_and_leaves_the_code_repository_alone(session: Session, code: Path) -> None:
+    before = git(code, "status", "--porcelain"), git(code, "log", "--all", "--format=%H")
+    again = call(session, "up")
+    assert again["created"] is False
+    assert again["published"] == []
+    assert (git(code, "status", "--porcelain"), git(code, "log", "--all", "--format=%H")) == before == ("", before[1])
+
+
+def test_up_with_the_id_of_another_repository_offers_two_ways_out(session: Session, tmp_path: Path) -> None:
+    twin = replace(session, cwd=make_code(tmp_path / "elsewhere" / "shop"), here=None)
+    with pytest.raises(InvariantViolation) as caught:
+        call(twin, "up")
+    assert "--id NEW" in caught.value.next
+    assert "--replace" in caught.value.next
+    assert call(twin, "up", {"id": "shop-two"})["workspace"] == "shop-two"
+
+
+def test_up_standalone_is_a_repository_of_its_own(session: Session, tmp_path: Path) -> None:
+    alone = replace(session, cwd=tmp_path, here=None)
+    answer = call(alone, "up", {"directory": str(tmp_path / "notes"), "standalone": True})
+    assert (answer["workspace"], answer["path"]) == ("notes", str(tmp_path / "notes"))
+    written = call(alone, "put", {"workspace": "notes", "changes": upsert("plan", summary="any domain")})
+    assert written["created"] == ["concept://notes/plan"]
+
+
+@pytest.mark.requirement("E21")
+def test_any_domain_and_any_type_can_be_written(ask: Ask) -> None:
+    answer = ask.put(changes=[
+        {"op": "upsert", "type": "meeting", "name": "Kick-off", "data": {"attendees": ["ann", "bob"]}},
+        {"op": "upsert", "type": "hypothesis", "name": "Cold water helps", "tags": ["research"]},
+    ])  # fmt: skip
+    assert len(answer["created"]) == 2
+
+
+def test_uninstall_leaves_the_knowledge_and_says_where(ask: Ask, code: Path) -> None:
+    ask.put(changes=upsert("a", summary="kept"))
+    answer = ask.uninstall()
+    (kept,) = answer["kept"]
+    assert Path(kept).is_dir()
+    assert ask.status()["daemon"]["workspaces"] == []
+    assert git(code, "status", "--porcelain") == ""
+    ask.up()
+    assert ask.get(uris="concept://shop/a")["nodes"][0]["summary"] == "kept"
+
+
+def test_ingest_counts_the_code_tree_and_stores_nothing(ask: Ask) -> None:
+    before = ask.history()["commits"]
+    answer = ask.ingest()
+    assert answer["counts"]["files"] == len(FILES)
+    assert answer["counts"]["directories"] == 4
+    assert ask.history()["commits"] == before
+    with pytest.raises(Invalid):
+        ask.ingest(text="a document", kind="document")
+    with pytest.raises(Invalid):
+        ask.ingest(source="README.md")
+
+
+def test_bootstrap_with_store_writes_the_tree_once_and_only_from_this_machine(ask: Ask) -> None:
+    answer = ask.bootstrap(store=True)
+    assert answer["commits"]
+    assert ask.get(uris="src/checkout.py")["nodes"][0]["version"] == 1
+    assert ask.bootstrap(store=True)["commits"] == []
+    stranger = replace(ask.session, trusted=False)
+    for name in ("bootstrap", "up", "uninstall"):
+        with pytest.raises(NotFound):
+            call(stranger, name)
+
+
+def test_the_checks_find_nothing_wrong_with_a_sound_workspace(ask: Ask) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    assert ask.fsck() == {"ok": True, "workspace": "shop", "problems": []}
+    until(lambda: ask.doctor()["ok"])
+    assert ask.doctor(fix=True)["ok"]
+    assert ask.reindex()["nodes"] == 1
+    assert ask.get(uris="a")["nodes"][0]["version"] == 1
+    assert [one["id"] for one in ask.workspaces()["workspaces"]] == ["shop"]
+
+
+def test_a_caller_from_elsewhere_cannot_set_up_workspaces(session: Session) -> None:
+    from kgd.tools.setup import UP
+
+    with pytest.raises(Forbidden):
+        UP.call(replace(session, trusted=False), {})

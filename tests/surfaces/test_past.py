@@ -1,0 +1,83 @@
+"""History, differences, and taking things back."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.errors import Invalid, NotFound
+from tests.surfaces.conftest import Ask, git, upsert
+
+
+@pytest.fixture()
+def told(ask: Ask) -> Ask:
+    ask.put(changes=upsert("a", summary="one", tags=["x"]), message="first")
+    ask.put(changes=upsert("a", summary="two", data={"k": 1}), message="second")
+    ask.put(changes=upsert("b", summary="b"), message="third")
+    return ask
+
+
+def subjects(answer: dict) -> list[str]:  # type: ignore[type-arg]
+    return [commit["message"].partition("\n")[0] for commit in answer["commits"]]
+
+
+@pytest.mark.requirement("E14")
+@pytest.mark.requirement("E15")
+def test_history_is_newest_first_of_all_or_of_one_node(told: Ask) -> None:
+    assert subjects(told.history())[:3] == ["third", "second", "first"]
+    assert subjects(told.history(uri="a")) == ["second", "first"]
+    assert subjects(told.history(author="nobody")) == []
+    assert subjects(told.history(since="2000-01-01", until="2001-01-01T00:00:00Z")) == []
+
+
+@pytest.mark.requirement("E15")
+def test_the_diff_names_each_changed_field_with_before_and_after(told: Ask) -> None:
+    newest = told.history(uri="a", diff=True)["commits"][0]
+    assert newest["diff"] == [
+        {"uri": "concept://shop/a", "change": "changed",
+         "fields": {"summary": {"before": "one", "after": "two"}, "data/k": {"before": None, "after": 1}}}
+    ]  # fmt: skip
+    assert told.diff(range=newest["commit"])["diff"] == newest["diff"]
+    first, last = (told.history()["commits"][n]["commit"] for n in (2, 0))
+    changed = told.diff(range=f"{first}..{last}")["diff"]
+    assert [(one["uri"][-1], one["change"]) for one in changed] == [("a", "changed"), ("b", "created")]
+
+
+def test_history_goes_on_by_cursor(told: Ask) -> None:
+    first = told.history(limit=2)
+    assert subjects(told.history(limit=2, cursor=first["cursor"]))[0] == "first"
+
+
+@pytest.mark.requirement("E14")
+def test_revert_keeps_what_changed_since(told: Ask) -> None:
+    second = told.history(uri="a")["commits"][0]["commit"]
+    told.put(changes=upsert("a", tags=["y"]))
+    told.revert(commit=second[:10])
+    (node,) = told.get(uris="a")["nodes"]
+    assert (node["summary"], node["tags"]) == ("one", ["x", "y"])
+    assert "data" not in node
+
+
+def test_undo_takes_back_one_change_after_the_other(told: Ask) -> None:
+    told.undo()
+    assert told.get(uris="b")["nodes"] == []
+    told.undo()
+    assert told.get(uris="a")["nodes"][0]["summary"] == "one"
+
+
+def test_each_change_is_in_plain_git_log(told: Ask) -> None:
+    ws = told.session.daemon.workspace("shop")
+    log = git(ws.layout.git_dir, "log", "--format=%an|%s", "refs/kgd/head").splitlines()
+    assert [line.split("|")[1] for line in log[:3]] == ["third", "second", "first"]
+    assert all("Ann Person" in line for line in log[:3])
+
+
+@pytest.mark.parametrize("arguments", [{"since": "yesterday-ish"}, {"limit": 0}, {"cursor": "x"}])
+def test_what_makes_no_sense_is_refused(told: Ask, arguments: dict) -> None:  # type: ignore[type-arg]
+    with pytest.raises(Invalid):
+        told.history(**arguments)
+
+
+def test_an_unknown_commit_is_not_found(told: Ask) -> None:
+    for call in (told.history, told.revert):
+        with pytest.raises(NotFound):
+            call(commit="0" * 40)

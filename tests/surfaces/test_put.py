@@ -1,0 +1,179 @@
+"""`put`: a set of changes becomes one commit, or nothing does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
+from tests.surfaces.conftest import Ask, git, upsert
+
+
+@pytest.mark.requirement("B3")
+@pytest.mark.requirement("E15")
+def test_a_set_of_changes_is_one_commit_with_author_message_and_paths(ask: Ask) -> None:
+    answer = ask.put(
+        changes=[upsert("auth", summary="who may do what"), upsert("keys", summary="signs"),
+                 {"op": "relate", "source": "auth", "target": "keys", "type": "depends_on", "weight": 0.5}],
+        message="auth: keys sign tokens",
+    )  # fmt: skip
+    assert [node["version"] for node in answer["nodes"]] == [1, 1]
+    assert answer["created"] == ["concept://shop/auth", "concept://shop/keys"]
+    (commit,) = ask.history(commit=answer["commit"])["commits"]
+    assert commit["author"] == "Ann Person"
+    assert commit["client"] == "test-client 1.0"
+    assert commit["message"] == "auth: keys sign tokens"
+    assert commit["nodes"] == ["concept://shop/auth", "concept://shop/keys"]
+
+
+@pytest.mark.requirement("B2")
+def test_what_was_put_is_a_yaml_file_in_git(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("auth", summary="who may do what", content="Tokens.\n"))
+    text = git(ws.layout.git_dir, "show", "refs/kgd/head:nodes/concept/auth.yaml")
+    assert text.startswith("uri: concept://shop/auth\n")
+    assert "summary: who may do what\n" in text
+
+
+@pytest.mark.requirement("U1")
+@pytest.mark.parametrize("type", ["decision", "gotcha", "meeting", "API endpoint"])
+def test_type_and_name_address_the_same_node_again(ask: Ask, type: str) -> None:
+    change = {"op": "upsert", "type": type, "name": "Use a/b", "summary": "one"}
+    first = ask.put(changes=change)
+    again = ask.put(changes={**change, "summary": "two"})
+    (uri,) = first["created"]
+    assert uri == f"{type if type in ('decision', 'gotcha') else 'concept'}://shop/Use%20a%2Fb"
+    assert again["created"] == []
+    (node,) = ask.get(uris=uri)["nodes"]
+    assert (node["type"], node["name"], node["summary"], node["version"]) == (type, "Use a/b", "two", 2)
+
+
+@pytest.mark.requirement("U3")
+def test_every_op_does_what_it_says(ask: Ask) -> None:
+    ask.put(changes=[upsert("a", tags=["x", "y"], data={"k": 1, "l": 2}, content="One.\n"), upsert("b", summary="b")])
+    ask.put(changes=[
+        {"op": "append", "uri": "a", "text": "Two."},
+        {"op": "untag", "uri": "a", "tags": "x"},
+        {"op": "upsert", "uri": "a", "data": {"k": None}, "unset": ["data.l"], "summary": "s"},
+        {"op": "relate", "source": "a", "target": "b", "type": "uses", "data": {"why": "speed"}},
+    ])  # fmt: skip
+    (node,) = ask.get(uris="a")["nodes"]
+    assert node["content"] == "One.\n\nTwo.\n"
+    assert node["tags"] == ["y"]
+    assert "data" not in node
+    assert node["relations"] == [{"type": "uses", "target": "concept://shop/b", "weight": 1, "data": {"why": "speed"}}]
+    moved = ask.put(changes=[{"op": "move", "uri": "a", "to": "c"}])
+    assert ask.get(uris="a")["nodes"][0]["uri"] == "concept://shop/c"
+    ask.put(changes=[{"op": "unrelate", "source": "c", "target": "b", "type": "uses"}, {"op": "delete", "uri": "b"}])
+    assert "relations" not in ask.get(uris="c")["nodes"][0]
+    assert ask.get(uris="b")["missing"][0]["uri"] == "concept://shop/b"
+    ask.put(changes={"op": "revert", "commit": moved["commit"]})
+    assert ask.get(uris="a")["nodes"][0]["uri"] == "concept://shop/a"
+
+
+@pytest.mark.requirement("E3")
+@pytest.mark.parametrize("weight", [-0.1, 1.5, 2])
+def test_a_weight_outside_0_to_1_refuses_the_whole_set_and_is_placed(ask: Ask, weight: float) -> None:
+    changes = [upsert("a", summary="a"), upsert("b", summary="b"),
+               {"op": "relate", "source": "a", "target": "b", "type": "t", "weight": weight}]  # fmt: skip
+    with pytest.raises(Invalid) as caught:
+        ask.put(changes=changes)
+    assert caught.value.at == "changes[2].weight"
+    assert len(ask.get(uris=["a", "b"])["missing"]) == 2
+
+
+def test_the_weight_of_a_relation_inside_an_upsert_is_placed_too(ask: Ask) -> None:
+    with pytest.raises(Invalid) as caught:
+        ask.put(
+            changes=upsert("a", relations=[{"type": "t", "target": "b"}, {"type": "u", "target": "b", "weight": 7}])
+        )
+    assert caught.value.at == "changes[0].relations[1].weight"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        (upsert("a", summary="x" * 101), Limit),
+        (upsert("a", content="x" * (256 * 1024 + 1)), Limit),
+        (upsert("a", content="key AKIAIOSFODNN7EXAMPLQ and more"), Refused),
+        (upsert("a", name="two\nlines"), Invalid),
+        (upsert("a", tags=[""]), Invalid),
+        ({"op": "upsert", "name": "without a type"}, Invalid),
+        ({"op": "delete", "uri": "not/there"}, NotFound),
+        ({"op": "append", "uri": "a", "text": "  "}, Invalid),
+        ({"op": "unrelate", "source": "not/there", "target": "a", "type": "t"}, NotFound),
+        ({"op": "revert", "commit": "f" * 40}, NotFound),
+        ({"op": "upsert", "uri": "kgd://shop/status", "summary": "mine"}, Invalid),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_what_to_do_and_nothing_is_written(
+    ask: Ask, changes: Any, error: type[KgdError]
+) -> None:
+    before = ask.history()["commits"]
+    with pytest.raises(error) as caught:
+        ask.put(changes=changes)
+    assert caught.value.at
+    assert ask.history()["commits"] == before
+
+
+def test_a_stale_version_is_a_conflict_that_carries_the_current_one(ask: Ask) -> None:
+    ask.put(changes=upsert("a", content="one\n"))
+    ask.put(changes=upsert("a", content="two\n", expect_version=1))
+    for change in (upsert("a", content="three\n", expect_version=1), upsert("a", content="three\n")):
+        with pytest.raises(Stale) as caught:
+            ask.put(changes=change)
+        assert caught.value.as_dict()["current_version"] == 2
+
+
+def test_a_twin_by_case_is_refused(ask: Ask) -> None:
+    ask.put(changes=upsert("Auth", summary="a"))
+    with pytest.raises(InvariantViolation):
+        ask.put(changes=upsert("auth", summary="b"))
+
+
+def test_a_dry_run_says_what_would_be_and_writes_nothing(ask: Ask) -> None:
+    answer = ask.put(changes=upsert("a", summary="s"), dry_run=True)
+    assert answer["dry_run"] is True
+    assert answer["commit"] is None
+    assert answer["created"] == ["concept://shop/a"]
+    assert ask.get(uris="a")["nodes"] == []
+
+
+def test_a_retry_with_the_same_request_id_applies_once(ask: Ask) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    first = ask.put(changes={"op": "append", "uri": "a", "text": "once"}, request_id="r1")
+    second = ask.put(changes={"op": "append", "uri": "a", "text": "once"}, request_id="r1")
+    assert second["commit"] == first["commit"]
+    assert second["repeated"] is True
+    assert ask.get(uris="a")["nodes"][0]["content"] == "once\n"
+
+
+@pytest.mark.requirement("E8")
+def test_a_relation_to_a_missing_resource_makes_it_and_one_to_a_missing_concept_is_a_warning(ask: Ask) -> None:
+    answer = ask.put(changes=upsert("a", relations=[
+        {"type": "see", "target": "https://example.org/doc"},
+        {"type": "see", "target": "./not/there.py"},
+        {"type": "see", "target": "src/checkout.py"},
+        {"type": "see", "target": "concept://shop/nobody"},
+    ]))  # fmt: skip
+    assert answer["created"] == ["concept://shop/a", "file://shop/not/there.py", "https://example.org/doc"]
+    assert any("concept://shop/nobody" in warning for warning in answer["warnings"])
+    broken = [r["target"] for r in ask.get(uris="a")["nodes"][0]["relations"] if r.get("broken")]
+    assert broken == ["concept://shop/nobody"]
+
+
+def test_a_no_op_is_a_warning(ask: Ask) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    answer = ask.put(changes=upsert("a", summary="s"))
+    assert answer["commit"] is None
+    assert answer["warnings"]
+
+
+def test_a_fact_is_remembered_once_and_found_by_its_words_and_by_what_it_is_about(ask: Ask) -> None:
+    fact = {"text": "Tokens outlive a key rotation by ten minutes.", "about": ["src/auth"], "tags": ["auth"]}
+    first = ask.remember(**fact)
+    assert ask.remember(**fact)["commit"] is None
+    (uri,) = first["created"]
+    assert ask.search(query="key rotation")["hits"][0]["uri"] == uri
+    near = ask.traverse(start="src/auth", direction="in", edge_types="about")
+    assert uri in [node["uri"] for node in near["nodes"]]

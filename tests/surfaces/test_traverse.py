@@ -1,0 +1,165 @@
+"""`traverse`: everything near, cheapest first, and a reason for whatever is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from kgd.errors import NotFound
+from kgd.tools.budget import HARD_LIMIT
+from tests.surfaces.conftest import Ask, upsert
+
+
+def link(source: str, target: str, weight: float = 1.0, type: str = "uses") -> dict[str, Any]:
+    return {"op": "relate", "source": source, "target": target, "type": type, "weight": weight}
+
+
+@pytest.fixture()
+def chain(ask: Ask) -> Ask:
+    """a -0-> b -0.5-> c -0.5-> d -0.5-> e, and a -1-> c."""
+    ask.put(changes=[upsert(name, summary=name) for name in "abcde"])
+    ask.put(changes=[link("a", "b", 0), link("b", "c", 0.5), link("c", "d", 0.5), link("d", "e", 0.5),
+                     link("a", "c", 1, "see")])  # fmt: skip
+    return ask
+
+
+def names(answer: Any) -> list[str]:
+    return [node["uri"].rsplit("/", 1)[1] for node in answer["nodes"]]
+
+
+@pytest.mark.requirement("E4")
+def test_a_node_is_in_when_its_cheapest_path_costs_at_most_1(chain: Ask) -> None:
+    answer = chain.traverse(start="a")
+    assert [(node["uri"][-1], node["cost"]) for node in answer["nodes"]] == [("a", 0), ("b", 0), ("c", 0.5), ("d", 1)]
+    assert answer["nodes"][2]["path"] == [
+        {"from": "concept://shop/a", "type": "uses"}, {"from": "concept://shop/b", "type": "uses"},
+    ]  # fmt: skip
+    assert {"limit": "max_cost", "at": "concept://shop/d", "count": 1} in answer["cut"]
+
+
+@pytest.mark.requirement("E5")
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"max_cost": 0}, "ab"), ({"max_cost": None}, "abcde"), ({"max_cost": None, "max_depth": 1}, "abc"),
+        ({"edge_types": "see"}, "ac"), ({"max_nodes": 2}, "ab"), ({"direction": "in"}, "a"),
+        ({"start": "d", "direction": "in"}, "dcba"), ({"start": "c", "direction": "both"}, "cbade"),
+        ({"start": ["d", "b"]}, "bdce"), ({"types": ["decision"]}, "a"),
+    ],
+)  # fmt: skip
+def test_cost_depth_types_direction_and_cap_bound_the_walk(chain: Ask, options: dict[str, Any], found: str) -> None:
+    answer = chain.traverse(**{"start": "a", **options})
+    assert sorted(names(answer)) == sorted(found)
+    assert names(answer) == names(chain.traverse(**{"start": "a", **options}))
+
+
+@pytest.mark.requirement("U2")
+def test_against_its_arrow_a_relation_says_so_in_the_path(chain: Ask) -> None:
+    answer = chain.traverse(start="b", direction="in")
+    assert answer["nodes"][1]["path"] == [{"from": "concept://shop/b", "type": "uses", "direction": "in"}]
+    assert answer["edges"] == [
+        {"source": "concept://shop/a", "target": "concept://shop/b", "type": "uses", "weight": 0}
+    ]
+
+
+def test_edges_are_those_among_the_answered_nodes(chain: Ask) -> None:
+    edges = {(e["source"][-1], e["target"][-1], e["type"]) for e in chain.traverse(start="a")["edges"]}
+    assert edges == {("a", "b", "uses"), ("b", "c", "uses"), ("c", "d", "uses"), ("a", "c", "see")}
+
+
+def test_a_cursor_goes_on_where_the_cap_ended_and_repeats_nothing(chain: Ask) -> None:
+    options = {"start": "a", "max_cost": None, "max_nodes": 2}
+    first = chain.traverse(**options)
+    second = chain.traverse(**options, cursor=first["cursor"])
+    third = chain.traverse(**options, cursor=second["cursor"])
+    assert (names(first), names(second), names(third)) == (["a", "b"], ["c", "d"], ["e"])
+    assert "cursor" not in third
+    assert ("b", "c") in {(e["source"][-1], e["target"][-1]) for e in second["edges"]}
+
+
+def test_the_budget_cuts_from_the_far_end_and_says_so(ask: Ask) -> None:
+    ask.put(changes=[upsert("hub", summary="h"), *(upsert(f"n{n:03}", summary="s" * 90) for n in range(150))])
+    ask.put(changes=[link("hub", f"n{n:03}", n / 200) for n in range(150)])
+    seen: list[str] = []
+    answer = ask.traverse(start="hub", max_nodes=200, budget=2_000)
+    assert len(orjson.dumps(answer)) <= 8_000
+    cut = next(cut for cut in answer["cut"] if cut["limit"] == "budget")
+    assert cut["count"] + len(answer["nodes"]) == 151
+    while True:
+        seen += names(answer)
+        if "cursor" not in answer:
+            break
+        answer = ask.traverse(start="hub", max_nodes=200, budget=2_000, cursor=answer["cursor"])
+    assert seen == ["hub", *(f"n{n:03}" for n in range(150))]
+    assert len(orjson.dumps(ask.traverse(start="hub", max_nodes=2_000, budget=10**6))) <= HARD_LIMIT
+
+
+@pytest.mark.requirement("E18")
+def test_a_relation_to_what_was_deleted_is_a_broken_link(chain: Ask) -> None:
+    chain.put(changes={"op": "delete", "uri": "b"})
+    answer = chain.traverse(start="a")
+    assert answer["broken_links"] == [
+        {"source": "concept://shop/a", "type": "uses", "target": "concept://shop/b", "reason": "missing"}
+    ]
+    assert chain.get(uris="c", include="incoming")["nodes"][0]["incoming"] == [
+        {"source": "concept://shop/a", "type": "see", "weight": 1}
+    ]
+
+
+@pytest.mark.requirement("E14")
+def test_a_walk_as_of_a_commit_goes_through_the_graph_of_then(chain: Ask) -> None:
+    then = chain.history()["commits"][0]["commit"]
+    chain.put(changes=[{"op": "delete", "uri": "b"}, upsert("f", summary="f"), link("a", "f", 0)])
+    assert names(chain.traverse(start="a", as_of=then)) == ["a", "b", "c", "d"]
+    assert names(chain.traverse(start="a")) == ["a", "f", "c"]
+
+
+@pytest.mark.requirement("E20")
+def test_the_code_tree_is_in_the_same_walk(ask: Ask) -> None:
+    ask.put(changes=upsert("auth", relations={"type": "implemented_in", "target": "src/auth", "weight": 0}))
+    answer = ask.traverse(start="auth", max_cost=1)
+    assert names(answer) == ["auth", "auth", "keys.py", "session.py"]
+    assert [node.get("stored", True) for node in answer["nodes"]] == [True, False, False, False]
+    up = ask.traverse(start="src/auth/keys.py", direction="in", max_cost=None)
+    assert "concept://shop/auth" in [node["uri"] for node in up["nodes"]]
+
+
+def test_a_start_that_is_not_there_is_refused_or_named(chain: Ask) -> None:
+    with pytest.raises(NotFound):
+        chain.traverse(start="nowhere")
+    answer = chain.traverse(start=["a", "nowhere"])
+    assert answer["missing"] == ["concept://shop/nowhere"]
+    assert names(answer)[0] == "a"
+
+
+@pytest.mark.requirement("E6")
+def test_what_was_shown_enters_the_working_set_of_its_conversation_only(chain: Ask) -> None:
+    answer = chain.traverse(start="a", context_id="one")
+    assert answer["context_id"] == "one"
+    chain.get(uris="e", context_id="one")
+    _, one = chain.session.daemon.contexts.open("one")
+    _, two = chain.session.daemon.contexts.open("two")
+    assert [uri[-1] for uri in one.uris] == ["d", "c", "b", "a", "e"]
+    assert two.uris == []
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.requirement("E7")
+def test_after_100_nodes_the_oldest_leave_and_the_hint_names_them_with_a_ready_put(ask: Ask) -> None:
+    ask.put(changes=[*(upsert(f"old{n}", summary="o") for n in range(3)), upsert("hub", summary="h")])
+    ask.put(changes=[upsert(f"n{n:03}", summary="s") for n in range(120)])
+    ask.put(changes=[link("hub", f"n{n:03}") for n in range(120)])
+    empty = ask.traverse(start=["old0", "old1", "old2"], context_id="c")["hint"]
+    assert "empty" in empty["message"]
+    assert "hint" not in ask.traverse(start="old0", context_id="c")
+    hint = ask.traverse(start="hub", max_nodes=99, budget=10_000, context_id="c")["hint"]
+    assert set(hint["evicted"]) <= {f"concept://shop/old{n}" for n in range(3)}
+    assert hint["evicted"]
+    assert ask.put(**hint["put"], dry_run=True)["created"]
+
+
+def test_a_path_of_the_tree_that_was_never_mentioned_can_be_a_start(ask: Ask, code: Path) -> None:
+    assert names(ask.traverse(start=str(code / "src"), max_cost=1))[:1] == ["src"]
