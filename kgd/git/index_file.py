@@ -50,14 +50,14 @@ def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> 
         Unavailable: git can read it but kgd cannot (a split or sparse index).
     """
     shutil.copyfile(source, target)
+    if not _is_intact(target):
+        target.unlink()
+        raise DamagedIndex
     try:
         index = pygit2.Index(str(target))
         index.read()
     except (pygit2.GitError, OSError) as error:
-        intact = _is_intact(target)
         target.unlink(missing_ok=True)
-        if not intact:
-            raise DamagedIndex from error
         raise Unavailable(
             "the index is of a kind that kgd cannot read (split or sparse)", at=str(source),
             next="Run `git update-index --no-split-index` and `git sparse-checkout disable` in the workspace.",

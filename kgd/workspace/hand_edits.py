@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kgd.codec import documents, paths
@@ -66,13 +66,6 @@ class _Seen:
     refused: bool = False
 
 
-@dataclass(slots=True)
-class _Buffers:
-    """Texts that somebody's editor may have started from, newest last: (bytes, when)."""
-
-    texts: list[tuple[bytes, float]] = field(default_factory=list)
-
-
 class HandEdits:
     """Memory of what was seen in one work tree; for the publication's thread, but for `invalid_files` and `hint`."""
 
@@ -87,7 +80,8 @@ class HandEdits:
         self._confirmed = False
         self._invalid: dict[str, InvalidFile] = {}
         self._taken: dict[str, tuple[ObjectId | None, bytes | None]] = {}
-        self._buffers: OrderedDict[str, _Buffers] = OrderedDict()
+        self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
+        """Texts that somebody's editor may have started from, newest last, with the time."""
         self.bases: dict[str, ObjectId | None] = {}
         """Files that were published past while a person's version of them waited: what that version started from."""
         self.held = ""
@@ -116,8 +110,7 @@ class HandEdits:
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
         self.bases.pop(edit.path, None)
-        if edit.data is not None:
-            self._remember(edit.path, edit.data)
+        self._remember(edit.path, edit.base, edit.data)
 
     def refused(self, path: str, error: KgdError) -> None:
         """The bytes at the path cannot become part of the workspace; they are looked at again when they change."""
@@ -126,14 +119,13 @@ class HandEdits:
             seen.refused = True
         self._name(path, error.message, error.at)
 
-    def placed(self, path: str, old: ObjectId | None) -> None:
+    def placed(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
         """The path holds what is published now; `old` was there before and may still be in somebody's editor."""
         self._taken.pop(path, None)
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
         self.bases.pop(path, None)
-        if old is not None:
-            self._remember(path, self._store.read(old))
+        self._remember(path, *(None if id is None else self._store.read(id) for id in (old, new)))
 
     def lies(self, path: str, blob: ObjectId | None) -> None:
         """The path holds bytes of ours though they are not published: a publication was given up half way."""
@@ -159,7 +151,7 @@ class HandEdits:
 
     def seen_before(self, path: str) -> frozenset[ObjectId]:
         """Ids of all bytes at the path that are known to be in the workspace or its history."""
-        return self.taken(path) | {object_id("blob", text) for text, _ in self._buffers.get(path, _Buffers()).texts}
+        return self.taken(path) | {object_id("blob", text) for text, _ in self._buffers.get(path, [])}
 
     def is_known(self, path: str, found: Found) -> bool:
         """Whether what is at the path was taken already, so that it may be replaced."""
@@ -313,18 +305,20 @@ class HandEdits:
         else:
             id = self._published_blob(path)
             latest = self._store.read(id) if id else None
-        if data is None or latest is None:
-            return latest
+        return latest if data is None or latest is None else self.closest(path, data, latest)
+
+    def closest(self, path: str, data: bytes, latest: bytes | None) -> bytes | None:
+        """Of `latest` and the recent versions of a file the one that `data` was most likely made from."""
         start = time.monotonic() - RECENT_SECONDS
-        buffers = self._buffers.get(path, _Buffers())
-        candidates = [latest, *(text for text, when in reversed(buffers.texts) if when >= start)]
-        if data in candidates:
+        recent = [text for text, when in reversed(self._buffers.get(path, [])) if when >= start]
+        candidates = [*([] if latest is None else [latest]), *recent]
+        if data in candidates or not candidates:
             return latest
         return min(candidates, key=lambda text: _distance(text, data))
 
     def note(self, path: str, data: bytes) -> None:
         """These bytes of a person are in the workspace now, and an editor may go on from them."""
-        self._remember(path, data)
+        self._remember(path, None, data)
 
     def _published_blob(self, path: str) -> ObjectId | None:
         return self._store.entry(self._published, path) if self._published else None
@@ -335,10 +329,15 @@ class HandEdits:
         """Which tree is the published one."""
         self._published = tree
 
-    def _remember(self, path: str, text: bytes) -> None:
-        buffers = self._buffers.setdefault(path, _Buffers())
-        buffers.texts = [*buffers.texts, (text, time.monotonic())][-RECENT_VERSIONS:]
-        self._buffers.move_to_end(path)
+    def _remember(self, path: str, before: bytes | None, now: bytes | None) -> None:
+        """What was at the path and what is; the order is that in which somebody may have opened them."""
+        kept = [known for known in self._buffers.pop(path, []) if known[0] != now]
+        at = time.monotonic()
+        if before is not None and before != now and all(before != text for text, _ in kept):
+            kept.insert(0, (before, at))
+        if now is not None:
+            kept.append((now, at))
+        self._buffers[path] = kept[-RECENT_VERSIONS:]
         while len(self._buffers) > RECENT_PATHS:
             self._buffers.popitem(last=False)
 

@@ -33,7 +33,7 @@ DEBOUNCE = 0.25
 """Seconds between two publications; more after one that took long: three times its duration."""
 LARGE_INDEX = 4_000_000
 LARGE_PAUSE = 20
-"""From an index of so many bytes (50,000 files) the pause is so many times what the lock was held: people come first."""
+"""From an index of so many bytes (50,000 files) the pause is so many times what the lock was held."""
 LOOK_PAUSE = 0.05
 POLL = 1.0
 """Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
@@ -245,7 +245,8 @@ class Publication:
             except KgdError:
                 self._put_back(late)
                 continue
-            taken = self._run_take([HandEdit(late.path, late.data, base)])
+            started_from = self._edits.closest(late.path, late.data, base)
+            taken = self._run_take([HandEdit(late.path, late.data, started_from)])
             if taken.refused:
                 self._put_back(late)
             else:
@@ -364,7 +365,7 @@ class Publication:
         self._aside.end(plan)
         self._set_published(after)
         for file in files:
-            self._edits.placed(file.path, file.old)
+            self._edits.placed(file.path, file.old, file.new)
         for path in staged:
             self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
         self._at_step("done")

@@ -1,0 +1,131 @@
+"""A person at a work tree: real git, real files, and someone who watches them as the daemon would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kgd.codec.settings import first_files
+from kgd.git.layout import Layout, create_in_code_repository
+from kgd.workspace.workspace import Workspace
+from tests.builders import WS, uri
+
+PATIENCE = 20.0
+
+
+def git(where: Path, *words: str, check: bool = True, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        ["git", "-C", where, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "GIT_EDITOR": "true", **(env or {})},
+    )
+    if check and done.returncode:
+        raise AssertionError(f"git {words}: {done.stderr}{done.stdout}")
+    return done.stdout if check else f"{done.returncode} {done.stderr.strip()}"
+
+
+def code_layout(folder: Path, workspace: str = WS) -> Layout:
+    """A workspace in a code repository of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "main.py").write_text("print(1)\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "code")
+    layout = create_in_code_repository(folder, workspace, first_files(workspace))
+    git(layout.git_dir, "config", "user.name", "Ann Person")
+    git(layout.git_dir, "config", "user.email", "ann@example.org")
+    return layout
+
+
+def eventually(what: Callable[[], object], say: Callable[[], object] = lambda: "", patience: float = PATIENCE) -> None:
+    """Wait until `what` is true; fail with `say` after a while."""
+    end = time.monotonic() + patience
+    while not what():
+        assert time.monotonic() < end, f"not within {patience} s: {say()}"
+        time.sleep(0.02)
+
+
+class Watcher:
+    """Hints that anything may have changed, five times a second, as a file watcher under load does."""
+
+    def __init__(self, ws: Workspace) -> None:
+        self._ws, self._stop = ws, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.2):
+            self._ws.hint(None)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class Desk:
+    """One workspace that is open and published, with the files a person sees."""
+
+    def __init__(self, ws: Workspace) -> None:
+        self.ws, self.layout, self.tree = ws, ws.layout, ws.layout.work_tree
+
+    def file(self, name: str) -> Path:
+        return self.tree / self.ws.path(uri(name))
+
+    def save(self, name: str, text: str) -> None:
+        """In place: truncate and write, then tell the watcher."""
+        path = self.file(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        self.ws.hint([str(path)])
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = self.file(name).read_text()
+        assert old in text
+        self.save(name, text.replace(old, new))
+
+    def git(self, *words: str, check: bool = True, env: dict[str, str] | None = None) -> str:
+        return git(self.tree, *words, check=check, env=env)
+
+    def ref(self, name: str) -> str:
+        found = self.ws.store.ref(name)
+        assert found is not None
+        return found.hex()
+
+    @property
+    def in_step(self) -> bool:
+        return self.ref("refs/kgd/head") == self.ref(self.layout.branch)
+
+    def published(self) -> None:
+        """Wait until the branch is where the tip is and the work tree is clean."""
+        eventually(lambda: self.in_step, lambda: self.ws.health())
+        eventually(lambda: self.in_step and not self.status(), lambda: (self.ws.health(), self.status()))
+
+    def serves(self, name: str, field: str, value: object) -> None:
+        eventually(
+            lambda: getattr(self.ws.node(uri(name)), field, None) == value,
+            lambda: (self.ws.node(uri(name)), self.ws.health(), self.ws.invalid_files()),
+        )
+
+    def status(self) -> str:
+        """As `git status`, but it leaves the index alone, so that looking is not activity."""
+        return self.git("--no-optional-locks", "status", "--porcelain")
+
+    def blocked(self, text: str) -> None:
+        """Wait until publication says that it waits for this."""
+        eventually(lambda: text in self.ws.health()["publish"].blocker, lambda: self.ws.health())
+
+    def subjects(self, *options: str) -> list[str]:
+        return self.git("log", "--format=%an: %s", *options, "refs/kgd/head").splitlines()
+
+    def fsck(self) -> str:
+        return git(self.layout.git_dir, "fsck", "--strict", "--no-dangling")
+
+
+def node_text(node: str, /, **fields: str) -> str:
+    return f"uri: {uri(node)}\n" + "".join(f"{key}: {value}\n" for key, value in fields.items())
