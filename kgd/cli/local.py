@@ -10,7 +10,7 @@ from typing import Any
 
 from kgd.client.connection import Connection
 from kgd.config import Home, shell
-from kgd.errors import Invalid, NotFound, Unavailable
+from kgd.errors import Invalid, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
@@ -52,29 +52,17 @@ def down(given: Given, options: Given) -> int:
 
 def uninstall(given: Given, options: Given) -> int:
     """The workspace here, or with --all every one, then the daemon, then the home. Knowledge is never deleted."""
+    from kgd.cli.main import show
+
     home = Home.find()
-    everything, rehearsed = given.pop("all", False), given.pop("dry_run", False)
     with Connection(home) as connection:
-        for id in _chosen(connection, given, everything):
-            if rehearsed:
-                _say(f"would let go of workspace {id}, and keep its knowledge", options)
-                continue
-            kept = connection.call("uninstall", {"workspace": id})["kept"]
-            _say(f"let go of workspace {id}; its knowledge is in {kept}", options)
-    if everything and not rehearsed:
+        show("uninstall", connection.call("uninstall", given), options)
+    if given.get("all") and not given.get("dry_run"):
         down({}, {**options, "quiet": True})
         _remove_home(home)
-        _say("the home is gone; the program itself goes with `uv tool uninstall kgd` or `pipx uninstall kgd`", options)
+        if not options.get("json"):
+            _say("The home is gone. The program goes with `uv tool uninstall kgd` or `pipx uninstall kgd`.", options)
     return 0
-
-
-def _chosen(connection: Connection, given: Given, everything: bool) -> list[str]:
-    if everything:
-        return [one["id"] for one in connection.call("workspaces", {})["workspaces"]]
-    here = given.get("workspace") or connection.call("status", {}).get("workspace", {}).get("id")
-    if not here:
-        raise NotFound("no workspace is here", next="Name one with -w, or use --all.")
-    return [here]
 
 
 def _remove_home(home: Home) -> None:

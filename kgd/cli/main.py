@@ -57,7 +57,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     with Connection(Home.find()) as connection:
         answer = connection.call(chosen.call, args, _progress(options))
     show(chosen.print, answer, options)
-    return UNHEALTHY if any(one["level"] == "error" for one in answer.get("findings", ())) else 0
+    return UNHEALTHY if answer.get("ok") is False else 0
 
 
 def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from kgd.cli.requests import program
 from kgd.config import wants_color
 
 Answer = dict[str, Any]
@@ -14,23 +15,23 @@ def up(answer: Answer) -> None:
     init(answer)
     _line()
     _line("To use it from an MCP client:")
-    for client in answer["wiring"]:
-        _line(f"  {client['client'] + ':':<13}{client['how']}")
+    for client, line in wiring(program()):
+        _line(f"  {client + ':':<13}{line}")
 
 
 def init(answer: Answer) -> None:
     """What is here now, whether it was made just now or long ago."""
     id = answer.get("workspace", "")
     _line(f"workspace {_bold(str(id))} is {'made' if answer.get('created') else 'up'}")
-    for name, label in (("path", "files"), ("repository", "repository"), ("code_tree", "code tree")):
+    for name, label in (
+        ("path", "files"),
+        ("git_dir", "repository"),
+        ("code_tree", "code tree"),
+        ("adopted", "adopted"),
+    ):
         if answer.get(name):
             _line(f"  {label:<11}{answer[name]}")
-    if answer.get("adopted"):
-        _line(f"  {'adopted':<11}{answer['adopted']}")
-    if answer.get("unreachable"):
-        _line(f"  ! the remote could not be asked for this workspace: {answer['unreachable']}")
-    where = ", ".join(answer["published_to"])
-    _line(f"  {'published':<11}{where or 'nowhere: nothing leaves this machine'}")
+    _line(f"  {'published':<11}{', '.join(answer['published']) or 'nowhere: nothing leaves this machine'}")
     counts = answer.get("counts", {})
     if counts:
         _line(f"  {'holds':<11}{_counted(counts)}")
@@ -60,16 +61,41 @@ def status(answer: Answer) -> None:
         _line(answer["next"])
 
 
-def findings(answer: Answer) -> None:
-    for one in answer["findings"]:
-        workspace = f"{one['workspace']}: " if one.get("workspace") else ""
-        _line(f"{one['level']:<8} {workspace}{one['where']}{_tail(one['message'])}")
-        if one.get("fix"):
-            _line(f"{'':<8} {one['fix']}")
-    for text in answer.get("fixed", ()):
-        _line(f"fixed    {text}")
-    if not answer["findings"]:
-        _line("all is well")
+def wiring(command: str) -> list[tuple[str, str]]:
+    """(client, what to paste) for each client that most people use."""
+    from shlex import quote
+
+    server = f'{{"command": "{command}", "args": ["mcp"]}}'
+    named = f'{{"name": "kgd", "command": "{command}", "args": ["mcp"]}}'
+    return [
+        ("Claude Code", f"claude mcp add kgd -- {quote(command)} mcp"),
+        ("Cursor", f'in ~/.cursor/mcp.json: {{"mcpServers": {{"kgd": {server}}}}}'),
+        ("VS Code", f"code --add-mcp {quote(named)}"),
+        ("Codex", f"codex mcp add kgd -- {quote(command)} mcp"),
+    ]
+
+
+def doctor(answer: Answer) -> None:
+    for check in answer["checks"]:
+        mark = {"ok": "ok ", "fixed": "fix"}.get(check["state"], "!! ")
+        _line(f"{mark} {check['name']}{_tail(check['detail'])}")
+        if check.get("next"):
+            _line(f"    {check['next']}")
+
+
+def fsck(answer: Answer) -> None:
+    for one in answer["problems"]:
+        _line(f"{one['level']:<8} {one['path']}{_tail(one['reason'])}")
+        if one.get("next"):
+            _line(f"{'':<8} {one['next']}")
+    if answer["ok"]:
+        _line(f"workspace {answer['workspace']} is whole")
+
+
+def uninstall(answer: Answer) -> None:
+    _line(f"{'would let go of' if answer.get('dry_run') else 'let go of'} {_words(answer['workspaces']) or 'nothing'}")
+    for place in answer["kept"]:
+        _line(f"  its knowledge is in {place}")
 
 
 def put(answer: Answer) -> None:
@@ -245,7 +271,8 @@ def _rest(answer: Answer, *but: str) -> None:
 
 
 def _counted(counts: dict[str, Any]) -> str:
-    return ", ".join(f"{_value(value)} {name.replace('_', ' ')}" for name, value in counts.items())
+    told = {name: value for name, value in counts.items() if value or name == "nodes"}
+    return ", ".join(f"{_value(value)} {name.replace('_', ' ')}" for name, value in told.items())
 
 
 def _words(value: Any) -> str:

@@ -21,8 +21,8 @@ def same(options: Options) -> Options:
 
 
 def place(options: Options) -> Options:
-    """With what the daemon cannot know: how this person's clients start kgd, and with what git asks a remote."""
-    return {**options, "command": program(), "environment": person_environment()}
+    """With what git needs to ask a remote as this person; the daemon may have been started in another session."""
+    return {**options, "environment": person_environment()}
 
 
 def program() -> str:

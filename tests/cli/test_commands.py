@@ -1,0 +1,191 @@
+"""What a person does at the command line, against a real daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from kgd.cli.verbs import EXIT_CODES
+from kgd.client import start
+from tests.cli.conftest import Kgd
+from tests.daemon.conftest import ROOT, until
+
+
+@pytest.mark.requirement("B1")
+def test_up_says_where_everything_is_and_how_clients_are_wired_and_again_changes_nothing(kgd: Kgd) -> None:
+    first, second = kgd("up"), kgd("up")
+    assert first == second
+    assert "workspace shop is up" in first
+    assert str(kgd.directory / ".git" / "kgd") in first
+    assert "nothing leaves this machine" in first
+    for client in ("Claude Code", "Cursor", "VS Code", "Codex"):
+        assert first.count(f"{client}:") == 1
+
+
+def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
+    kgd("put", "cart", "--summary", "What a customer wants", "--tags", "shop", "--relations", "uses:prices@0.5",
+        "-m", "cart is known")  # fmt: skip
+    kgd("append", "cart", "It expires after a day.")
+    kgd("tag", "cart", "old")
+    kgd("tag", "cart", "old", "--remove")
+    kgd("link", "cart", "./src/auth", "--type", "about", "--weight", "0.25")
+    node = kgd.json("get", "cart")["nodes"][0]
+    assert (node["uri"], node["summary"], node["tags"]) == ("concept://shop/cart", "What a customer wants", ["shop"])
+    assert node["content"].strip() == "It expires after a day."
+    assert {(r["type"], r["target"], r["weight"]) for r in node["relations"]} == {
+        ("uses", "concept://shop/prices", 0.5), ("about", "dir://shop/src/auth", 0.25),
+    }  # fmt: skip
+    kgd("unlink", "cart", "./src/auth", "--type", "about")
+    kgd("mv", "cart", "concept://shop/basket")
+    shown = kgd("show", "basket")
+    assert "What a customer wants" in shown
+    assert "about" not in shown
+    kgd("rm", "basket")
+    assert kgd.json("get", "concept://shop/basket")["missing"]
+
+
+def test_a_fact_is_remembered_about_a_path_and_recalled(kgd: Kgd) -> None:
+    kgd("remember", "sessions outlive a restart", "--about", "src/auth")
+    assert "sessions outlive a restart" in kgd("recall", "restart", "sessions")
+    walked = kgd.json("traverse", "./src/auth", "--direction", "both")
+    assert any(node["uri"].startswith("insight://shop/sessions") for node in walked["nodes"])
+
+
+def test_the_code_tree_is_walked_and_a_limit_says_what_it_left_out(kgd: Kgd) -> None:
+    everything = kgd.json("traverse", "./src", "--max-cost", "none")
+    assert "file://shop/src/auth/session.py" in [node["uri"] for node in everything["nodes"]]
+    assert kgd.json("traverse", "./src", "--max-cost", "0")["cut"]
+
+
+def test_changes_come_from_a_file_or_standard_input(kgd: Kgd, tmp_path: Path) -> None:
+    changes = [{"op": "upsert", "uri": "concept://shop/from-file", "summary": "one"}]
+    (tmp_path / "changes.json").write_text(json.dumps(changes))
+    kgd("put", "--changes", str(tmp_path / "changes.json"))
+    changes[0]["uri"] = "concept://shop/from-stdin"
+    kgd("put", "--changes", "-", stdin=json.dumps(changes))
+    assert len(kgd.json("get", "from-file", "from-stdin")["nodes"]) == 2
+
+
+def test_a_dry_run_writes_nothing(kgd: Kgd) -> None:
+    before = kgd.json("log")["commits"]
+    assert "nothing was written" in kgd("put", "rehearsed", "--summary", "x", "--dry-run")
+    assert kgd.json("log")["commits"] == before
+
+
+def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
+    kgd("put", "price", "--summary", "in cents")
+    kgd("put", "price", "--summary", "in euros", "-m", "euros it is")
+    commits = kgd.json("history", "price")["commits"]
+    assert [commit["message"].splitlines()[0] for commit in commits][0] == "euros it is"
+    assert "in cents" in kgd("history", "price", "--diff")
+    compared = kgd("diff", f"{commits[1]['commit']}..{commits[0]['commit']}")
+    assert "- summary: in cents" in compared
+    assert "+ summary: in euros" in compared
+    assert "in cents" in kgd("get", "price", "--as-of", commits[1]["commit"])
+    kgd("revert", commits[0]["commit"])
+    assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"
+    kgd("undo")
+    assert "euros it is" in kgd("log")
+
+
+def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd, tmp_path: Path) -> None:
+    kgd("put", "edited", "--summary", "before", "--tags", "a", "--data", '{"keep": 1, "drop": 2}')
+    editor = tmp_path / "ed.py"
+    editor.write_text(
+        "#!/usr/bin/env python3\nimport sys\np = sys.argv[1]\nt = open(p).read()\n"
+        "t = t.replace('summary: before', 'summary: after').replace('- a', '- b').replace('  drop: 2\\n', '')\n"
+        "open(p, 'w').write(t)\n"
+    )
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    done = kgd.run("edit", "edited", EDITOR=str(editor))
+    assert done.returncode == 0, done.stderr
+    node = kgd.json("get", "edited")["nodes"][0]
+    assert (node["summary"], node["tags"], node["data"]) == ("after", ["b"], {"keep": 1})
+    assert kgd.run("edit", "edited", EDITOR="true").stdout == "nothing changed\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["get", "concept://elsewhere/x"], "NOT_FOUND"),
+        (["put", "concept://shop/x", "--data", "{"], "VALIDATION_ERROR"),
+        (["link", "a", "b", "--weight", "2"], "VALIDATION_ERROR"),
+        (["put", "concept://shop/x", "--summary", "s" * 101], "LIMIT"),
+        (["put", "concept://shop/x", "--summary", "s", "--expect-version", "7"], "CONFLICT"),
+        (["revert", "0123456789abcdef"], "NOT_FOUND"),
+        (["no-such-command"], "VALIDATION_ERROR"),
+        (["traverse"], "VALIDATION_ERROR"),
+        (["-C", "/no/such/place", "status"], "VALIDATION_ERROR"),
+    ],
+    ids=range(9),
+)
+def test_a_refusal_is_one_sentence_a_next_step_and_the_exit_code_of_its_class(
+    kgd: Kgd, words: list[str], code: str
+) -> None:
+    done = kgd.run(*words)
+    assert done.returncode == EXIT_CODES[code][0]
+    assert done.stderr.startswith("kgd: ")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_options_may_stand_before_or_after_the_command(kgd: Kgd, tmp_path: Path) -> None:
+    kgd.directory, here = tmp_path, kgd.directory
+    before = json.loads(kgd("--json", "-C", str(here), "-w", "shop", "status"))
+    after = json.loads(kgd("status", "--json", "-C", str(here), "-w", "shop"))
+    assert before["workspace"] == after["workspace"]
+    assert kgd("-q", "status", "-C", str(here)) == ""
+
+
+def test_status_doctor_and_fsck_say_that_all_is_well(kgd: Kgd) -> None:
+    assert "workspace shop in" in kgd("status")
+    assert kgd.json("doctor")["ok"]
+    assert kgd.json("fsck")["ok"]
+    assert kgd("config").splitlines()[0].endswith("workspaces.yaml")
+
+
+def test_a_command_that_needs_no_daemon_starts_none(kgd: Kgd, tmp_path: Path) -> None:
+    home = {"KGD_HOME": str(tmp_path / "other")}
+    for words in (["config"], ["service", "systemd"], ["service", "launchd"], ["completion", "zsh"], ["down"],
+                  ["--help"], ["--version"]):  # fmt: skip
+        assert kgd.run(*words, **home).returncode == 0
+    assert not os.path.exists(tmp_path / "other" / "state")
+
+
+def test_down_stops_the_daemon_and_the_next_command_starts_it_again(kgd: Kgd) -> None:
+    kgd("put", "kept", "--summary", "over a restart")
+    pid = kgd.json("status")["daemon"]["pid"]
+    assert f"pid {pid}" in kgd("down")
+    assert not start.running(kgd.home)
+    assert "no daemon" in kgd("down")
+    assert "over a restart" in kgd("get", "kept")
+    assert kgd.json("status")["daemon"]["pid"] != pid
+
+
+def test_what_changes_in_the_code_tree_and_in_the_work_tree_is_served_soon(kgd: Kgd) -> None:
+    (kgd.directory / "src" / "late.py").write_text("x = 1\n")
+    until(lambda: kgd.json("get", "file://shop/src/late.py")["nodes"], seconds=5)
+    kgd("put", "by-hand", "--summary", "kgd wrote this")
+    file = kgd.directory / ".kgd" / "nodes" / "concept" / "by-hand.yaml"
+    until(file.exists)
+    file.write_text(file.read_text().replace("kgd wrote this", "a person wrote this"))
+    until(lambda: "a person wrote this" in kgd("get", "by-hand"), seconds=15)
+
+
+def test_output_is_for_a_terminal_even_where_the_content_is_hostile(kgd: Kgd) -> None:
+    kgd("put", "hostile", "--content", "a\x1b]0;title\x07 b \u202e c")
+    printed = kgd("get", "hostile")
+    assert "\x1b" not in printed
+    assert "\x07" not in printed
+    assert "\u202e" not in printed
+
+
+def test_the_program_is_started_with_the_interpreter_it_has(kgd: Kgd) -> None:
+    unit = kgd("service", "systemd")
+    assert f"--state {kgd.home.state}" in unit
+    assert "Restart=on-failure" in unit
+    assert str(ROOT) not in unit

@@ -1,0 +1,172 @@
+"""Watching: an event is a hint, a look through everything is the truth, and neither is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from watchdog.observers import Observer
+
+from kgd.daemon.watch import DEGRADED_SECONDS, Folder, Watch
+from tests.daemon.conftest import until
+
+
+class Heard:
+    """What a watch told: every path, and how often it said "everything"."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self.calls = self.everything = 0
+        self.busy = threading.Event()
+        self.busy.set()
+
+    def __call__(self, changed: frozenset[str] | None) -> None:
+        self.busy.wait(10)
+        self.calls += 1
+        if changed is None:
+            self.everything += 1
+        else:
+            self.paths |= changed
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("src/deep/er", "node_modules/many", ".git/objects"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def watch(tree: Path, heard: Heard) -> Iterator[Watch]:
+    made = Watch([Folder(tree, skip=frozenset({".git", "node_modules"}))], heard, rescan_seconds=60)
+    made.start()
+    until(lambda: heard.everything)  # the folders that were put under watch
+    yield made
+    made.close()
+
+
+@pytest.mark.usefixtures("watch")
+def test_files_that_are_made_changed_moved_and_deleted_are_told(tree: Path, heard: Heard) -> None:
+    deep = tree / "src" / "deep" / "er"
+    (deep / "a").write_text("1")
+    until(lambda: str(deep / "a") in heard.paths)
+    (deep / "a").rename(tree / "b")
+    until(lambda: str(tree / "b") in heard.paths)
+    heard.paths.clear()
+    (tree / "b").unlink()
+    until(lambda: str(tree / "b") in heard.paths)
+
+
+@pytest.mark.usefixtures("watch")
+def test_a_folder_that_comes_later_is_watched_with_all_that_came_in_it(tree: Path, heard: Heard) -> None:
+    (tree / "new" / "er").mkdir(parents=True)
+    until(lambda: str(tree / "new") in heard.paths)
+    before = heard.everything
+    until(lambda: before or heard.everything)
+    (tree / "new" / "er" / "x").write_text("1")
+    until(lambda: str(tree / "new" / "er" / "x") in heard.paths or heard.everything > before)
+    heard.paths.clear()
+    (tree / "new" / "y").write_text("1")
+    until(lambda: str(tree / "new" / "y") in heard.paths)
+
+
+@pytest.mark.usefixtures("watch")
+def test_what_is_skipped_is_not_told(tree: Path, heard: Heard) -> None:
+    (tree / "node_modules" / "many" / "x").write_text("1")
+    (tree / ".git" / "objects" / "x").write_text("1")
+    (tree / "last").write_text("1")
+    until(lambda: str(tree / "last") in heard.paths)
+    assert heard.paths == {str(tree / "last")}
+
+
+@pytest.mark.usefixtures("watch")
+def test_reading_is_no_change(tree: Path, heard: Heard) -> None:
+    (tree / "a").write_text("1")
+    until(lambda: heard.paths)
+    heard.paths.clear()
+    (tree / "a").read_text()
+    list(os.walk(tree))
+    (tree / "last").write_text("1")
+    until(lambda: str(tree / "last") in heard.paths)
+    assert heard.paths == {str(tree / "last")}
+
+
+@pytest.mark.usefixtures("watch")
+def test_a_thousand_changes_are_a_few_calls(tree: Path, heard: Heard) -> None:
+    before = heard.calls
+    for number in range(1000):
+        (tree / "src" / f"f{number}").write_text("1")
+    until(lambda: len(heard.paths) >= 1000 or heard.everything > 1)
+    assert heard.calls - before < 100
+
+
+def test_what_changes_while_a_hint_is_worked_on_is_told_afterwards(watch: Watch, tree: Path, heard: Heard) -> None:
+    heard.busy.clear()
+    watch.hint("/first")
+    (tree / "a").write_text("1")
+    heard.busy.set()
+    until(lambda: {"/first", str(tree / "a")} <= heard.paths)
+
+
+def test_an_overflow_that_watchdog_only_logs_means_look_through_everything(watch: Watch, heard: Heard) -> None:
+    import logging
+
+    before = heard.everything
+    logging.getLogger("watchdog.observers.inotify_c").warning("Inotify queue overflowed; filesystem events were lost")
+    until(lambda: heard.everything > before)
+    assert watch.degraded == ""
+
+
+def test_everything_is_looked_through_from_time_to_time_without_any_event(tree: Path, heard: Heard) -> None:
+    watch = Watch([Folder(tree)], heard, rescan_seconds=0.02)
+    watch.start()
+    until(lambda: heard.everything >= 3)
+    watch.close()
+
+
+def test_a_hint_that_fails_does_not_end_the_watch(tree: Path) -> None:
+    told: list[object] = []
+
+    def fails(changed: object) -> None:
+        told.append(changed)
+        raise RuntimeError("on purpose")
+
+    watch = Watch([Folder(tree)], fails, rescan_seconds=60)
+    watch.start()
+    watch.hint("/one")
+    until(lambda: told)
+    watch.hint("/two")
+    until(lambda: len(told) == 2)
+    watch.close()
+
+
+def test_where_the_kernel_allows_no_more_watches_it_is_degraded_and_says_what_to_raise(
+    tree: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is the kernel's and shared by the whole machine, so its refusal is played."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    monkeypatch.setattr(Observer, "schedule", refuse)
+    watch = Watch([Folder(tree)], heard, rescan_seconds=60)
+    watch.start()
+    until(lambda: heard.everything)
+    assert "sudo sysctl fs.inotify.max_user_watches" in watch.degraded
+    assert watch._interval() == DEGRADED_SECONDS
+    watch.close()
+
+
+def test_a_folder_that_is_not_there_is_no_error(tree: Path, heard: Heard) -> None:
+    watch = Watch([Folder(tree / "nowhere")], heard, rescan_seconds=60)
+    watch.start()
+    watch.close()
