@@ -24,6 +24,8 @@ from kgd.git.store import ObjectStore
 WHERE = (CODE_BRANCH, "refs/kgd/main")
 """Under which refs of the code's remote a workspace is looked for, in this order."""
 DEADLINE = 10.0
+"""Seconds for asking; fetching what is known to be there may take longer."""
+FETCH_DEADLINE = 300.0
 FILE_LIMIT = 1 << 20
 """Bytes of a file that is taken over; the guard of the codec is stricter still."""
 _INCOMING = "refs/kgd/incoming"
@@ -75,14 +77,13 @@ def adopt(
             ref = _ask(place, name, where, environment, end)
             if ref:
                 url = _url(place, name, environment)
-                return Adopted(_take(place, url, ref, environment, max(end - time.monotonic(), deadline)), name, ref)
+                return Adopted(_take(place, url, ref, environment), name, ref)
         except (Unavailable, Limit, program.GitFailed) as error:
             unreachable = unreachable or f"{name}: {error}"
         for ref in where:
             tracked = _tracking(place, name, ref)
             if tracked:
-                made = _take(place, str(place.common_dir), tracked, environment, deadline)
-                return Adopted(made, name, ref, unreachable)
+                return Adopted(_take(place, str(place.common_dir), tracked, environment), name, ref, unreachable)
     return Adopted(unreachable=unreachable)
 
 
@@ -121,19 +122,19 @@ def _tracking(place: Place, remote: str, ref: str) -> str | None:
     return name if ref.startswith("refs/heads/") and refs.read_ref(place.common_dir, name) else None
 
 
-def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], deadline: float) -> Layout:
+def _take(place: Place, source: str, ref: str, environment: Mapping[str, str]) -> Layout:
     made = layouts.code_layout(place)
     layouts.refuse_foreign(place, made)
-    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment, deadline))
+    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment))
     layouts.finish(place, made)
     return made
 
 
-def _fill(half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str], deadline: float) -> None:
+def _fill(half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str]) -> None:
     """Fetch into the repository in the making. What was fetched is looked at before a lasting ref leads to it."""
     arguments = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]
     arguments += ["--no-auto-maintenance", "--", source, f"+{ref}:{_INCOMING}"]
-    program.run(half, arguments, deadline=deadline, environment=environment)
+    program.run(half, arguments, deadline=FETCH_DEADLINE, environment=environment)
     tip = refs.read_ref(half, _INCOMING)
     if tip is None:
         raise Unavailable("the remote's workspace went away while it was fetched", at=source)

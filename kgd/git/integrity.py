@@ -27,7 +27,8 @@ from kgd.git.store import ObjectStore
 BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
 """Bytes that one loose object may inflate to; a larger one is taken for broken."""
-_SLACK = 2.0
+_SLACK = 60.0
+"""Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
 _ABANDONED = 24 * 3600.0
 _CHECKPOINT = "checkpoint"
 

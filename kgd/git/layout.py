@@ -38,6 +38,7 @@ _SETTINGS = {
     "core.autocrlf": "false",
     "core.eol": "lf",
     "core.logAllRefUpdates": "always",  # our undo log; the default leaves out refs/kgd/*
+    "core.fsync": "all",  # a person's own commits; git's default leaves loose objects to luck
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
     "core.splitIndex": "false",  # libgit2 reads neither this
@@ -193,9 +194,15 @@ def write_first_commit(git_dir: Path, branch: str, workspace_id: str, first_file
 
 
 def link_work_tree(layout: Layout) -> bool:
-    """Make the work tree's folder and its relative ``.git`` file where they lack; whether something was made."""
+    """Make the work tree's folder and its relative ``.git`` file where they lack; whether something was made.
+
+    Raises:
+        InvariantViolation: Something that is no folder has taken its place.
+    """
     if not layout.in_code:
         return False
+    if os.path.lexists(layout.work_tree) and (layout.work_tree.is_symlink() or not layout.work_tree.is_dir()):
+        raise InvariantViolation(".kgd is no folder", at=str(layout.work_tree), next="Move it away.")
     made = not layout.work_tree.exists()
     layout.work_tree.mkdir(exist_ok=True)
     link = layout.work_tree / ".git"

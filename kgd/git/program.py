@@ -19,6 +19,7 @@ from kgd.errors import Limit, Unavailable
 
 DEADLINE = 60.0
 OUTPUT_LIMIT = 256 << 20
+_RECORD_PARTS = 256
 
 _HARDENED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -109,21 +110,24 @@ def run(
 def stream(
     git_dir: Path, arguments: Sequence[str], *, separator: bytes = b"\0", deadline: float = DEADLINE
 ) -> Iterator[bytes]:
-    """The records the program writes, as they come. Closing the iterator early kills the program.
+    """The records the program writes, each ended by one byte, as they come. Closing early kills the program.
 
     Raises:
-        GitFailed, Unavailable, Limit: As `run` does, once the output is used up; Limit for a record over 16 MiB.
+        GitFailed, Unavailable, Limit: As `run` does, once the output is used up; Limit for a record of some MiB.
     """
     with _started(git_dir, arguments, False, deadline, None, None) as running:
         assert running.process.stdout is not None
-        rest = b""
+        rest: list[bytes] = []
         while part := os.read(running.process.stdout.fileno(), 1 << 16):
-            *whole, rest = (rest + part).split(separator)
-            yield from whole
-            if len(rest) > 16 << 20:
+            rest.append(part)
+            if separator in part:
+                *whole, last = b"".join(rest).split(separator)
+                yield from whole
+                rest = [last]
+            elif len(rest) > _RECORD_PARTS:
                 raise Limit(f"git {arguments[0]} wrote an endless record")
-        if rest:
-            yield rest
+        if last := b"".join(rest):
+            yield last
         running.finish()
 
 

@@ -32,7 +32,7 @@ _serial = itertools.count()
 class RefMoved(Exception):
     """The ref did not hold the expected value. `found` is what it holds.
 
-    With `ours_first` our value was in place and somebody moved the ref on since: read it and look for ours below it.
+    With `ours_first` our value was put in place, and the old one stands there again: somebody reset the ref.
     """
 
     def __init__(self, name: str, found: ObjectId | None, *, ours_first: bool = False) -> None:
@@ -106,8 +106,8 @@ def move_ref(
 ) -> None:
     """Let `name` go from `old` (None: must not exist) to `new`, durably, and write a line of its reflog.
 
-    When this returns the move survives a power cut and has been read back. An OSError leaves the outcome open: read
-    the ref again.
+    When this returns the move survives a power cut and has been read back; somebody may have moved the ref on since,
+    from our value. An OSError leaves the outcome open: read the ref again.
 
     Raises:
         RefMoved: The ref held something else; nothing was changed (but see `RefMoved.ours_first`).
@@ -132,7 +132,7 @@ def move_ref(
             raise
         sync_folder(path.parent)
         found = read_ref(git_dir, name)
-        if found != new:
+        if found in (old, None):  # any other value was set on top of ours, by this same protocol
             raise RefMoved(name, found, ours_first=True)
     finally:
         mine.unlink(missing_ok=True)

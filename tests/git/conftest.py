@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,22 @@ from kgd.git.layout import Layout
 from tests.git.support import FIRST_FILES, Pen, git
 
 
-@pytest.fixture
-def code(tmp_path: Path) -> Path:
-    """A code repository with one commit."""
-    tree = tmp_path / "code"
+@pytest.fixture(scope="session")
+def code_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once: starting git four times costs more than most tests."""
+    tree = tmp_path_factory.mktemp("template") / "code"
     tree.mkdir()
     git(tree, "init", "-q", "-b", "main")
     (tree / "main.py").write_text("print(1)\n")
     git(tree, "add", ".")
-    git(tree, "commit", "-qm", "code")
+    git(tree, "-c", "user.name=Ann", "-c", "user.email=ann@example.org", "commit", "-qm", "code")
     return tree
+
+
+@pytest.fixture
+def code(code_template: Path, tmp_path: Path) -> Path:
+    """A code repository with one commit."""
+    return Path(shutil.copytree(code_template, tmp_path / "code", symlinks=True))
 
 
 @pytest.fixture

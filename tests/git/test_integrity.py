@@ -88,14 +88,14 @@ def test_only_what_is_newer_than_the_last_checkpoint_is_inflated(workspace: Layo
     path = loose(workspace, make("blob", b"old"))
     path.write_bytes(b"")
     note = workspace.derived_dir / "checkpoint"
-    later = time.time() + 5
+    later = time.time() + 100
     os.utime(note, (later, later))
     real, time_module = time.time, integrity.time
     assert recover(workspace).broken_objects, "a checkpoint from the future is not believed"
     path.write_bytes(b"")
     os.utime(note, (later, later))
     try:
-        time_module.time = lambda: real() + 60
+        time_module.time = lambda: real() + 200
         assert recover(workspace) == Report()
     finally:
         time_module.time = real

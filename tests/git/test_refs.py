@@ -62,6 +62,13 @@ def test_a_move_from_a_stale_value_is_refused_and_changes_nothing(workspace: Lay
     assert not (workspace.git_dir / f"{NAME}.lock").exists()
 
 
+def test_a_move_that_the_disk_swallowed_is_not_called_done(workspace: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refs.os, "rename", lambda lock, path: os.unlink(lock))
+    with pytest.raises(RefMoved) as caught:
+        refs.move_ref(workspace.git_dir, workspace.derived_dir, NAME, None, A)
+    assert caught.value.ours_first
+
+
 def test_every_move_is_in_the_reflog_which_is_the_undo_log(pen: Pen) -> None:
     first = pen.head
     tips = [pen.write({"nodes/a.yaml": b"%d\n" % n}) for n in range(3)]

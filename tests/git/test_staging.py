@@ -37,7 +37,6 @@ def test_the_tree_is_what_the_edits_say(
             model[path] = data
         if write:
             pen.stage({})
-            pen.flush()
         for known, content in model.items():
             assert pen.staging.read(known) == content
     pen.stage({})

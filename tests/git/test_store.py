@@ -86,11 +86,11 @@ def test_many_threads_read_while_packs_are_replaced_under_them(pen: Pen) -> None
                     failed.append(error)
                     return
 
-    threads = [threading.Thread(target=read) for _ in range(4)]
+    threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
-    for _ in range(3):
-        git(pen.layout.git_dir, "repack", "-adfq")
+    for _ in range(2):
+        git(pen.layout.git_dir, "repack", "-adq")
         git(pen.layout.git_dir, "prune", "--expire=now")
         pen.write({"nodes/0.yaml": b"%d\n" % len(failed)})
     stop.set()
