@@ -1,0 +1,85 @@
+"""Children that can be killed: forked from a process that has imported everything, so that a trial costs milliseconds.
+
+No pkill, no fork of the test process with its threads: multiprocessing's fork server does it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+PATIENCE = 60.0
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.faults.scribes", "tests.faults.readers", "kgd.workspace.check"])
+
+
+class Silent(AssertionError):
+    """A child said nothing within its deadline: it hangs."""
+
+
+class Child:
+    """One process that runs ``target(line, *arguments)``; `line` leads to us. Killed when the block is left."""
+
+    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
+        self._line, theirs = _context.Pipe()
+        world = {name: os.environ[name] for name in ("HOME", "KGD_HOME", "GIT_CONFIG_NOSYSTEM") if name in os.environ}
+        self._process = _context.Process(target=_begin, args=(theirs, world, target, arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def hear(self, patience: float = PATIENCE) -> Any:
+        """What the child says next.
+
+        Raises:
+            Silent: Nothing, for too long.
+            EOFError: The child is gone.
+        """
+        if not self._line.poll(patience):
+            raise Silent(f"the child said nothing for {patience} s")
+        return self._line.recv()
+
+    def tell(self, word: Any) -> None:
+        self._line.send(word)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """``kill -9``, and wait until it is gone."""
+        self._process.kill()
+        self._process.join(PATIENCE)
+        self._line.close()
+
+    def wait(self, patience: float = PATIENCE) -> int:
+        """Its exit code, negative for a signal."""
+        self._process.join(patience)
+        if self._process.exitcode is None:
+            raise Silent(f"the child did not end within {patience} s")
+        return self._process.exitcode
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+
+
+def _begin(line: Connection, world: dict[str, str], target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    os.environ.update(world)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    target(line, *arguments)

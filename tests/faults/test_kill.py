@@ -1,0 +1,58 @@
+"""``kill -9`` at any moment: what was acknowledged is in history, the rest is wholly there or not, nobody has to help."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from kgd.git.layout import Layout
+from tests.builders import new_layout
+from tests.faults.audit import Findings, audit, git
+from tests.faults.nursery import Child
+from tests.faults.scribes import scribble
+from tests.workspace.people import code_layout
+
+LIVES = 20
+"""Kills that one workspace goes through before the next one begins."""
+
+
+def killed_at_random(tmp_path: Path, kills: int, seed: int) -> Findings:
+    """A third of the workspaces publish; a fifth of the kills come before the child has even opened its own."""
+    dice, total = random.Random(seed), Findings()
+    layout: Layout | None = None
+    for number in range(kills):
+        if layout is None or number % LIVES == 0:
+            place = tmp_path / f"{seed}-{number}"
+            publish = number // LIVES % 3 == 2 or kills < LIVES and seed % 2 == 0
+            layout = code_layout(place) if publish else new_layout(place)
+            diary = tmp_path / f"{seed}-{number}.diary"
+        with Child(scribble, str(layout.work_tree), str(diary), seed * 100_000 + number) as child:
+            _let_live(child, layout, dice, early=number % 5 == 0, placing=publish and number % 2 == 0)
+        if number % 10 == 9:
+            git(layout.git_dir, "gc", "-q", "--prune=now")
+        found = audit(layout, diary, publish=publish)
+        assert found.complaints == [], f"seed {seed}, kill {number}: {found}"
+        if number % LIVES == LIVES - 1 or number == kills - 1:
+            total.add(found)
+    return total
+
+
+def _let_live(child: Child, layout: Layout, dice: random.Random, *, early: bool, placing: bool) -> None:
+    if early:
+        time.sleep(dice.uniform(0, 0.06))
+        return
+    child.hear()
+    end = time.monotonic() + dice.uniform(0.01, 0.35)
+    lock = layout.git_dir / "index.lock"
+    while time.monotonic() < end and not (placing and lock.exists()):
+        time.sleep(0.0005)
+
+
+@pytest.mark.requirement("B3")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path, seed: int) -> None:
+    found = killed_at_random(tmp_path, 6, seed)
+    assert found.acked > 20, found
