@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from kgd.errors import Invalid, KgdError
-from kgd.model.uri import DIR_ROOT, MAX_SEGMENTS, OWNED, Uri, build, decode_segment, encode_segment, scheme_of
+from kgd.model.uri import DIR_ROOT, MAX_SEGMENTS, OWNED, RESERVED, Uri, build, decode_segment, encode_segment, scheme_of
 
 ALWAYS_SHARDED = frozenset({"entity", "tag"})
 """Owned schemes whose names machines make; external URIs are sharded as well."""
@@ -43,6 +43,8 @@ _ESCAPED = re.compile(
 )
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(?:\.|\Z)", re.I)
 _YAML_FOLDER = re.compile(r"\.yaml\Z", re.I)
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}\Z").match
 
 # The ordinary URI, decided in one match: plain ASCII names that no rule below touches.
 _ORDINARY = re.compile(
@@ -229,7 +231,10 @@ def _node_names(path: str) -> tuple[str, list[str]]:
         known = name and (_HASHED.search(name) or _is_escaped(name, folder=i < len(parts)))
         if not known or len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES:
             raise Invalid("this file name is not one that kgd writes", at=path)
-    return unescape_name(parts[1]).decode("utf-8", "surrogateescape"), parts[2:]
+    scheme = unescape_name(parts[1]).decode("utf-8", "surrogateescape")
+    if not _SCHEME(scheme) or scheme == RESERVED:
+        raise Invalid("no node has this scheme", at=path)
+    return scheme, parts[2:]
 
 
 def _is_escaped(name: str, *, folder: bool) -> bool:

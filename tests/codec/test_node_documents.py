@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,6 +19,8 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from tests.codec.made import json_values, nodes, uris
 from tests.codec.test_canonical_form import BASES, mutated
+
+ROOT = Path(__file__).resolve().parents[2]
 
 EXAMPLE = b"""\
 uri: concept://infra/services/auth
@@ -98,6 +103,16 @@ def test_the_lean_reading_accepts_nothing_that_the_whole_refuses() -> None:
 
 def test_an_ordinary_file_is_read_the_quick_way() -> None:
     assert glance(EXAMPLE) == documents.lean(EXAMPLE)
+
+
+def test_canonical_files_are_read_without_the_yaml_library() -> None:
+    """It costs 60 ms, which the merge driver and the hooks would pay for every file."""
+    program = (
+        "import sys; from kgd.codec import documents as d; n = d.decode(sys.stdin.buffer.read()); d.lean(d.encode(n));"
+        "d.rewrite(None, n); d.decode_settings(d.first_files('ws')['kgd.yaml']); print('ruamel.yaml' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=EXAMPLE, cwd=ROOT, capture_output=True, check=True)
+    assert done.stdout == b"False\n"
 
 
 @pytest.mark.requirement("B11")
