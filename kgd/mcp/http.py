@@ -39,6 +39,7 @@ SECURITY = TransportSecuritySettings(
     allowed_origins=[f"http://{name}{port}" for name in NAMES for port in ("", ":*")],
 )
 BODY_LIMIT = 4 * 2**20
+TOKEN_LENGTH = 32
 
 
 def token_of(path: Path) -> str:
@@ -47,13 +48,22 @@ def token_of(path: Path) -> str:
     Raises:
         Forbidden: Others can read the file that is there.
     """
-    with contextlib.suppress(FileExistsError):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
+    if not path.exists():
+        _make_token(path)
     if path.stat().st_mode & 0o077:
         raise Forbidden("others can read the token", at=str(path), next="Delete the file; a new token is then made.")
-    return path.read_text().strip()
+    token = path.read_text().strip()
+    if len(token) < TOKEN_LENGTH:  # a crash came between its making and its writing
+        path.unlink()
+        _make_token(path)
+        token = path.read_text().strip()
+    return token
+
+
+def _make_token(path: Path) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(secrets.token_urlsafe(TOKEN_LENGTH) + "\n")
 
 
 def application(surface: Surface, token: str) -> Starlette:

@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.models import InitializationOptions
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 log = logging.getLogger("kgd.mcp")
 
@@ -54,10 +54,9 @@ async def _read(
 ) -> None:
     async with incoming:
         while line := await _line(reader):
-            try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValueError:
-                writer.write(_refusal(line))
+            message = _message(line)
+            if isinstance(message, bytes):
+                writer.write(message)
                 await writer.drain()
                 continue
             try:
@@ -77,15 +76,21 @@ async def _line(reader: LineReader) -> bytes:
     return b""
 
 
-def _refusal(line: bytes) -> bytes:
-    """A JSON-RPC error for what is no message, with the id where one can be made out. Never quotes the bytes."""
+def _message(line: bytes) -> JSONRPCMessage | bytes:
+    """The message, or the line that refuses what is none, with the id where one can be made out."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _error(None, PARSE_ERROR, "Parse error: each line must be one JSON-RPC message")
     key = found.get("id") if isinstance(found, dict) else None
-    known = key if isinstance(key, str | int) and not isinstance(key, bool) else None
-    return _error(known, INVALID_REQUEST, "Invalid request: this is not a JSON-RPC 2.0 message")
+    is_id = isinstance(key, str | int) and not isinstance(key, bool)
+    try:
+        # With a wrong id a request would pass for a notification, and its sender wait for ever.
+        if not isinstance(found, dict) or ("id" in found and not is_id and "error" not in found):
+            raise ValueError
+        return jsonrpc_message_adapter.validate_python(found, by_name=False)
+    except ValueError:
+        return _error(key if is_id else None, INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message")
 
 
 def _error(key: str | int | None, code: int, message: str) -> bytes:

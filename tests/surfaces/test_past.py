@@ -8,7 +8,7 @@ from kgd.errors import Invalid, NotFound
 from tests.surfaces.conftest import Ask, git, upsert
 
 
-@pytest.fixture()
+@pytest.fixture
 def told(ask: Ask) -> Ask:
     ask.put(changes=upsert("a", summary="one", tags=["x"]), message="first")
     ask.put(changes=upsert("a", summary="two", data={"k": 1}), message="second")

@@ -10,7 +10,7 @@ from kgd.errors import Invalid
 from tests.surfaces.conftest import Ask, upsert
 
 
-@pytest.fixture()
+@pytest.fixture
 def found(ask: Ask) -> Ask:
     ask.put(changes=[
         upsert("services/auth", name="Auth service", summary="verifies session tokens", tags=["auth", "api"]),

@@ -17,7 +17,7 @@ def link(source: str, target: str, weight: float = 1.0, type: str = "uses") -> d
     return {"op": "relate", "source": source, "target": target, "type": type, "weight": weight}
 
 
-@pytest.fixture()
+@pytest.fixture
 def chain(ask: Ask) -> Ask:
     """a -0-> b -0.5-> c -0.5-> d -0.5-> e, and a -1-> c."""
     ask.put(changes=[upsert(name, summary=name) for name in "abcde"])
