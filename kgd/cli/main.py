@@ -69,7 +69,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
     elif not options.get("quiet"):
         from kgd.cli import printing
 
-        getattr(printing, printer)(answer)
+        getattr(printing, printer)(printing.clean(answer))
     sys.stdout.flush()
 
 

@@ -11,6 +11,19 @@ from kgd.config import wants_color
 Answer = dict[str, Any]
 
 
+def clean(value: Any) -> Any:
+    """The same without what could move a cursor or turn a line around: stored text is anybody's."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in value)
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    return value
+
+
 def up(answer: Answer) -> None:
     init(answer)
     _line()
@@ -327,6 +340,4 @@ def _bold(text: str) -> str:
 
 
 def _line(text: str = "") -> None:
-    """Stored text is anybody's: what could move a cursor or turn the line around is shown escaped."""
-    safe = "".join(c if c.isprintable() or c in "\n\t\033" else f"\\x{ord(c):02x}" for c in text)
-    sys.stdout.write(safe + "\n")
+    sys.stdout.write(text + "\n")

@@ -33,7 +33,7 @@ def with_entry(text: str, id: str, fields: Mapping[str, str | bool]) -> str:
         lines[end:end] = made
         return "\n".join(lines) + "\n"
     kept = [line for line in lines[first + 1 : last] if not _is_field(line, ("path", "code", "standalone"))]
-    inner = _indent(next((line for line in kept if line.strip()), f"{indent}  ")) or f"{indent}  "
+    inner = next((_indent(line) for line in lines[first + 1 : last] if _is_content(line)), f"{indent}  ")
     comments = {name: _comment(line) for line in lines[first + 1 : last] for name in fields if _names(line, name)}
     made = [f"{inner}{name}: {_scalar(value)}{comments.get(name, '')}" for name, value in fields.items()]
     lines[first + 1 : last] = made + kept

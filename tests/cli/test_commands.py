@@ -12,7 +12,7 @@ import pytest
 from kgd.cli.verbs import EXIT_CODES
 from kgd.client import start
 from tests.cli.conftest import Kgd
-from tests.daemon.conftest import ROOT, until
+from tests.daemon.conftest import until
 
 
 @pytest.mark.requirement("B1")
@@ -80,7 +80,7 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     kgd("put", "price", "--summary", "in cents")
     kgd("put", "price", "--summary", "in euros", "-m", "euros it is")
     commits = kgd.json("history", "price")["commits"]
-    assert [commit["message"].splitlines()[0] for commit in commits][0] == "euros it is"
+    assert commits[0]["message"].splitlines()[0] == "euros it is"
     assert "in cents" in kgd("history", "price", "--diff")
     compared = kgd("diff", f"{commits[1]['commit']}..{commits[0]['commit']}")
     assert "- summary: in cents" in compared
@@ -109,7 +109,7 @@ def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd,
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "expected"),
     [
         (["get", "concept://elsewhere/x"], "NOT_FOUND"),
         (["put", "concept://shop/x", "--data", "{"], "VALIDATION_ERROR"),
@@ -124,10 +124,10 @@ def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd,
     ids=range(9),
 )
 def test_a_refusal_is_one_sentence_a_next_step_and_the_exit_code_of_its_class(
-    kgd: Kgd, words: list[str], code: str
+    kgd: Kgd, words: list[str], expected: str
 ) -> None:
     done = kgd.run(*words)
-    assert done.returncode == EXIT_CODES[code][0]
+    assert done.returncode == EXIT_CODES[expected][0]
     assert done.stderr.startswith("kgd: ")
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
@@ -188,4 +188,4 @@ def test_the_program_is_started_with_the_interpreter_it_has(kgd: Kgd) -> None:
     unit = kgd("service", "systemd")
     assert f"--state {kgd.home.state}" in unit
     assert "Restart=on-failure" in unit
-    assert str(ROOT) not in unit
+    assert "-P -m kgd.serve --foreground" in unit

@@ -32,12 +32,13 @@ def pid_of(home: Home) -> int:
 
 
 @pytest.mark.requirement("B1")
-def test_of_a_hundred_daemons_started_at_once_one_survives_and_the_others_name_it(home: RehearsalHome) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_of_many_daemons_started_at_once_one_survives_and_the_others_name_it(home: RehearsalHome, count: int) -> None:
     racing = [
         subprocess.Popen(home.daemon_command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for _ in range(100)
+        for _ in range(count)
     ]
-    until(lambda: sum(one.poll() is not None for one in racing) >= 99, seconds=60)
+    until(lambda: sum(one.poll() is not None for one in racing) >= count - 1, seconds=60)
     survivors = [one for one in racing if one.poll() is None]
     assert [one.pid for one in survivors] == [pid_of(home)]
     for loser in set(racing) - set(survivors):
