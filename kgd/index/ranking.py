@@ -175,7 +175,7 @@ class Search:
         join = f"JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""
         while True:
             rows = self._connection.execute(
-                # Not `ORDER BY rank`: for it SQLite prepares a second statement, a fifth of the time of a small question.
+                # Not `ORDER BY rank`: for that SQLite prepares a second statement, a fifth of a small question's time.
                 f"SELECT {table}.rowid, bm25({weights}) AS score FROM {table} {join}"
                 f" WHERE {table} MATCH ? {condition.sql} ORDER BY score LIMIT ?",
                 (match, *condition.values, limit),

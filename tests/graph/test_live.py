@@ -1,0 +1,282 @@
+"""The graph in memory after any sequence of writes, and after it was stored and read again."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgd.errors import Damaged
+from kgd.graph.edges import BrokenLink, Card, Edge
+from kgd.graph.live import LiveGraph
+from kgd.model.node import Relation
+from kgd.model.uri import Uri
+
+
+def uri(name: str) -> Uri:
+    return Uri(f"concept://w/{name}")
+
+
+def card(name: str, summary: str = "") -> Card:
+    return Card(uri(name), "concept", name, summary, name.encode().ljust(20, b"\0"), "local")
+
+
+def put(graph: LiveGraph, name: str, *relations: tuple[str, str, float], aliases: tuple[str, ...] = ()) -> None:
+    graph.put(card(name), [Relation(t, uri(x), w) for t, x, w in relations], [uri(a) for a in aliases])
+
+
+def state(graph: LiveGraph, names: str = "abcdef") -> object:
+    """Everything that can be asked."""
+    uris = [uri(name) for name in names]
+    return (
+        len(graph), sorted(graph.uris()), graph.broken_links(),
+        [(u, u in graph, graph.card(u), list(graph.out(u)), list(graph.into(u)), graph.resolve(u), graph.aliases(u))
+         for u in uris],
+        sorted((a, b, type, data["weight"]) for a, b, type, data in graph.graph.edges(keys=True, data=True)),
+        sorted(graph.graph.nodes),
+    )  # fmt: skip
+
+
+NAMES = st.sampled_from("abcdef")
+LINKS = st.dictionaries(st.tuples(st.sampled_from("st"), NAMES), st.sampled_from([0.0, 0.5, 1.0]), max_size=4)
+PUTS = st.tuples(NAMES, LINKS, st.sets(NAMES, max_size=2))
+WRITES = st.lists(st.one_of(PUTS, NAMES), max_size=14)
+
+
+def apply(graph: LiveGraph, write: object) -> None:
+    if isinstance(write, str):
+        graph.remove(uri(write))
+    else:
+        name, links, aliases = write
+        put(graph, name, *((type, target, w) for (type, target), w in links.items()), aliases=tuple(aliases))
+
+
+def last_state(writes: list) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for write in writes:
+        if isinstance(write, str):
+            found.pop(write, None)
+        else:
+            found[write[0]] = write
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(WRITES, st.booleans())
+def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(writes: list, ask_between: bool) -> None:
+    graph = LiveGraph()
+    for write in writes:
+        apply(graph, write)
+        if ask_between:  # what was derived for an answer must not outlive the write that changes it
+            state(graph)
+    fresh = LiveGraph()
+    for write in sorted(last_state(writes).values(), key=lambda write: write[0], reverse=True):
+        apply(fresh, write)
+    assert state(graph) == state(fresh)
+
+
+@settings(max_examples=60, deadline=None)
+@given(WRITES)
+def test_a_graph_read_from_its_rows_is_the_same_and_goes_on_alike(writes: list) -> None:
+    graph, copy = LiveGraph(), LiveGraph()
+    for write in writes:
+        apply(graph, write)
+    copy.load(orjson.loads(orjson.dumps(graph.export()[1])))
+    assert state(copy) == state(graph)
+    for write in ("a", ("b", {("s", "c"): 0.5}, {"d"})):
+        apply(graph, write)
+        apply(copy, write)
+    assert state(copy) == state(graph)
+
+
+@pytest.mark.requirement("U2")
+@pytest.mark.requirement("U3")
+def test_edges_are_read_in_both_directions_in_order_of_weight() -> None:
+    graph = LiveGraph()
+    put(graph, "a", ("uses", "c", 1), ("uses", "b", 0.25), ("is_a", "b", 0.25))
+    put(graph, "d", ("uses", "b", 0))
+    assert graph.out(uri("a")) == [
+        Edge(0.25, uri("b"), "is_a"), Edge(0.25, uri("b"), "uses"), Edge(1.0, uri("c"), "uses")
+    ]  # fmt: skip
+    assert graph.into(uri("b")) == [
+        Edge(0.0, uri("d"), "uses"), Edge(0.25, uri("a"), "is_a"), Edge(0.25, uri("a"), "uses")
+    ]  # fmt: skip
+
+
+@pytest.mark.requirement("E3")
+def test_a_relation_keeps_its_data_and_is_unique_by_source_target_and_type() -> None:
+    graph = LiveGraph()
+    graph.put(card("a"), [Relation("t", uri("b"), 0.5, {"reason": "it calls it"}), Relation("u", uri("b"))])
+    assert graph.relation_data(uri("a"), uri("b"), "t") == {"reason": "it calls it"}
+    assert graph.relation_data(uri("a"), uri("b"), "u") == {}
+    graph.put(card("a"), [Relation("t", uri("b"), 0.75)])
+    assert graph.out(uri("a")) == [Edge(0.75, uri("b"), "t")]
+    assert graph.relation_data(uri("a"), uri("b"), "t") == {}
+
+
+def test_data_of_one_relation_never_shows_on_another() -> None:
+    graph = LiveGraph()
+    graph.put(card("a"), [Relation("t", uri("b"), 0.5)])
+    graph.put(card("c"), [Relation("t", uri("b"), 0.5, {"reason": "x"})])
+    assert graph.relation_data(uri("a"), uri("b"), "t") == {}
+
+
+@pytest.mark.requirement("E18")
+def test_deleting_a_node_deletes_what_leaves_it_and_breaks_what_leads_to_it() -> None:
+    graph = LiveGraph()
+    put(graph, "a", ("t", "b", 1), ("s", "b", 1))
+    put(graph, "b", ("t", "c", 1))
+    put(graph, "c")
+    assert graph.remove(uri("b"))
+    assert not graph.remove(uri("b"))
+    assert graph.broken_links() == [BrokenLink(uri("a"), "s", uri("b")), BrokenLink(uri("a"), "t", uri("b"))]
+    assert graph.into(uri("c")) == []
+    put(graph, "b")
+    assert graph.broken_links() == []
+    assert [edge.target for edge in graph.into(uri("b"))] == [uri("a"), uri("a")]
+
+
+@pytest.mark.requirement("E9")
+def test_broken_links_are_limited_and_leave_out_what_exists_elsewhere() -> None:
+    graph = LiveGraph()
+    put(graph, "a", *[("t", f"gone{n}", 1) for n in range(5)])
+    assert [link.target for link in graph.broken_links(2)] == [uri("gone0"), uri("gone1")]
+    assert len(graph.broken_links(known=lambda target: target == uri("gone0"))) == 4
+
+
+def test_links_to_an_old_name_lead_to_the_node_until_something_else_takes_the_name() -> None:
+    graph = LiveGraph()
+    put(graph, "a", ("t", "old", 0.5), ("t", "new", 1))
+    put(graph, "new", aliases=("old",))
+    assert graph.resolve(uri("old")) == uri("new")
+    assert graph.out(uri("a")) == [Edge(0.5, uri("new"), "t")]
+    assert graph.into(uri("new")) == graph.into(uri("old")) == [Edge(0.5, uri("a"), "t")]
+    assert graph.broken_links() == []
+    put(graph, "old")
+    assert graph.resolve(uri("old")) == uri("old")
+    assert graph.out(uri("a")) == [Edge(0.5, uri("old"), "t"), Edge(1.0, uri("new"), "t")]
+    graph.remove(uri("old"))
+    graph.remove(uri("new"))
+    assert [link.target for link in graph.broken_links()] == [uri("new"), uri("old")]
+
+
+@pytest.mark.requirement("U3")
+def test_nodes_are_listed_by_namespace_scheme_and_prefix() -> None:
+    graph = LiveGraph()
+    for text in (
+        "concept://w/s/auth",
+        "file://w/s/auth/main.py",
+        "concept://w/sx",
+        "concept://w/top",
+        "https://s/auth",
+    ):
+        graph.put(Card(Uri(text), "x", "", "", None, "local"))
+    assert graph.nodes_in_namespace("s") == ["concept://w/s/auth", "file://w/s/auth/main.py"]
+    assert len(graph.nodes_in_namespace("")) == 4
+    assert sorted(graph.uris(scheme="file")) == ["file://w/s/auth/main.py"]
+    assert sorted(graph.uris(prefix="concept://w/s")) == ["concept://w/s/auth", "concept://w/sx"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "twin"),
+    [
+        ("concept://w/auth", "concept://w/Auth", "concept://w/auth"),
+        ("concept://w/Auth", "concept://w/auth", "concept://w/Auth"),
+        ("concept://w/Auth", "concept://w/AUTH", "concept://w/Auth"),
+        ("concept://w/Auth", "concept://w/Auth", None),
+        ("entity://w/a%20b", "entity://w/A%20B", "entity://w/a%20b"),
+        ("concept://w/\u00e9", "concept://w/e%CC%81", "concept://w/\u00e9"),
+        ("concept://w/auth", "entity://w/Auth", None),
+        ("dir://w/_", "dir://w/%5F", None),
+        ("https://host/Auth", "https://host/auth", None),
+    ],
+)
+def test_twins_are_names_that_some_file_systems_confuse(stored: str, asked: str, twin: str | None) -> None:
+    before, after = LiveGraph(), LiveGraph()
+    assert after.twin(Uri(asked)) is None
+    for graph in (before, after):
+        graph.put(Card(Uri(stored), "x", "", "", None, "local"))
+        assert graph.twin(Uri(asked)) == twin
+        graph.remove(Uri(stored))
+        assert graph.twin(Uri(asked)) is None
+
+
+def test_a_hub_stays_in_order_while_it_is_written() -> None:
+    graph, chance = LiveGraph(), random.Random(1)
+    for number in range(300):
+        put(graph, f"n{number}", ("t", "hub", chance.choice([0.25, 0.5, 1])))
+    seen = graph.into(uri("hub"))
+    before = list(seen)
+    for number in range(0, 300, 7):
+        put(graph, f"n{number}", ("t", "hub", chance.choice([0.0, 0.5])), ("u", "hub", 1))
+    for number in range(0, 300, 11):
+        graph.remove(uri(f"n{number}"))
+    fresh = LiveGraph()
+    fresh.load(graph.export()[1])
+    assert graph.into(uri("hub")) == fresh.into(uri("hub"))
+    assert list(seen) == before  # what a reader holds does not change under its hands
+
+
+def test_an_export_beside_writes_is_the_graph_at_one_moment() -> None:
+    graph = LiveGraph()
+    for number in range(3000):
+        put(graph, f"n{number}", ("t", f"n{(number + 1) % 3000}", 1))
+    stop, moments = threading.Event(), {}
+
+    def write() -> None:
+        chance, step = random.Random(2), 0
+        while not stop.is_set():
+            step += 1
+            with graph.lock:  # two nodes that always say the same
+                a, b = (card(f"n{n}", summary=f"step {step}") for n in (1, 2999))
+                graph.put(a)
+                graph.put(b)
+                graph.remove(uri(f"n{chance.randrange(5, 2000)}"))
+                moments["now"] = f"step {step}"
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        stamps = [graph.export(lambda: moments.get("now", "")) for _ in range(3)]
+    finally:
+        stop.set()
+        writer.join()
+    for stamp, rows in stamps:
+        copy = LiveGraph()
+        copy.load(rows)
+        one, two = copy.card(uri("n1")), copy.card(uri("n2999"))
+        assert one is not None
+        assert two is not None
+        assert one.summary == two.summary == stamp
+
+
+def _without_uris(rows: dict) -> None:
+    del rows["uris"]
+
+
+def _cut_edges(rows: dict) -> None:
+    rows["edges"][0] = rows["edges"][0][:-1]
+
+
+def _far_target(rows: dict) -> None:
+    rows["edges"][0][0] = 99
+
+
+def _not_hex(rows: dict) -> None:
+    rows["blobs"][0] = "zz"
+
+
+@pytest.mark.parametrize("spoil", [_without_uris, _cut_edges, _far_target, _not_hex])
+def test_rows_that_are_not_rows_leave_an_empty_graph(spoil: Callable[[dict], None]) -> None:
+    graph = LiveGraph()
+    put(graph, "a", ("t", "b", 1))
+    rows = graph.export()[1]
+    spoil(rows)
+    with pytest.raises(Damaged):
+        graph.load(rows)
+    assert (len(graph), list(graph.uris()), graph.broken_links()) == (0, [], [])

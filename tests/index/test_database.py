@@ -1,0 +1,128 @@
+"""The derived file: made again when it is not sound, kept when it is merely busy."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Unavailable
+from kgd.index.database import Database, IndexDamaged
+from kgd.index.text import Doc, TextIndex
+from kgd.model.uri import Uri
+
+
+def fill(database: Database, count: int = 1) -> TextIndex:
+    index = TextIndex(database)
+    index.apply([Doc(Uri(f"concept://w/n{n}"), "concept", f"auth {n}", content="word " * 200) for n in range(count)],
+                tree="abc")  # fmt: skip
+    return index
+
+
+def files(path: Path) -> list[Path]:
+    return [p for p in path.parent.iterdir() if p.name.startswith(path.name)]
+
+
+def test_only_the_owner_may_read_it(database: Database) -> None:
+    fill(database)
+    assert {p.stat().st_mode & 0o777 for p in files(database.path)} == {0o600}
+    database.close()
+    database.path.chmod(0o644)
+    Database.open(database.path).close()
+    assert database.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_was_written_is_there_after_it_is_opened_again(database: Database) -> None:
+    fill(database)
+    database.close()
+    again = Database.open(database.path)
+    assert (TextIndex(again).tree(), TextIndex(again).count()) == ("abc", 1)
+    again.close()
+
+
+@pytest.mark.requirement("B2")
+@pytest.mark.parametrize("how", ["garbage", "empty", "truncated", "other version", "missing", "no table"])
+def test_a_file_that_is_not_ours_or_not_sound_is_made_anew(database: Database, how: str) -> None:
+    fill(database, 50)
+    database.close()
+    path = database.path
+    if how == "garbage":
+        path.write_bytes(b"this is no database" * 1000)
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "truncated":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif how == "missing":
+        path.unlink()
+    else:
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA user_version = 99" if how == "other version" else "DROP TABLE docs")
+        connection.close()
+    again = Database.open(path)
+    assert (TextIndex(again).tree(), TextIndex(again).count()) == (None, 0)
+    fill(again)
+    assert TextIndex(again).search("auth")
+    again.close()
+
+
+def test_damage_under_a_running_daemon_is_told_and_recreate_heals_it(database: Database) -> None:
+    index = fill(database, 200)
+    database.close()
+    data = bytearray(database.path.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    database.path.write_bytes(data)
+    with pytest.raises(IndexDamaged):
+        index.search("auth word")
+    with pytest.raises(IndexDamaged):
+        fill(database)
+    database.recreate()
+    fill(database)
+    assert [hit.uri for hit in index.search("auth")] == ["concept://w/n0"]
+
+
+def test_a_file_that_someone_deleted_is_noticed_by_the_next_connection(database: Database) -> None:
+    index = fill(database)
+    database.close()
+    for path in files(database.path):
+        path.unlink()
+    with pytest.raises(IndexDamaged):
+        index.search("auth")
+    assert not database.path.exists()
+
+
+def test_a_lock_is_no_damage(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgd.index.database.BUSY_MS", 20)
+    fill(database)
+    database.close()
+    other = sqlite3.connect(database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable):
+        fill(database)
+    assert TextIndex(Database.open(database.path)).count() == 1
+    other.execute("ROLLBACK")
+    other.close()
+    fill(database)
+    database.close()
+
+
+def test_a_nested_write_is_part_of_the_outer_one(database: Database) -> None:
+    index = fill(database)
+    with contextlib.suppress(ZeroDivisionError), database.write():
+        index.apply([Doc(Uri("concept://w/x"), "concept", "x")], tree="def")
+        raise ZeroDivisionError
+    assert (index.tree(), index.count(), index.search("x")) == ("abc", 1, [])
+
+
+def test_readers_answer_while_a_write_is_open(database: Database) -> None:
+    index = fill(database)
+    answers: list[int] = []
+    with database.write():
+        index.apply([Doc(Uri("concept://w/x"), "concept", "auth too")])
+        reader = threading.Thread(target=lambda: answers.append(len(index.search("auth"))))
+        reader.start()
+        reader.join(5)
+    assert answers == [1]
+    assert len(index.search("auth")) == 2
