@@ -6,6 +6,7 @@ needs. What a schema asks for is always accepted; some of what it does not menti
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
@@ -22,46 +23,52 @@ def output_schema(result: Any) -> dict[str, Any]:
     Clients validate each answer against it, in pure Python: a deep schema cost more than the call that it describes
     (100 nodes: several milliseconds). The full shape is in the reference that `describe` generates.
     """
-    full = _short(TypeAdapter(result).json_schema())
+    full = full_schema(result)
     properties = {name: _shallow(schema) for name, schema in full.get("properties", {}).items()}
     return {"type": "object", "properties": properties, "required": full.get("required", [])}
 
 
 def full_schema(result: Any) -> dict[str, Any]:
     """The whole schema of an answer, for documentation and for tests that check every field."""
-    return _short(TypeAdapter(result).json_schema())
+    return _short(TypeAdapter(result).json_schema(mode="serialization"), keep_null=True)
 
 
 def _shallow(schema: dict[str, Any]) -> dict[str, Any]:
     return {key: schema[key] for key in ("type", "description") if key in schema}
 
 
-def _short(schema: dict[str, Any]) -> dict[str, Any]:
+def _short(schema: dict[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
     definitions = schema.get("$defs", {})
-    short = _shorten({key: value for key, value in schema.items() if key != "$defs"}, definitions)
+    short = _Shortening(definitions, keep_null).of({key: item for key, item in schema.items() if key != "$defs"})
     assert isinstance(short, dict)
     return short
 
 
-def _shorten(value: Any, definitions: dict[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_shorten(item, definitions) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "$ref" in value:
-        target = definitions[value["$ref"].rsplit("/", 1)[1]]
-        return _shorten({**target, **{k: v for k, v in value.items() if k != "$ref"}}, definitions)
-    if "anyOf" in value:
-        value = _without_null(value)
-    out: dict[str, Any] = {}
-    for key, item in value.items():
-        if key == "properties":
-            out[key] = {name: _shorten(schema, definitions) for name, schema in item.items()}
-        elif key == "title" or (key == "default" and item in (None, [], {}, "")) or key in _NOISE:
-            continue
-        else:
-            out[key] = _shorten(item, definitions)
-    return out
+@dataclass(frozen=True, slots=True)
+class _Shortening:
+    definitions: dict[str, Any]
+    keep_null: bool
+    """An answer says where it may be null; for an argument null means the same as leaving it out."""
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            target = self.definitions[value["$ref"].rsplit("/", 1)[1]]
+            return self.of({**target, **{key: item for key, item in value.items() if key != "$ref"}})
+        if "anyOf" in value:
+            value = _nullable(value) if self.keep_null else _without_null(value)
+        out: dict[str, Any] = {}
+        for key, item in value.items():
+            if key == "properties":
+                out[key] = {name: self.of(schema) for name, schema in item.items()}
+            elif key == "title" or (key == "default" and item in (None, [], {}, "")) or key in _NOISE:
+                continue
+            else:
+                out[key] = self.of(item)
+        return out
 
 
 _NOISE = frozenset({"maxLength", "minLength", "maxItems", "minItems", "discriminator"})
@@ -72,3 +79,11 @@ def _without_null(value: dict[str, Any]) -> dict[str, Any]:
     arms = [arm for arm in value["anyOf"] if arm != {"type": "null"}]
     rest = {key: item for key, item in value.items() if key != "anyOf"}
     return {**arms[0], **rest} if len(arms) == 1 else {**rest, "anyOf": arms}
+
+
+def _nullable(value: dict[str, Any]) -> dict[str, Any]:
+    """``{"type": ["string", "null"]}`` where that says it all."""
+    arms = [arm for arm in value["anyOf"] if arm != {"type": "null"}]
+    if len(arms) == 1 and len(arms) < len(value["anyOf"]) and set(arms[0]) == {"type"}:
+        return {**{key: item for key, item in value.items() if key != "anyOf"}, "type": [arms[0]["type"], "null"]}
+    return value

@@ -60,6 +60,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 @pytest.fixture
 def session(daemon: Daemon, code: Path) -> Session:
     """A caller in a directory that has a workspace `shop`."""
+    assert code.is_absolute()  # a test's own parameter of this name would set up a workspace in whatever is around
     session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
     made = call(session, "up")
     # libgit2 looks for the person's own configuration once in a process, in the home it was started with.

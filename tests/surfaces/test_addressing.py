@@ -65,7 +65,8 @@ def test_a_relative_path_starts_where_the_client_is(session: Session, ws: Worksp
 @pytest.mark.parametrize(
     "written",
     ["", "  ", "/etc/passwd", "../outside", "concept://shop/", "concept://shop/a/../b", "concept://shop/a//b",
-     "concept://SHOP/a", "kgd://shop/status", "concept:", "file://shop/" + "a" * 300, "concept://shop/" + "a/" * 70 + "b"],
+     "concept://SHOP/a", "kgd://shop/status", "concept:", "file://shop/" + "a" * 300,
+     "concept://shop/" + "a/" * 70 + "b"],
 )  # fmt: skip
 def test_what_means_nothing_is_refused_and_placed(session: Session, ws: Workspace, written: str) -> None:
     with pytest.raises(KgdError) as caught:

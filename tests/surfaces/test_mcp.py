@@ -130,7 +130,7 @@ async def test_null_survives_the_wire(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "code"),
+    ("name", "arguments", "expected"),
     [
         ("get", {"uris": "a", "unknown": 1}, "VALIDATION_ERROR"),
         ("get", {}, "VALIDATION_ERROR"),
@@ -145,11 +145,11 @@ async def test_null_survives_the_wire(connect: Connect) -> None:
     ],
 )  # fmt: skip
 async def test_every_refusal_is_a_tool_error_that_says_what_to_do(
-    connect: Connect, name: str, arguments: dict[str, Any], code: str
+    connect: Connect, name: str, arguments: dict[str, Any], expected: str
 ) -> None:
     async with connect() as client:
         error = await refused(client, name, arguments)
-        assert error["code"] == code
+        assert error["code"] == expected
         assert error["message"]
         assert error.get("at") or error.get("next")
         assert (await call(client, "status"))["daemon"]
@@ -191,7 +191,7 @@ async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> Non
         (status,) = (await client.read_resource("kgd://shop/status")).contents
         assert json.loads(status.text)["workspace"]["id"] == "shop"  # type: ignore[union-attr]
         for missing in ("kgd://shop/nodes/concept://shop/none", "kgd://shop/other", "kgd://nowhere/status"):
-            with pytest.raises(Exception, match="no such|no workspace"):
+            with pytest.raises(Exception, match=r"no such|no workspace"):
                 await client.read_resource(missing)
 
 
