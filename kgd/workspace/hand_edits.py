@@ -7,21 +7,21 @@ the folder it was in is there, and only if it is not suddenly a large part of ev
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
-from kgd.codec import documents, paths
-from kgd.codec.settings import decode_settings
-from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.codec import paths
+from kgd.errors import KgdError
+from kgd.git.files import replace
 from kgd.git.objects import ObjectId, object_id
 from kgd.git.store import ObjectStore
-from kgd.model.node import Node
-from kgd.workspace.draft import MAX_NODE_BYTES
+from kgd.workspace.admission import check
 from kgd.workspace.outcome import InvalidFile
-from kgd.workspace.secrets import refuse_secrets
 from kgd.workspace.work_tree import SETTINGS, Found, WorkTree, is_owned
 
 QUIET = 0.3
@@ -69,7 +69,10 @@ class _Seen:
 class HandEdits:
     """Memory of what was seen in one work tree; for the publication's thread, but for `invalid_files` and `hint`."""
 
-    def __init__(self, store: ObjectStore, tree: WorkTree, workspace: str, sharded: frozenset[str]) -> None:
+    def __init__(
+        self, store: ObjectStore, tree: WorkTree, workspace: str, sharded: frozenset[str], memory: Path
+    ) -> None:
+        self._memory = memory
         self._store, self._tree = store, tree
         self._workspace, self._sharded = workspace, sharded
         self._hints: set[str] = set()
@@ -82,7 +85,8 @@ class HandEdits:
         self._taken: dict[str, tuple[ObjectId | None, bytes | None]] = {}
         self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
         """Texts that somebody's editor may have started from, newest last, with the time."""
-        self.bases: dict[str, ObjectId | None] = {}
+        self._published: ObjectId | None = None
+        self.bases = _load(memory, store)
         """Files that were published past while a person's version of them waited: what that version started from."""
         self.held = ""
         """Why missing files are not deleted, and what to do; empty if none are held."""
@@ -109,7 +113,7 @@ class HandEdits:
         self._taken[edit.path] = (edit.id, edit.data)
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
-        self.bases.pop(edit.path, None)
+        self.settled(edit.path)
         self._remember(edit.path, edit.base, edit.data)
 
     def refused(self, path: str, error: KgdError) -> None:
@@ -124,7 +128,7 @@ class HandEdits:
         self._taken.pop(path, None)
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
-        self.bases.pop(path, None)
+        self.settled(path)
         self._remember(path, *(None if id is None else self._store.read(id) for id in (old, new)))
 
     def lies(self, path: str, blob: ObjectId | None) -> None:
@@ -133,7 +137,15 @@ class HandEdits:
 
     def passed(self, path: str, old: ObjectId | None) -> None:
         """The path was published without touching the file, which is a person's and started from `old`."""
-        self.bases.setdefault(path, old)
+        if path not in self.bases:
+            self.bases[path] = old
+            self._save()
+
+    def settled(self, path: str) -> None:
+        """No version of a person waits at the path any more."""
+        if path in self.bases:
+            del self.bases[path]
+            self._save()
 
     def confirm(self) -> None:
         """The missing files that are held were meant to be deleted."""
@@ -323,8 +335,6 @@ class HandEdits:
     def _published_blob(self, path: str) -> ObjectId | None:
         return self._store.entry(self._published, path) if self._published else None
 
-    _published: ObjectId | None = None
-
     def published(self, tree: ObjectId) -> None:
         """Which tree is the published one."""
         self._published = tree
@@ -345,13 +355,17 @@ class HandEdits:
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
         if same:
-            self.bases.pop(path, None)
+            self.settled(path)
             self._taken.pop(path, None)
 
     def _forget_all_but(self, found: dict[str, Found]) -> None:
         for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
             self._seen.pop(path, None)
             self._invalid.pop(path, None)
+
+    def _save(self) -> None:
+        rows = {path: id.hex() if id else None for path, id in self.bases.items()}
+        replace(self._memory, json.dumps(rows).encode())
 
     def _name(self, path: str, reason: str, at: str) -> None:
         place, _, line = at.rpartition(":")
@@ -362,57 +376,13 @@ class HandEdits:
         self._invalid[path] = InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, reason)
 
 
-def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: frozenset[str]) -> None:
-    """Whether these bytes may become part of the workspace at this path.
-
-    Raises:
-        KgdError: Why not; `at` is ``<path>:<line>``.
-    """
-    top = path.partition("/")[0]
-    if top == "nodes":
-        node = _node(path, data, workspace, sharded)
-        try:
-            refuse_secrets(node)
-        except Refused:
-            if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
-                raise
-    elif top == "conflicts":
-        documents.decode_conflict(data, at=path)
-    elif path == SETTINGS:
-        settings = decode_settings(data, at=path)
-        if settings.workspace != workspace or settings.sharded != sharded:
-            raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
-    elif b"\0" in data or not _is_text(data):
-        raise Invalid("this is no UTF-8 text", at=f"{path}:1")
-
-
-def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> Node:
-    expected = paths.uri_of(path, workspace, sharded)
-    if len(data) > MAX_NODE_BYTES:
-        raise Limit(f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this file has {len(data) >> 10}", at=f"{path}:1")
-    node = documents.decode(data, at=path, expect=expected)
-    if expected is None and paths.path_of(node.uri, sharded) != path:
-        raise Invalid(f"the node {node.uri} belongs into {paths.path_of(node.uri, sharded)}", at=f"{path}:1")
-    return node
-
-
-def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:
+def _load(memory: Path, store: ObjectStore) -> dict[str, ObjectId | None]:
     try:
-        if data is not None:
-            refuse_secrets(_node(path, data, workspace, sharded))
-    except Refused:
-        return True
-    except KgdError:
-        pass
-    return False
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        saved = json.loads(memory.read_bytes())
+        found = {str(path): bytes.fromhex(id) if id else None for path, id in saved.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {path: id for path, id in found.items() if id is None or store.exists(id)}
 
 
 def _distance(a: bytes, b: bytes) -> int:

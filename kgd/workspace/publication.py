@@ -8,7 +8,6 @@ pass needs is looked at where a hint or git's own files say so; without either i
 from __future__ import annotations
 
 import ctypes
-import json
 import logging
 import os
 import threading
@@ -17,23 +16,27 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kgd.errors import KgdError
-from kgd.git import identity, index_file, layout, refs
+from kgd.git import identity, layout, refs
 from kgd.git.files import replace, same_file
-from kgd.git.objects import FILE, ObjectId
+from kgd.git.objects import ObjectId
 from kgd.workspace import adoption, git_state
+from kgd.workspace.admission import check
 from kgd.workspace.adoption import Host, Taken
-from kgd.workspace.aside import Aside, Late, Placement, Plan
+from kgd.workspace.aside import Aside, Late, Placement
 from kgd.workspace.git_state import Signature
-from kgd.workspace.hand_edits import HandEdit, HandEdits, check
+from kgd.workspace.hand_edits import HandEdit, HandEdits
 from kgd.workspace.outcome import InvalidFile, Stage
+from kgd.workspace.placing import Blocked, Placing
 from kgd.workspace.recovery import INDEX, finish_interrupted
-from kgd.workspace.work_tree import Odd, WorkTree, is_owned, same_device
+from kgd.workspace.work_tree import WorkTree, same_device
 
 DEBOUNCE = 0.25
 """Seconds between two publications; more after one that took long: three times its duration."""
+LOCK_SHARE = 60
+LOCK_SHARE_LARGE = 20
 LARGE_INDEX = 4_000_000
-LARGE_PAUSE = 20
-"""From an index of so many bytes (50,000 files) the pause is so many times what the lock was held."""
+"""The pause is also so many times what the index lock was held, so that a person's command hardly ever finds it taken.
+From an index of so many bytes (50,000 files) it is less, or they would see nothing for long."""
 LOOK_PAUSE = 0.05
 POLL = 1.0
 """Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
@@ -44,14 +47,6 @@ RESTORED_SHOWN = 600.0
 
 log = logging.getLogger(__name__)
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Blocked(Exception):
-    """Publication has to wait; the text says for what. `stuck`: for somebody to do something."""
-
-    def __init__(self, reason: str, *, stuck: bool = False) -> None:
-        super().__init__(reason)
-        self.stuck = stuck
 
 
 class Publication:
@@ -70,7 +65,7 @@ class Publication:
         clock: Callable[[], float] = time.time,
         at_step: Callable[[str], None] = lambda name: None,
     ) -> None:
-        self._host, self._store, self._clock, self._at_step = host, host.store, clock, at_step
+        self._host, self._store, self._clock = host, host.store, clock
         self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
         self._branch = host.layout.branch
         self._off = not publish
@@ -80,12 +75,12 @@ class Publication:
             return
         scratch = _scratch(host.layout)
         self._tree = WorkTree(host.layout.work_tree, scratch)
-        self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded)
+        self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
         self._aside = Aside(scratch / "aside")
+        self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
         finish_interrupted(host, self._tree, self._aside, self._edits)
         self._published = self._read_published()
         """Where the branch was when it was last in step; an ancestor of the tip."""
-        self._edits.bases.update(self._read_bases())
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
         self._scanned_at = time.monotonic()
@@ -234,8 +229,7 @@ class Publication:
             if ours != theirs:
                 versions = (self._read(base), self._read(ours), self._read(theirs))
                 self._host.run(adoption.repair(self._host, path, *versions, int(self._clock())))
-                self._edits.bases.pop(path)
-        self._save_bases()
+                self._edits.settled(path)
 
     def _take_late(self) -> None:
         for late in self._aside.late():
@@ -259,8 +253,8 @@ class Publication:
         published = self._store.entry(self._store.tree_of(self._published), late.path)
         if self._tree.look(late.path) == (published, ""):
             self._edits.passed(late.path, late.base)
-            self._save_bases()
-            self._tree.place(late.path, late.data, late.slot.with_name(late.slot.name + ".back"))
+            self._tree.prepare(late.data, back := late.slot.with_name(late.slot.name + ".back"))
+            self._tree.place(late.path, back)
             self._edits.hint([late.path])
             self._aside.done(late)
         else:
@@ -284,7 +278,6 @@ class Publication:
             for edit in taken.edits:
                 self._edits.took(edit)
             if taken.edits:
-                self._save_bases()
                 self._not_before = 0.0
         self._report_edits()
 
@@ -317,7 +310,9 @@ class Publication:
         ]
         plan = self._aside.begin(self._published, self._published, absent)
         for number, file in enumerate(absent):
-            self._tree.place(file.path, self._read(file.new), plan.slot(number))
+            assert file.new is not None
+            self._tree.prepare(self._store.read(file.new), plan.slot(number))
+            self._tree.place(file.path, plan.slot(number))
         self._aside.end(plan)
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
@@ -327,110 +322,18 @@ class Publication:
     # ---- ours becomes theirs
 
     def _publish(self, found: Signature) -> None:
-        began = time.monotonic()
         before, after = self._published, self._tip
         assert before is not None
-        files, passed = self._divide(before, after)
-        mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
-        staged = self._prepare_index(mine, [*files, *passed], after)
-        plan = self._aside.begin(before, after, files)
-        for file in passed:
-            self._edits.passed(file.path, file.old)
-        if passed:
-            self._save_bases()
-        self._at_step("prepared")
-        locked = time.monotonic()
-        try:
-            os.link(mine, lock)
-            stamp = git_state.index_stamp(mine)
-            self._at_step("locked")
-            if git_state.signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
-                raise Blocked("a git command is at work")
-            self._place(plan)
-            refs.move_ref(self._git_dir, self._derived, self._branch, before, after, note="kgd: publish")
-            self._at_step("moved")
-            os.rename(lock, self._git_dir / "index")
-            self._at_step("indexed")
-        except FileExistsError:
-            self._give_up(mine, lock, plan)
-            raise Blocked("a git command is running in the work tree") from None
-        except (Odd, refs.RefMoved) as error:
-            self._give_up(mine, lock, plan)
-            raise Blocked(str(error)) from None
-        except (Blocked, KgdError, OSError):
-            self._give_up(mine, lock, plan)
-            raise
-        mine.unlink()
-        self._last = Signature(found.head, after, stamp, ())
-        self._aside.end(plan)
+        done = self._placing.publish(found, before, after)
+        self._last = done.signature
         self._set_published(after)
-        for file in files:
-            self._edits.placed(file.path, file.old, file.new)
-        for path in staged:
-            self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
-        self._at_step("done")
-        ended = time.monotonic()
-        self._not_before = ended + self._debounce(ended - began, ended - locked)
-
-    def _divide(self, before: ObjectId, after: ObjectId) -> tuple[list[Placement], list[Placement]]:
-        """What to place, and what has to be published past because a person's version of it waits."""
-        files: list[Placement] = []
-        passed: list[Placement] = []
-        unsettled: list[str] = []
-        for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
-            there = self._tree.look(path)
-            file = Placement(path, old, new, self._edits.taken(path))
-            if not there.odd and (there.id in (old, new) or self._edits.is_known(path, there)):
-                files.append(file)
-            elif self._edits.may_pass(path) or not is_owned(path):
-                passed.append(file)
-            else:
-                unsettled.append(path)
-        if unsettled:
-            self._edits.hint(unsettled)
-            raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
-        return files, passed
-
-    def _prepare_index(self, mine: Path, files: list[Placement], after: ObjectId) -> list[str]:
-        """Write the index that will be; the paths in it that a person staged and that stay so."""
-        mine.unlink(missing_ok=True)
-        replacements = [index_file.Replacement(f.path, f.known | self._edits.seen_before(f.path), f.new) for f in files]
-        try:
-            return index_file.rewrite(self._git_dir / "index", mine, replacements)
-        except index_file.Unmerged as error:
-            raise Blocked(
-                f"{error.path} is not merged yet; `git add` or `git checkout` it in the work tree", stuck=True
-            ) from None
-        except (index_file.DamagedIndex, FileNotFoundError):
-            files_after = self._store.files(self._store.tree_of(after))
-            index_file.build(mine, ((entry.path, entry.id) for entry in files_after if entry.mode == FILE))
-            return []
-
-    def _place(self, plan: Plan) -> None:
-        for number, file in enumerate(plan.files):
-            if self._tree.look(file.path).id != file.new:
-                self._tree.place(file.path, self._read(file.new), plan.slot(number))
-            self._at_step("placed")
-
-    def _give_up(self, mine: Path, lock: Path, plan: Plan) -> None:
-        """Leave nothing half done: what was placed is known as ours; a branch that has moved gets its index."""
-        if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
-            return  # the next pass finishes it
-        if same_file(mine, lock):
-            lock.unlink()
-        mine.unlink(missing_ok=True)
-        for file in plan.files:
-            if self._tree.look(file.path).id == file.new:
-                self._edits.lies(file.path, file.new)
-        self._aside.end(plan)
+        share = LOCK_SHARE_LARGE if done.signature.stamp[2] > LARGE_INDEX else LOCK_SHARE
+        pause = max(DEBOUNCE, 3 * done.seconds, share * done.held)
+        self._not_before = time.monotonic() + pause
 
     def _recover_lock(self) -> None:
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
             finish_interrupted(self._host, self._tree, self._aside, self._edits)
-
-    def _debounce(self, took: float, held: float) -> float:
-        size = git_state.index_stamp(self._git_dir / "index")[2]
-        return max(DEBOUNCE, 3 * took, LARGE_PAUSE * held if size > LARGE_INDEX else 0.0)
 
     # ---- small things
 
@@ -464,18 +367,6 @@ class Publication:
     def _set_published(self, commit: ObjectId) -> None:
         self._published = commit
         replace(self._derived / "published", commit.hex().encode(), flush=False)
-
-    def _read_bases(self) -> dict[str, ObjectId | None]:
-        try:
-            saved = json.loads((self._derived / "bases").read_bytes())
-            found = {str(path): bytes.fromhex(id) if id else None for path, id in saved.items()}
-        except (OSError, ValueError, AttributeError):
-            return {}
-        return {path: id for path, id in found.items() if id is None or self._store.exists(id)}
-
-    def _save_bases(self) -> None:
-        rows = {path: id.hex() if id else None for path, id in self._edits.bases.items()}
-        replace(self._derived / "bases", json.dumps(rows).encode(), flush=False)
 
 
 def _flush(folder: Path) -> None:

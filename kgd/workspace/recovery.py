@@ -63,5 +63,9 @@ def _place(host: Host, file: Placement, tree: WorkTree, edits: HandEdits, plan: 
     if there.odd or there.id not in file.known:
         edits.passed(file.path, file.old)
     elif there.id != file.new:
-        data = None if file.new is None else host.store.read(file.new)
-        tree.place(file.path, data, plan.place / f"{number}.again")
+        slot = plan.place / f"{number}.again"
+        if file.new is None:
+            tree.take_away(file.path, slot)
+        else:
+            tree.prepare(host.store.read(file.new), slot)
+            tree.place(file.path, slot)

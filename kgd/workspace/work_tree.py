@@ -153,40 +153,65 @@ class WorkTree:
 
     # ---- writing
 
-    def place(self, path: str, data: bytes | None, aside: Path) -> bool:
-        """Let the path hold `data` (None: nothing); what was there lies at `aside` afterwards. False if nothing was.
-
-        Folders are made, and removed where they become empty. Nothing is flushed: git holds it all.
-
-        Raises:
-            Odd: A link or a file is where a folder has to be; nothing was changed.
-            OSError: The disk is full, read-only or broken; `aside` may hold the new bytes.
-        """
-        folder, _, name = path.rpartition("/")
-        self._known.pop(path, None)
-        if data is None:
-            return self._take_away(folder, name, aside)
+    def prepare(self, data: bytes, aside: Path) -> None:
+        """Write bytes to `aside` from where `place` puts them in place. It appears whole or not at all."""
         self._serial += 1
         part = self.parts / f"part-{self._serial}"
         part.unlink(missing_ok=True)
-        write_new(part, data, flush=False)
-        os.rename(part, aside)  # so what lies aside is always whole: our new bytes, or a person's
+        write_new(part, data, flush=False)  # nothing here is flushed: git holds it all
+        os.rename(part, aside)
+
+    def place(self, path: str, aside: Path) -> bool:
+        """Let the path hold what was prepared at `aside`; what was there lies there afterwards. False if nothing was.
+
+        Folders are made where they lack.
+
+        Raises:
+            Odd: A link or a file is where a folder has to be; nothing was changed.
+            OSError: The disk is full, read-only or broken.
+        """
+        folder, _, name = path.rpartition("/")
+        self._known.pop(path, None)
         fd = self._open_folder(folder, make=True)
         try:
             while True:
                 try:
                     os.link(aside, name, dst_dir_fd=fd)
-                    aside.unlink()
-                    return False
                 except FileExistsError:
                     pass
+                else:
+                    aside.unlink()
+                    return False
                 try:
                     self._swap(aside, name, fd)
-                    return True
                 except FileNotFoundError:
                     continue  # it was deleted in between
+                return True
         finally:
             os.close(fd)
+
+    def take_away(self, path: str, aside: Path) -> bool:
+        """Let nothing be at the path; what was there lies at `aside` afterwards. False if nothing was.
+
+        Folders that become empty go with it.
+
+        Raises:
+            Odd, OSError: As for `place`.
+        """
+        folder, _, name = path.rpartition("/")
+        self._known.pop(path, None)
+        try:
+            fd = self._open_folder(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        try:
+            os.rename(name, aside, src_dir_fd=fd)
+        except FileNotFoundError:
+            return False
+        finally:
+            os.close(fd)
+        self._remove_empty(folder)
+        return True
 
     # ---- inside
 
@@ -277,31 +302,20 @@ class WorkTree:
             self._exchange = _no_exchange
         _exchange_by_steps(aside, name, fd)
 
-    def _take_away(self, folder: str, name: str, aside: Path) -> bool:
-        try:
-            fd = self._open_folder(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        try:
-            os.rename(name, aside, src_dir_fd=fd)
-        except FileNotFoundError:
-            return False
-        finally:
-            os.close(fd)
+    def _remove_empty(self, folder: str) -> None:
         while folder:
             above, _, last = folder.rpartition("/")
             try:
                 fd = self._open_folder(above)
             except (OSError, Odd):
-                break
+                return
             try:
                 os.rmdir(last, dir_fd=fd)
             except OSError:
-                break  # not empty
+                return  # not empty
             finally:
                 os.close(fd)
             folder = above
-        return True
 
 
 def same_device(a: Path, b: Path) -> bool:

@@ -257,8 +257,10 @@ def test_the_exchange_falls_back_where_the_file_system_has_none(tmp_path: Path) 
     root.mkdir()
     aside.mkdir()
     tree = WorkTree(root, aside, exchange=_no_exchange)
-    assert tree.place("nodes/a.yaml", b"one", aside / "1") is False
-    assert tree.place("nodes/a.yaml", b"two", aside / "2") is True
+    tree.prepare(b"one", aside / "1")
+    tree.prepare(b"two", aside / "2")
+    assert tree.place("nodes/a.yaml", aside / "1") is False
+    assert tree.place("nodes/a.yaml", aside / "2") is True
     assert (root / "nodes/a.yaml").read_bytes() == b"two"
     assert [(p.name, p.read_bytes()) for p in aside.iterdir()] == [("2", b"one")]
 

@@ -1,0 +1,64 @@
+"""This file is where it is decided whether bytes that a person wrote may become part of the workspace."""
+
+from __future__ import annotations
+
+from kgd.codec import documents, paths
+from kgd.codec.settings import decode_settings
+from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.model.node import Node
+from kgd.workspace.draft import MAX_NODE_BYTES
+from kgd.workspace.secrets import refuse_secrets
+from kgd.workspace.work_tree import SETTINGS
+
+
+def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: frozenset[str]) -> None:
+    """Whether these bytes may become part of the workspace at this path.
+
+    Raises:
+        KgdError: Why not; `at` is ``<path>:<line>``.
+    """
+    top = path.partition("/")[0]
+    if top == "nodes":
+        node = _node(path, data, workspace, sharded)
+        try:
+            refuse_secrets(node)
+        except Refused:
+            if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
+                raise
+    elif top == "conflicts":
+        documents.decode_conflict(data, at=path)
+    elif path == SETTINGS:
+        settings = decode_settings(data, at=path)
+        if settings.workspace != workspace or settings.sharded != sharded:
+            raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
+    elif b"\0" in data or not _is_text(data):
+        raise Invalid("this is no UTF-8 text", at=f"{path}:1")
+
+
+def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> Node:
+    expected = paths.uri_of(path, workspace, sharded)
+    if len(data) > MAX_NODE_BYTES:
+        raise Limit(f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this file has {len(data) >> 10}", at=f"{path}:1")
+    node = documents.decode(data, at=path, expect=expected)
+    if expected is None and paths.path_of(node.uri, sharded) != path:
+        raise Invalid(f"the node {node.uri} belongs into {paths.path_of(node.uri, sharded)}", at=f"{path}:1")
+    return node
+
+
+def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:
+    try:
+        if data is not None:
+            refuse_secrets(_node(path, data, workspace, sharded))
+    except Refused:
+        return True
+    except KgdError:
+        pass
+    return False
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""This file is where one publication is carried out: a plan, git's own index lock, the files, the branch, the index.
+
+The order makes every moment recoverable. The new index is complete, and the plan durable, before the lock is taken; the
+lock is a second name of that index, so it is provably ours; files are placed only under it; the branch moves after
+them; and the lock becomes the index at last. Whoever finds the lock after a crash goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.errors import KgdError
+from kgd.git import index_file, refs
+from kgd.git.files import same_file
+from kgd.git.objects import FILE, ObjectId
+from kgd.workspace import git_state
+from kgd.workspace.adoption import Host
+from kgd.workspace.aside import Aside, Placement, Plan
+from kgd.workspace.git_state import Signature
+from kgd.workspace.hand_edits import HandEdits
+from kgd.workspace.recovery import INDEX
+from kgd.workspace.work_tree import Odd, WorkTree, is_owned
+
+
+class Blocked(Exception):
+    """Publication has to wait; the text says for what. `stuck`: for somebody to do something."""
+
+    def __init__(self, reason: str, *, stuck: bool = False) -> None:
+        super().__init__(reason)
+        self.stuck = stuck
+
+
+class Done(NamedTuple):
+    """What git's files look like after a publication, and what it cost."""
+
+    signature: Signature
+    seconds: float
+    held: float
+
+
+class Placing:
+    """Carries out publications of one work tree, one at a time, for the publication's thread."""
+
+    def __init__(
+        self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits, at_step: Callable[[str], None]
+    ) -> None:
+        self._store, self._tree, self._aside, self._edits = host.store, tree, aside, edits
+        self._at_step = at_step
+        self._git_dir, self._derived, self._branch = host.layout.git_dir, host.layout.derived_dir, host.layout.branch
+
+    def publish(self, found: Signature, before: ObjectId, after: ObjectId) -> Done:
+        """Let branch, index and work tree go from `before` to `after`. `found` is what git's files say now.
+
+        After an exception either nothing moved, and what was placed is known as ours, or the lock still stands and
+        `kgd.workspace.recovery` finishes it. An expected reason to wait is `Blocked`.
+        """
+        began = time.monotonic()
+        files, passed = self._divide(before, after)
+        mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
+        staged = self._prepare_index(mine, [*files, *passed], after)
+        plan = self._aside.begin(before, after, files)
+        self._prepare_files(plan)
+        for path in [*staged, *(file.path for file in passed)]:
+            self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
+        self._at_step("prepared")
+        locked = time.monotonic()
+        try:
+            os.link(mine, lock)
+            stamp = git_state.index_stamp(mine)
+            self._at_step("locked")
+            if git_state.signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
+                raise Blocked("a git command is at work")
+            self._place(plan)
+            refs.move_ref(self._git_dir, self._derived, self._branch, before, after, note="kgd: publish")
+            self._at_step("moved")
+            os.rename(lock, self._git_dir / "index")
+            self._at_step("indexed")
+        except FileExistsError:
+            self._give_up(mine, lock, plan)
+            raise Blocked("a git command is running in the work tree") from None
+        except (Odd, refs.RefMoved) as error:
+            self._give_up(mine, lock, plan)
+            raise Blocked(str(error)) from None
+        except (Blocked, KgdError, OSError):
+            self._give_up(mine, lock, plan)
+            raise
+        ended = time.monotonic()
+        mine.unlink()
+        self._aside.end(plan)
+        for file in files:
+            if file.path not in staged:
+                self._edits.placed(file.path, file.old, file.new)
+        self._at_step("done")
+        return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
+
+    def _divide(self, before: ObjectId, after: ObjectId) -> tuple[list[Placement], list[Placement]]:
+        """What to place, and what has to be published past because a person's version of it waits."""
+        files: list[Placement] = []
+        passed: list[Placement] = []
+        unsettled: list[str] = []
+        for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
+            there = self._tree.look(path)
+            file = Placement(path, old, new, self._edits.taken(path))
+            if not there.odd and (there.id in (old, new) or self._edits.is_known(path, there)):
+                files.append(file)
+            elif self._edits.may_pass(path) or not is_owned(path):
+                passed.append(file)
+            else:
+                unsettled.append(path)
+        if unsettled:
+            self._edits.hint(unsettled)
+            raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
+        return files, passed
+
+    def _prepare_index(self, mine: Path, files: list[Placement], after: ObjectId) -> list[str]:
+        """Write the index that will be; the paths in it that a person staged and that stay so."""
+        mine.unlink(missing_ok=True)
+        replacements = [index_file.Replacement(f.path, f.known | self._edits.seen_before(f.path), f.new) for f in files]
+        try:
+            return index_file.rewrite(self._git_dir / "index", mine, replacements)
+        except index_file.Unmerged as error:
+            raise Blocked(
+                f"{error.path} is not merged yet; `git add` or `git checkout` it in the work tree", stuck=True
+            ) from None
+        except (index_file.DamagedIndex, FileNotFoundError):
+            files_after = self._store.files(self._store.tree_of(after))
+            index_file.build(mine, ((entry.path, entry.id) for entry in files_after if entry.mode == FILE))
+            return []
+
+    def _prepare_files(self, plan: Plan) -> None:
+        """Write them before the lock is taken: under it only names are exchanged."""
+        for number, file in enumerate(plan.files):
+            if file.new is not None and self._tree.look(file.path).id != file.new:
+                self._tree.prepare(self._store.read(file.new), plan.slot(number))
+
+    def _place(self, plan: Plan) -> None:
+        for number, file in enumerate(plan.files):
+            slot = plan.slot(number)
+            if file.new is None:
+                self._tree.take_away(file.path, slot)
+            elif slot.exists():
+                self._tree.place(file.path, slot)
+            self._at_step("placed")
+
+    def _give_up(self, mine: Path, lock: Path, plan: Plan) -> None:
+        """Leave nothing half done: what was placed is known as ours; a branch that has moved gets its index."""
+        if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
+            return  # the next pass finishes it
+        if same_file(mine, lock):
+            lock.unlink()
+        mine.unlink(missing_ok=True)
+        for file in plan.files:
+            if self._tree.look(file.path).id == file.new:
+                self._edits.lies(file.path, file.new)
+        self._aside.end(plan)
