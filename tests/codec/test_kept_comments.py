@@ -43,6 +43,9 @@ data:
 # the end
 """
 
+FEWER = settings(max_examples=settings().max_examples // 3)
+"""A round trip is slow; in a soak these are still many."""
+
 OWN_LINES = [line.strip() for line in BY_HAND.splitlines() if line.strip().startswith(b"#")]
 
 
@@ -57,7 +60,7 @@ def test_a_changed_field_leaves_every_comment_and_the_persons_form() -> None:
 
 
 @pytest.mark.requirement("B11")
-@settings(max_examples=25)
+@FEWER
 @given(nodes())
 def test_whatever_changes_every_line_of_comment_stays_and_the_values_are_exact(node: Node) -> None:
     node = replace(node, uri=Uri("concept://infra/services/auth"))
@@ -67,7 +70,7 @@ def test_whatever_changes_every_line_of_comment_stays_and_the_values_are_exact(n
         assert comment in written
 
 
-@settings(max_examples=25)
+@FEWER
 @given(st.lists(st.sampled_from(["tags", "relations", "data", "content", "name", "summary"]), unique=True))
 def test_comments_outlive_the_fields_they_stand_before(cleared: list[str]) -> None:
     empty: dict[str, object] = {"tags": (), "relations": (), "data": {}, "content": "", "name": "", "summary": ""}
@@ -91,7 +94,7 @@ def test_a_rewrite_without_a_change_changes_nothing() -> None:
     assert documents.rewrite(BY_HAND, documents.decode(BY_HAND)) == BY_HAND
 
 
-@settings(max_examples=25)
+@FEWER
 @given(nodes())
 def test_a_rewrite_is_stable(node: Node) -> None:
     node = replace(node, uri=Uri("concept://infra/services/auth"))
@@ -99,7 +102,7 @@ def test_a_rewrite_is_stable(node: Node) -> None:
     assert documents.rewrite(once, node) == once
 
 
-@settings(max_examples=25)
+@FEWER
 @given(nodes())
 def test_a_file_without_comments_is_written_canonically(node: Node) -> None:
     without = b"uri:   concept://ws/x\ntags: [a, b]\n"
