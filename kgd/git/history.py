@@ -139,7 +139,7 @@ def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
                 id, when, who = record[1:].split(b" ", 2)
                 current = _Listed(bytes.fromhex(id.decode()), int(when), text(who), [])
     except program.GitFailed as error:
-        raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd check`.") from error
+        raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd fsck`.") from error
     except StopIteration:
         raise Damaged("git log ended in the middle of a record", at=str(git_dir)) from None
     if current:

@@ -19,7 +19,8 @@ def person(git_dir: Path) -> Author:
     """
     settings: dict[str, str] = {}
     try:
-        config = pygit2.Repository(str(git_dir)).config
+        # Bare: a work tree that is missing just now does not change who the person is.
+        config = pygit2.Repository(str(git_dir), pygit2.enums.RepositoryOpenFlag.BARE).config
         for key in ("author.name", "user.name", "author.email", "user.email"):
             if key in config and (value := str(config[key]).strip()):
                 settings[key] = value

@@ -237,7 +237,7 @@ def _value(content: bytes, name: str) -> ObjectId:
         return parse_id(content.strip(b"\n \t\r"))
     except Damaged:
         state = "empty" if not content.strip(b"\0\n ") else "malformed"
-        raise Damaged(f"the file of a ref is {state}", at=name, next="Run `kgd check --repair`.") from None
+        raise Damaged(f"the file of a ref is {state}", at=name, next="Run `kgd doctor --fix`.") from None
 
 
 def _packed(git_dir: Path, name: str) -> ObjectId | None:
@@ -247,7 +247,7 @@ def _packed(git_dir: Path, name: str) -> ObjectId | None:
 def _packed_lines(git_dir: Path) -> Iterator[tuple[str, ObjectId]]:
     content = _loose(git_dir, "packed-refs")
     if content is not None and b"\0" in content:
-        raise Damaged("packed-refs holds zero bytes", at="packed-refs", next="Run `kgd check --repair`.")
+        raise Damaged("packed-refs holds zero bytes", at="packed-refs", next="Run `kgd doctor --fix`.")
     for line in (content or b"").split(b"\n"):
         if line and line[:1] not in b"#^":
             yield text(line[41:]), _value(line[:40], "packed-refs")

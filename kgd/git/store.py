@@ -275,7 +275,7 @@ class ObjectStore:
             except (KeyError, OSError, pygit2.GitError) as error:
                 if last:
                     what = "missing" if isinstance(error, KeyError) else "broken"
-                    next_step = "Run `kgd check`; another copy of the workspace may have it."
+                    next_step = "Run `kgd fsck`; another copy of the workspace may have it."
                     raise Damaged(f"an object is {what}", at=id.hex(), next=next_step) from error
             self._reopen(repository)
         raise AssertionError("unreachable")

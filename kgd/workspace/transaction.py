@@ -60,7 +60,8 @@ class Transaction:
         commit = staging.commit(staging.write_tree(), [parent], author, message)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in touched if draft.node(uri))
         answer = Outcome(commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings))
-        return Staged(answer, commit, changed, author, self.changes.request_id)
+        nodes = {uri: draft.node(uri) for uri in touched}
+        return Staged(answer, commit, changed, author, self.changes.request_id, nodes)
 
     def _apply(self, draft: Draft) -> None:
         if not self.changes.edits:

@@ -20,6 +20,7 @@ from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
 from kgd.git.refs import HEAD
+from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
@@ -28,6 +29,7 @@ from kgd.index.text import FileDoc
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
+from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
 from kgd.workspace.owner import Ownership
@@ -35,6 +37,7 @@ from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.publication import Publication
 from kgd.workspace.served import Served
 from kgd.workspace.transaction import Transaction
+from kgd.workspace.upkeep import Upkeep
 from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
@@ -60,6 +63,7 @@ class Workspace:
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
         self._last_commit: float | None = None
+        self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
         self._owner = Ownership(layout.derived_dir)
         try:
             self.recovery = integrity.recover(layout)
@@ -71,9 +75,14 @@ class Workspace:
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self._last_good)
             self._derived = Derived(self._store, self._served, layout.derived_dir, clock)
-            self._writer = Writer(self._store, layout.derived_dir, flushed=self._flushed, moved=self._moved)
+            self._ahead = Ahead(self)
+            self._writer = Writer(
+                self._store, layout.derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved
+            )
             self._derived.start(self._writer.tip)
+            self._upkeep = Upkeep(self._store, clock)
             self._publication = Publication(self, publish=publish, clock=clock)
+            self._wake_publication = self._publication.wake
         except BaseException:
             self._owner.release()
             raise
@@ -248,13 +257,21 @@ class Workspace:
         reverted = [edit.commit for edit in changes.edits if isinstance(edit, Revert)]
         if reverted:
             changes = self._say_what_is_reverted(changes, reverted)
-        transaction = Transaction(changes, self, self.past.revert, int(self._clock()), dry_run)
-        request = "" if dry_run else changes.request_id
-        outcome = self._writer.run(transaction.stage, request=request)
+        transaction = Transaction(changes, self._ahead, self.past.revert, int(self._clock()), dry_run)
+
+        def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
+            # Once more: a first asking that was still under way before may be done by now.
+            done = self._repeated(changes.request_id)
+            return Staged(done) if done else transaction.stage(staging, parent)
+
+        outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
         return replace(outcome, similar=self._similar(outcome.created)) if outcome.created else outcome
 
-    def run(self, job: Callable[..., Staged[object]], *, alone: bool = False) -> object:
-        """Carry out a job in the writer's thread: for publication and sync, which bring commits of other people."""
+    def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
+        """Carry out a job in the writer's thread: for publication and sync, which bring commits of other people.
+
+        It shares its flush with no other change unless it says in `Staged.nodes` what it does to nodes.
+        """
         return self._writer.run(job, alone=alone)
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
@@ -274,7 +291,10 @@ class Workspace:
     def health(self) -> dict[str, Stage]:
         """Each stage of the work with its state, last success and what blocks it."""
         commit = Stage("commit", "blocked" if self._writer.failure else "ok", self._last_commit, self._writer.failure)
-        return {stage.name: stage for stage in (commit, *self._publication.health(), *self._derived.health())}
+        return {
+            stage.name: stage
+            for stage in (commit, *self._publication.health(), *self._derived.health(), self._upkeep.health())
+        }
 
     def degraded(self) -> tuple[str, ...]:
         """What does not work as it should, one sentence each."""
@@ -295,6 +315,7 @@ class Workspace:
         """Finish what is waiting, publish once more, write the snapshot, let the workspace go."""
         self._publication.stop()
         self._writer.close()
+        self._upkeep.close()
         self._derived.close()
         integrity.checkpoint(self.layout)
         self._owner.release()
@@ -343,9 +364,10 @@ class Workspace:
         self._derived.note(staged, changes, new, tree)
         self._last_commit = self._clock()
         touched = frozenset(change.uri for change in changes)
+        self._upkeep.note_flush()
         for listener in self._listeners:
             listener(touched)
-        self._publication.wake()
+        self._wake_publication()
 
     def _moved(self, tip: ObjectId) -> None:
         """The ref is not where it was expected after a failed flush: follow it."""
@@ -424,3 +446,7 @@ def _why_read_only(settings: Settings) -> str:
     if settings.merge_rules > MERGE_RULES:
         return f"its merge rules are version {settings.merge_rules}, this kgd knows {MERGE_RULES}"
     return ""
+
+
+def _nobody() -> None:
+    """Told in place of a publication that is not there yet."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,9 @@ from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import HEAD, RefMoved, move_ref
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.ahead import Ahead
 
 MAX_BATCH = 256
 """Changes in one flush. More would only make the first of them wait longer."""
@@ -39,6 +42,8 @@ class Staged(Generic[R]):
     """Blob ids by path; None where only a comparison of the trees tells."""
     author: Signature | None = None
     request: str = ""
+    nodes: Mapping[Uri, Node | None] = field(default_factory=dict)
+    """The nodes as it leaves them. A job that does not say has to run alone: later ones would not see what it did."""
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Writer:
 
     Args:
         scratch: A folder on the repository's file system where ref locks are prepared.
+        ahead: What jobs look at beside the tree; it is told what each of them staged.
         flushed: Called in the writer's thread after each flush, before anybody is acknowledged, with what was staged
             and the old and new tip. It must only do memory work.
         moved: Called when a failed flush left the ref elsewhere than expected, with the tip that is now true.
@@ -67,10 +73,11 @@ class Writer:
         store: ObjectStore,
         scratch: Path,
         *,
+        ahead: Ahead,
         flushed: Flushed,
         moved: Callable[[ObjectId], None],
     ) -> None:
-        self._store, self._scratch = store, scratch
+        self._store, self._scratch, self._ahead = store, scratch, ahead
         self._flushed, self._moved = flushed, moved
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -144,6 +151,7 @@ class Writer:
         staged: list[tuple[_Waiting, Staged[object]]] = []
         requested: dict[str, Staged[object]] = {}
         head = self._tip
+        self._ahead.begin()
         for waiting in batch:
             try:
                 result = requested.get(waiting.request) or waiting.job(self._staging, head)
@@ -158,6 +166,7 @@ class Writer:
                 staged.append((waiting, result))
                 if waiting.request not in requested:
                     head = result.commit or head
+                    self._ahead.note(result.changed or (), result.nodes)
                 if waiting.request:
                     requested[waiting.request] = result
         if head != self._tip:
@@ -185,8 +194,16 @@ class Writer:
             self._store.release(pack)
         self._staging.flushed()
         self._tip, self.failure = head, ""
-        self._flushed(staged, old, head)
+        self._tell(staged, old, head)
         return None
+
+    def _tell(self, staged: list[Staged[object]], old: ObjectId, new: ObjectId) -> None:
+        """What is durable must be served: where the quick way fails, the whole tip is looked at again."""
+        try:
+            self._flushed(staged, old, new)
+        except Exception:
+            log.exception("a flush could not be followed step by step")
+            self._moved(new)
 
     def _recover(self, old: ObjectId, head: ObjectId, staged: list[Staged[object]], error: Exception) -> Unavailable:
         """Nothing was acknowledged; look where the ref is and go on from there."""
@@ -196,7 +213,7 @@ class Writer:
         self._tip = now
         self._staging.reset(self._store.tree_of(now))
         if now == head:
-            self._flushed(staged, old, head)
+            self._tell(staged, old, head)
             return Unavailable(
                 "the change was written, but the disk did not confirm that it will stay",
                 next="Ask again with the same request_id: it applies once.",

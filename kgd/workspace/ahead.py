@@ -1,0 +1,81 @@
+"""This file is where a flush in the making knows itself: what its earlier changes did, before anything serves it.
+
+Changes that wait together are staged one after the other, and the graph, the versions and the request ids follow only
+when all of them are durable. A later change has to see the earlier ones all the same: else two that expect the same
+version would both be done, and the second would bury the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from kgd.model.node import Node
+from kgd.model.uri import Uri, collision_key
+from kgd.workspace.draft import Surroundings
+from kgd.workspace.outcome import InvalidFile
+
+
+class Ahead:
+    """The surroundings of the next change: what is served, and on top of it what this flush has staged so far.
+
+    For the writer's thread alone. Empty between flushes, so that it costs nothing where nobody writes together.
+    """
+
+    def __init__(self, served: Surroundings) -> None:
+        self._served = served
+        self._counts: Counter[str] = Counter()
+        self._nodes: dict[Uri, Node | None] = {}
+
+    def begin(self) -> None:
+        """A flush begins: what is served is all there is."""
+        self._counts.clear()
+        self._nodes.clear()
+
+    def note(self, paths: Iterable[str], nodes: Mapping[Uri, Node | None]) -> None:
+        """A change was staged: the files it changes, and its nodes as it leaves them (None: removed)."""
+        self._counts.update(paths)
+        self._nodes.update(nodes)
+
+    @property
+    def workspace(self) -> str:
+        return self._served.workspace
+
+    @property
+    def sharded(self) -> frozenset[str]:
+        return self._served.sharded
+
+    def version(self, path: str) -> int:
+        return self._served.version(path) + self._counts[path]
+
+    def resolve(self, uri: Uri) -> Uri:
+        if self._nodes.get(uri) is not None:
+            return uri
+        claims = [new for new, node in self._nodes.items() if node and uri in node.aliases]
+        found = self._served.resolve(uri)
+        if found != uri and found not in self._nodes:
+            claims.append(found)
+        return min(claims, default=uri)
+
+    def twin(self, uri: Uri) -> Uri | None:
+        found = self._served.twin(uri)
+        gone = found in self._nodes and self._nodes[found] is None
+        if not self._nodes or (found is not None and not gone):
+            return found
+        key = collision_key(uri)
+        return next((u for u, node in self._nodes.items() if node and u != uri and collision_key(u) == key), None)
+
+    def in_overlay(self, uri: Uri) -> bool:
+        return self._served.in_overlay(uri)
+
+    def served_blob(self, path: str, version: int) -> bytes | None:
+        return self._served.served_blob(path, version)
+
+    def incoming(self, uri: Uri) -> int:
+        return self._served.incoming(uri)
+
+    def invalid_file(self, path: str) -> InvalidFile | None:
+        return self._served.invalid_file(path)
+
+    def knows_workspace(self, workspace: str) -> bool:
+        return self._served.knows_workspace(workspace)
