@@ -9,6 +9,7 @@ import sys
 import tempfile
 from typing import Any
 
+from kgd.cli.output import show
 from kgd.client.connection import Connection
 from kgd.codec import documents
 from kgd.config import Home, editor
@@ -23,8 +24,6 @@ _TEXTS = ("type", "name", "summary", "content")
 
 def edit(given: Given, options: Given) -> int:
     """Open the node, and write what changed under the version that was opened: a newer one is never overwritten."""
-    from kgd.cli.main import show
-
     scope = {"workspace": given["workspace"]} if "workspace" in given else {}
     with Connection(Home.find()) as connection:
         found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})

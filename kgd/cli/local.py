@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from kgd.cli.output import show
 from kgd.client.connection import Connection
 from kgd.config import Home, shell
 from kgd.errors import Invalid, Unavailable
@@ -52,8 +53,6 @@ def down(given: Given, options: Given) -> int:
 
 def uninstall(given: Given, options: Given) -> int:
     """The workspace here, or with --all every one, then the daemon, then the home. Knowledge is never deleted."""
-    from kgd.cli.main import show
-
     home = Home.find()
     with Connection(home) as connection:
         show("uninstall", connection.call("uninstall", given), options)
@@ -97,7 +96,6 @@ def config(given: Given, options: Given) -> int:
     """Where everything is; the settings are those that hold now, not what a broken file says."""
     from dataclasses import asdict
 
-    from kgd.cli.main import show
     from kgd.config.registry import RegistryFile
 
     home = Home.find()

@@ -14,6 +14,7 @@ from typing import Any
 
 from kgd import __version__
 from kgd.cli import requests
+from kgd.cli.output import show
 from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb, verb
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -58,19 +59,6 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         answer = connection.call(chosen.call, args, _progress(options))
     show(chosen.print, answer, options)
     return UNHEALTHY if answer.get("ok") is False else 0
-
-
-def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
-    """Print an answer as JSON or for reading."""
-    if options.get("json"):
-        import json
-
-        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
-    elif not options.get("quiet"):
-        from kgd.cli import printing
-
-        getattr(printing, printer)(printing.clean(answer))
-    sys.stdout.flush()
 
 
 def _progress(options: dict[str, Any]) -> Any:

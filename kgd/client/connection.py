@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _socket as socket
 import contextlib
 import json
-import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -32,11 +30,14 @@ class Ledger:
         self._unread.append((False, lines))
 
     @property
-    def is_behind(self) -> bool:
-        return bool(self._unread)
+    def behind(self) -> int:
+        """How many notes have not been read."""
+        return len(self._unread)
 
     def settle(self) -> None:
         """Read what has been noted. Lines that are no JSON object are nobody's request."""
+        import json  # 7 ms that no first message waits for
+
         unread, self._unread = self._unread, []
         for upward, lines in unread:
             for line in lines.splitlines():
@@ -96,4 +97,6 @@ class Ledger:
 
 
 def _renamed(line: bytes, key: str) -> bytes:
+    import json
+
     return json.dumps({**json.loads(line), "id": key}).encode() + b"\n"

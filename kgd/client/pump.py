@@ -7,9 +7,9 @@ ever written to standard output. Only what the first message needs is imported b
 
 from __future__ import annotations
 
+import _socket as socket
 import os
 import select
-import socket
 import time
 
 from kgd.client import start
@@ -23,6 +23,9 @@ CHUNK = 262144
 PIPE_CHUNK = 4096
 """What a pipe that polls as writable takes without blocking (POSIX: PIPE_BUF)."""
 HIGH_WATER = 2**20
+PAUSE_MILLISECONDS = 5.0
+NOTES_LIMIT = 64
+"""The ledger is read in a pause of the traffic, or when that many notes have come without one."""
 LINE_LIMIT = 8 * 2**20
 LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
@@ -41,12 +44,18 @@ class Pump:
         self._book: Ledger | None = None
         self._is_open = True
         self._deadline = 0.0
+        self._polled, self._masks = select.poll(), dict[int, int]()
+        self._host_takes = select.poll()
+        self._host_takes.register(stdout, select.POLLOUT)
 
     def run(self) -> int:
         self._connect()
         while not self._is_done():
-            ready = self._poll(0 if self._ledger_is_behind() else self._patience())
-            if not ready and self._ledger_is_behind():
+            behind = self._book.behind if self._book else 0
+            if behind > NOTES_LIMIT:
+                self._ledger.settle()
+            ready = self._poll(PAUSE_MILLISECONDS if behind else self._patience())
+            if not ready and behind:
                 self._ledger.settle()
             for fd, event in ready:
                 if fd == self._stdout:
@@ -61,13 +70,10 @@ class Pump:
     @property
     def _ledger(self) -> Ledger:
         if self._book is None:
-            from kgd.client.ledger import Ledger  # imports json, while the daemon is at work
+            from kgd.client.ledger import Ledger
 
             self._book = Ledger()
         return self._book
-
-    def _ledger_is_behind(self) -> bool:
-        return self._book is not None and self._book.is_behind
 
     def _is_done(self) -> bool:
         """After the host closed: when the last answer is written, or has been waited for long enough."""
@@ -81,28 +87,36 @@ class Pump:
         return None if self._is_open else max(0.0, self._deadline - time.monotonic()) * 1000
 
     def _poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
-        poll = select.poll()
         if self._is_open and len(self._to_daemon) < HIGH_WATER:
-            poll.register(self._stdin, select.POLLIN)
+            self._want(self._stdin, select.POLLIN)
+        else:
+            self._want(self._stdin, None)
         if self._sock is not None:
             wanted = select.POLLIN if len(self._to_host) < HIGH_WATER else 0
-            poll.register(self._sock.fileno(), wanted | (select.POLLOUT if self._to_daemon else 0))
-        poll.register(self._stdout, select.POLLOUT if self._to_host else 0)
-        return poll.poll(milliseconds)
+            self._want(self._sock.fileno(), wanted | (select.POLLOUT if self._to_daemon else 0))
+        self._want(self._stdout, select.POLLOUT if self._to_host else 0)
+        return self._polled.poll(milliseconds)
+
+    def _want(self, fd: int, mask: int | None) -> None:
+        if self._masks.get(fd) == mask:
+            return
+        if mask is None:
+            self._polled.unregister(fd)
+            del self._masks[fd]
+        else:
+            self._polled.register(fd, mask)
+            self._masks[fd] = mask
 
     def _read_from_host(self) -> None:
         chunk = os.read(self._stdin, CHUNK)
         if not chunk:
             self._is_open, self._deadline = False, time.monotonic() + LAST_ANSWERS_SECONDS
             chunk = b"\n" if self._from_host else b""  # a last line without its end is a line
-        self._from_host += chunk
-        end = self._from_host.rfind(b"\n", len(self._from_host) - len(chunk)) + 1
-        if not end:
+        lines = _whole_lines(self._from_host, chunk)
+        if not lines:
             if len(self._from_host) > LINE_LIMIT:
                 self._refuse_long_lines()
             return
-        lines = bytes(self._from_host[:end])
-        del self._from_host[:end]
         if len(lines) > LINE_LIMIT:
             lines = self._without_long_lines(lines)
         self._ledger.up(lines)
@@ -127,11 +141,7 @@ class Pump:
         if not chunk:
             self._lose_daemon(GONE)
             return
-        self._from_daemon += chunk
-        end = self._from_daemon.rfind(b"\n", len(self._from_daemon) - len(chunk)) + 1
-        if end:
-            lines = bytes(self._from_daemon[:end])
-            del self._from_daemon[:end]
+        if lines := _whole_lines(self._from_daemon, chunk):
             self._pass_down(lines)
 
     def _pass_down(self, lines: bytes) -> None:
@@ -144,6 +154,8 @@ class Pump:
         if lines:
             self._to_host += lines
             self._ledger.down(lines)
+            if self._host_takes.poll(0) == [(self._stdout, select.POLLOUT)]:
+                self._write_to_host(select.POLLOUT)
         if retired:
             self._hang_up()
             self._connect()
@@ -212,6 +224,7 @@ class Pump:
 
     def _hang_up(self) -> None:
         if self._sock is not None:
+            self._want(self._sock.fileno(), None)
             self._sock.close()
         self._sock = None
         self._to_daemon.clear()
@@ -242,6 +255,17 @@ class Pump:
             else:
                 self._to_host += _error(None, f"a message has at most {LINE_LIMIT // 2**20} MiB")
         return b"".join(kept)
+
+
+def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:
+    """The lines that are complete with `chunk`; what is left over stays in `buffer`."""
+    if not buffer and chunk.endswith(b"\n"):
+        return chunk
+    buffer += chunk
+    end = buffer.rfind(b"\n", len(buffer) - len(chunk)) + 1
+    lines = bytes(buffer[:end])
+    del buffer[:end]
+    return lines
 
 
 def run(home: Home, tools: str = "") -> int:

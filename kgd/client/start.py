@@ -5,8 +5,8 @@ Standard library only, and little of it: `kgd mcp` runs this each time a host st
 
 from __future__ import annotations
 
+import _socket as socket  # the module socket around it takes as long to import as Python to start
 import os
-import socket
 import time
 
 from kgd import __version__
@@ -79,14 +79,15 @@ def is_older(version: str) -> bool:
 def retire(home: Home) -> float:
     """Ask an older daemon to finish what it has read and leave; returns the time at which it had closed."""
     if sock := _open(home.socket):
-        with sock:
+        try:
             sock.settimeout(RETIRE_SECONDS)
-            try:
-                sock.sendall(hello("call", "kgd-start") + b'{"id":0,"call":"retire"}\n')
-                while sock.recv(4096):
-                    pass
-            except OSError:
+            sock.sendall(hello("call", "kgd-start") + b'{"id":0,"call":"retire"}\n')
+            while sock.recv(4096):
                 pass
+        except OSError:
+            pass
+        finally:
+            sock.close()
     return time.monotonic()
 
 

@@ -1,0 +1,19 @@
+"""This file is where an answer leaves the program: as JSON for programs, or as text for a person."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
+    """Print an answer as JSON or for reading."""
+    if options.get("json"):
+        import json
+
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
+    elif not options.get("quiet"):
+        from kgd.cli import printing
+
+        getattr(printing, printer)(printing.clean(answer))
+    sys.stdout.flush()
