@@ -114,7 +114,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     answered = {node.uri for node in page.nodes}
     answer: dict[str, Any] = {
         "workspace": workspace.id,
-        "nodes": [_reached(node) for node in page.nodes],
+        "nodes": page.answers,
         "edges": page.edges,
         "cut": page.cut,
         "broken_links": [
@@ -162,16 +162,18 @@ class _Page:
 
     def __init__(self, found: Walk, behind: _Behind, room: Room) -> None:
         self.nodes: list[Visited] = []
+        self.answers: list[Reached] = []
         self.edges: list[EdgeAnswer] = []
         self.cut: list[CutAnswer] = [{"limit": c.limit, "at": c.at, "count": c.count} for c in found.cut]
         self.cursor: list[Any] | None = None
         links = _by_later_end(found)
         fresh = [node for node in found.nodes if not behind.hides(node)]
         for node in fresh:
-            edges = [_edge(link) for link in links.get(node.uri, ())]
-            if not room.take([_reached(node), edges], first=True):
+            answer, edges = _reached(node), [_edge(link) for link in links.get(node.uri, ())]
+            if not room.take([answer, edges], first=True):
                 break
             self.nodes.append(node)
+            self.answers.append(answer)
             self.edges += edges
         left = len(fresh) - len(self.nodes)
         if left:

@@ -44,6 +44,7 @@ async def test_a_modern_client_hears_on_its_listen_stream(session: Session) -> N
     await until(lambda: not surface.subscriptions.watched)
 
 
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_a_legacy_client_hears_after_it_subscribed_and_not_after_it_unsubscribed(session: Session) -> None:
     surface = Surface(session.daemon)
     heard: list[str] = []
@@ -81,5 +82,5 @@ async def test_closing_ends_listen_streams_gracefully(session: Session) -> None:
 
 async def until(condition: Any) -> None:
     with anyio.fail_after(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what happens has no event to wait for
             await anyio.sleep(0.01)
