@@ -310,9 +310,9 @@ class HandEdits:
         is closest to what they saved counts; one they saved unchanged is a wish to go back.
         """
         if path in self.bases:
-            newest = self.bases[path]
-            return self._store.read(newest) if newest else None
-        if path in self._taken:
+            id = self.bases[path]
+            latest = self._store.read(id) if id else None
+        elif path in self._taken:
             latest = self._taken[path][1]
         else:
             id = self._published_blob(path)

@@ -74,7 +74,7 @@ class Placing:
             self._at_step("locked")
             if git_state.signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
                 raise Blocked("a git command is at work")
-            self._place(plan)
+            left = self._place(plan)
             refs.move_ref(self._git_dir, self._derived, self._branch, before, after, note="kgd: publish")
             self._at_step("moved")
             os.rename(lock, self._git_dir / "index")
@@ -92,7 +92,7 @@ class Placing:
         mine.unlink()
         self._aside.end(plan)
         for file in files:
-            if file.path not in staged:
+            if file.path not in left and file.path not in staged:
                 self._edits.placed(file.path, file.old, file.new)
         self._at_step("done")
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
@@ -137,14 +137,24 @@ class Placing:
             if file.new is not None and self._tree.look(file.path).id != file.new:
                 self._tree.prepare(self._store.read(file.new), plan.slot(number))
 
-    def _place(self, plan: Plan) -> None:
+    def _place(self, plan: Plan) -> set[str]:
+        """Exchange the files; the paths that were left, because somebody saved them since they were looked at.
+
+        What is saved in the moment between this look and the exchange is swapped out and found aside.
+        """
+        left = set()
         for number, file in enumerate(plan.files):
-            slot = plan.slot(number)
-            if file.new is None:
+            slot, there = plan.slot(number), self._tree.look(file.path)
+            if there.odd or there.id not in file.known:
+                self._edits.passed(file.path, file.old)
+                self._edits.hint([file.path])
+                left.add(file.path)
+            elif file.new is None:
                 self._tree.take_away(file.path, slot)
             elif slot.exists():
                 self._tree.place(file.path, slot)
             self._at_step("placed")
+        return left
 
     def _give_up(self, mine: Path, lock: Path, plan: Plan) -> None:
         """Leave nothing half done: what was placed is known as ours; a branch that has moved gets its index."""

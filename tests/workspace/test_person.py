@@ -1,4 +1,4 @@
-"""A person and the daemon in one work tree: nothing of either is lost, and no command fails that git would not refuse."""
+"""A person and the daemon in one work tree: nothing of either is lost, and no command fails but those git refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgd.git.layout import locate
 from kgd.model.change import Upsert
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
-from tests.workspace.people import Desk, Watcher, code_layout, eventually, git, node_text
+from tests.workspace.people import Desk, Watcher, code_layout, git, node_text
 
 NODES = 40
 RATE = 30
@@ -97,14 +97,20 @@ def edit_for(desk: Desk, seconds: float, seed: int) -> None:
         time.sleep(chance.uniform(0, 0.2))
     agents.stop()
     desk.published()
-    for node, word in wanted.items():
-        desk.serves(f"n{node}", "summary", word)
+    time.sleep(1.5)  # what was swapped out is looked at after a second
     desk.published()
-    lost = {
-        n: (v, found.data) for n, v in agents.last.items() if (found := desk.ws.node(uri(f"n{n}"))).data["agent"] != v
-    }  # type: ignore[union-attr]
-    assert not lost
-    assert desk.ws.conflicts() == ()
+    shown = {
+        str(c.uri): c.conflict.fields["summary"].sides for c in desk.ws.conflicts() if "summary" in c.conflict.fields
+    }
+    for node, word in wanted.items():
+        found = desk.ws.node(uri(f"n{node}"))
+        assert found is not None
+        assert found.summary == word or word in shown.get(str(found.uri), ()), (word, found, shown)
+    for node, value in agents.last.items():
+        found = desk.ws.node(uri(f"n{node}"))
+        assert found is not None
+        assert found.data["agent"] == value
+    assert len(shown) <= count / 20, "a save that a publication swapped out is a rare thing"
     assert desk.ws.invalid_files() == ()
     assert desk.fsck() == ""
 
@@ -124,6 +130,10 @@ def test_no_save_is_lost_in_a_long_run(desk: Desk) -> None:
     edit_for(desk, 300, seed=time.time_ns() % 100_000)
 
 
+GIT_REFUSES = ("would be overwritten", "You have unstaged changes", "CONFLICT", "could not apply", "needs merge")
+"""Why git itself may refuse a command where other people write; a lock of ours is not among them."""
+
+
 class Script:
     """A person's commands in an order of chance. Each edit has a word of its own, which must stay in history."""
 
@@ -131,92 +141,97 @@ class Script:
         self.desk, self.chance = desk, random.Random(seed)
         self.done: Counter[str] = Counter()
         self.failed: list[str] = []
-        self.words: list[str] = []
+        self.saved: list[tuple[int, str]] = []
+        self.committed: set[str] = set()
 
-    def word(self) -> str:
-        """An edit of a file that nobody else writes, saved the usual way."""
-        self.words.append(f"word{len(self.words)}x")
-        self.node = self.chance.randrange(NODES, NODES + 8)
-        path = self.desk.file(f"n{self.node}")
-        path.write_text(node_text(f"n{self.node}", name="Mine", summary=self.words[-1]))
-        return self.words[-1]
+    def save(self) -> str:
+        """A file of the person, which agents do not write, saved the usual way."""
+        node, word = self.chance.randrange(NODES, NODES + 8), f"word{len(self.saved)}x"
+        path = self.desk.file(f"n{node}")
+        path.write_text(node_text(f"n{node}", name="Mine", summary=word))
+        self.saved.append((node, word))
+        return word
 
     def git(self, *words: str, env: dict[str, str] | None = None) -> bool:
         said = self.desk.git(*words, check=False, env=env)
         if not said.startswith("0"):
             self.failed.append(f"{' '.join(words)}: {said}")
-            return False
-        return True
+        return said.startswith("0")
 
     def commit(self) -> None:
-        self.word()
-        self.git("add", "-A", "nodes")
-        self.git("commit", "-qm", self.words[-1], "--allow-empty")
+        word = self.save()
+        if self.git("add", "-A", "nodes") and self.git("commit", "-qm", word, "--allow-empty"):
+            self.committed.add(word)
+
+    def commit_all(self) -> None:
+        word = self.save()
+        if self.git("commit", "-qam", word, "--allow-empty") and not self.desk.git("status", "--porcelain"):
+            self.committed.add(word)
 
     def rebase(self) -> None:
-        for _ in range(2):
-            self.commit()
-        self.git("rebase", "-q", "-i", "HEAD~1", env={"GIT_SEQUENCE_EDITOR": "sed -i 's/^pick/reword/'"})
+        self.commit()
+        self.commit()
+        if not self.git("rebase", "-q", "-i", "HEAD~1", env={"GIT_SEQUENCE_EDITOR": "sed -i 's/^pick/reword/'"}):
+            self.desk.git("rebase", "--abort", check=False)
 
     def branch(self) -> None:
-        name = f"b{len(self.words)}"
+        name = f"b{len(self.saved)}"
         self.git("switch", "-qc", name)
         self.commit()
         time.sleep(self.chance.uniform(0, 0.4))
         self.git("switch", "-q", "kgd")
-        self.git("merge", "-q", "--no-edit", name)
+        if not self.git("merge", "-q", "--no-edit", name):
+            self.desk.git("merge", "--abort", check=False)
+        if self.desk.git("symbolic-ref", "--short", "HEAD").strip() != "kgd":
+            self.desk.git("switch", "-qf", "kgd")
 
     def stash(self) -> None:
-        self.word()
+        self.save()
         self.git("add", "-A", "nodes")
-        if self.git("stash", "-q"):
+        if self.git("stash", "-q") and self.desk.git("stash", "list"):
             time.sleep(self.chance.uniform(0, 0.4))
-            if self.desk.git("stash", "list"):
-                self.git("stash", "pop", "-q")
+            if not self.git("stash", "pop", "-q"):
+                self.desk.git("checkout", "-qf", "stash@{0}", "--", "nodes")
+                self.desk.git("stash", "drop", "-q")
 
     def leave(self) -> None:
-        self.word()
+        self.save()
 
     def run(self, seconds: float) -> None:
+        acts = [self.commit, self.commit_all, self.rebase, self.branch, self.stash, self.leave]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            act = self.chance.choice([self.commit, self.rebase, self.branch, self.stash, self.leave])
+            act = self.chance.choice(acts)
             act()
             self.done[act.__name__] += 1
-            time.sleep(self.chance.uniform(0.3, 1.0))
+            time.sleep(self.chance.uniform(0.1, 1.0))
+
+    def lost(self, history: str) -> list[str]:
+        """Words that are nowhere, but for those the person saved over before anybody had looked."""
+        missing = []
+        for at, (node, word) in enumerate(self.saved):
+            saved_over = any(node == other for other, _ in self.saved[at + 1 :])
+            if word not in history and (word in self.committed or not saved_over):
+                missing.append(word)
+        return missing
 
 
 def work_for(desk: Desk, seconds: float, seed: int) -> None:
     print("seed", seed)
-    watching, moves = threading.Event(), list[str]()
-
-    def watch() -> None:
-        while not watching.wait(0.02):
-            moves.append(desk.ref(desk.layout.branch))
-
-    observer, agents, script = threading.Thread(target=watch), Agents(desk, seed), Script(desk, seed)
-    observer.start()
+    agents, script = Agents(desk, seed), Script(desk, seed)
     script.run(seconds)
     agents.stop()
     desk.published()
-    watching.set()
-    observer.join()
-    refused = [line for line in script.failed if "CONFLICT" not in line]
-    history = desk.git("log", "-p", "-m", "--format=%s", "refs/kgd/head", "--", "nodes")
-    lost = [word for word in script.words if word not in history]
-    overwritten = lost and [word for word in lost if not _was_saved_over(script, word)]
-    assert not overwritten, (overwritten, script.failed)
-    assert not refused, refused
-    assert sum(script.done.values()) > 1
-    for node, value in agents.last.items():
-        assert desk.ws.node(uri(f"n{node}")).data["agent"] == value  # type: ignore[union-attr]
+    print(dict(script.done), "agents", agents.written, "saved", len(script.saved), "refused", script.failed)
+    assert not script.lost(desk.git("log", "-p", "-m", "--format=%s", "refs/kgd/head", "--", "nodes"))
+    assert [line for line in script.failed if not any(reason in line for reason in GIT_REFUSES)] == []
+    assert agents.written > 10 * seconds
+    for number, value in agents.last.items():
+        node = desk.ws.node(uri(f"n{number}"))
+        assert node is not None
+        assert node.data["agent"] == value
     _only_kgd_went_forward(desk)
     assert desk.fsck() == ""
-
-
-def _was_saved_over(script: Script, word: str) -> bool:
-    """The words of one file follow each other; the person may save a file again before anybody looked."""
-    return script.words.index(word) < len(script.words) - 1 and word not in script.words[-1]
 
 
 def _only_kgd_went_forward(desk: Desk) -> None:
