@@ -32,7 +32,7 @@ from mcp.types import Tool as ToolDescription
 from kgd import __version__
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Internal, KgdError, NotFound
-from kgd.mcp import stream
+from kgd.mcp import prompts, stream
 from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.resources import Resources, changed_resources
 from kgd.mcp.subscriptions import Subscriptions
@@ -72,6 +72,8 @@ class Surface:
             on_list_resources=resources.list,
             on_list_resource_templates=resources.templates,
             on_read_resource=resources.read,
+            on_list_prompts=prompts.listed,
+            on_get_prompt=prompts.get,
             on_subscriptions_listen=self.subscriptions.listen,
         )
         self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscriptions.subscribe)

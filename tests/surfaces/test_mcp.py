@@ -195,6 +195,16 @@ async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> Non
                 await client.read_resource(missing)
 
 
+async def test_prompts_set_an_agent_on_the_workspace_that_is_named(connect: Connect) -> None:
+    async with connect() as client:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["onboard", "review_conflicts"]
+        for name in ("onboard", "review_conflicts"):
+            got = await client.get_prompt(name, {"workspace": "shop"})
+            assert "`shop`" in got.messages[0].content.text  # type: ignore[union-attr]
+        with pytest.raises(Exception, match="no prompt"):
+            await client.get_prompt("other")
+
+
 async def test_many_calls_at_once_on_one_connection_all_answer(connect: Connect) -> None:
     async with connect() as client:
         async with anyio.create_task_group() as tasks:

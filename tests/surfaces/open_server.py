@@ -1,0 +1,34 @@
+"""kgd's MCP server over HTTP without a token, for the conformance tool, which cannot send one.
+
+``python open_server.py DIRECTORY PORT``: a workspace below the directory; ends with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from kgd.config import Home
+from kgd.daemon.daemon import Daemon
+from kgd.git.layout import locate
+from kgd.mcp.http import SECURITY
+from kgd.mcp.server import Surface
+from kgd.tools import call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+
+
+def main(directory: Path, port: int) -> None:
+    home = Home.at(str(directory / "home"))
+    home.prepare()
+    daemon = Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
+    call(Session(daemon, cwd=directory), "up", {"directory": str(directory / "notes"), "standalone": True})
+    app = Surface(daemon).server.streamable_http_app(transport_security=SECURITY)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+    daemon.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
