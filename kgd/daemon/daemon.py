@@ -99,6 +99,9 @@ class Daemon:
         known = self.registry.current().entries.get(workspace.id)
         if known is None or known.path != entry.path:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
+            ids = frozenset(self.workspace_ids())
+            for one in self.opened():
+                one.known_workspaces = ids
 
     def opened(self) -> list[Workspace]:
         """Those that are open now, by id."""
@@ -144,11 +147,7 @@ class Daemon:
             self._closed = True
             closing, self._open = list(self._open.values()), {}
         for workspace, tending in closing:
-            try:
-                tending.close()
-                workspace.close()
-            except (KgdError, OSError):
-                log.exception("a workspace did not close", extra={"workspace": workspace.id})
+            _close(workspace, tending)
 
     def _at(self, layout: Layout) -> Workspace:
         place = layout.git_dir
@@ -159,6 +158,7 @@ class Daemon:
                 return found[0]
             opening = self._opening.setdefault(place, threading.Lock())
         with opening:
+            self._let_go_of_moved()
             with self._lock:
                 if found := self._open.get(place):
                     return found[0]
@@ -172,6 +172,15 @@ class Daemon:
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
+    def _let_go_of_moved(self) -> None:
+        """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""
+        with self._lock:
+            gone = [place for place in self._open if not place.exists()]
+            closing = [self._open.pop(place) for place in gone]
+        for workspace, tending in closing:
+            log.warning("moved or deleted while it was open", extra={"workspace": workspace.id})
+            _close(workspace, tending)
+
     def _announce(self, id: str, uris: frozenset[str]) -> None:
         for listener in self._listeners:
             listener(id, uris)
@@ -183,6 +192,14 @@ class Daemon:
             return layout is not None and self._at(layout).id == entry.id
         except (KgdError, OSError):
             return False
+
+
+def _close(workspace: Workspace, tending: Tending) -> None:
+    try:
+        tending.close()
+        workspace.close()
+    except (KgdError, OSError):
+        log.exception("a workspace did not close", extra={"workspace": workspace.id})
 
 
 @dataclass(frozen=True, slots=True)

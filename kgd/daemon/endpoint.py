@@ -62,7 +62,12 @@ class Endpoint:
         self._inode = 0
 
     async def start(self) -> None:
-        """Listen. The socket appears under its name only when it accepts, so that no client finds a deaf one."""
+        """Listen. The socket appears under its name only when it accepts, so that no client finds a deaf one.
+
+        Called again it listens on a new socket; connections that are open stay.
+        """
+        if self._server:
+            self._server.close()
         waiting = f"{self._path}.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(waiting)
@@ -75,6 +80,13 @@ class Endpoint:
         self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LINE_LIMIT, backlog=256)
         self._inode = os.stat(waiting).st_ino
         os.rename(waiting, self._path)
+
+    def is_there(self) -> bool:
+        """Whether the socket is still under its name, so that clients find it."""
+        try:
+            return os.stat(self._path).st_ino == self._inode
+        except OSError:
+            return False
 
     def leave(self, why: str) -> None:
         """Resolve `asked_to_leave`; whoever runs this endpoint then closes it."""
@@ -105,13 +117,16 @@ class Endpoint:
             return
         self._server.close()
         self._server = None
-        with contextlib.suppress(OSError):
-            if os.stat(self._path).st_ino == self._inode:
+        if self.is_there():
+            with contextlib.suppress(OSError):
                 os.unlink(self._path)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(self, reader, writer)
         if len(self._connections) >= CONNECTIONS_LIMIT:
+            with contextlib.suppress(OSError, ValueError, TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_SECONDS):
+                    await reader.readline()
             connection.refuse(Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some and try again."))
             return
         self._connections.add(connection)
@@ -136,10 +151,11 @@ class _Connection:
 
     async def run(self) -> None:
         try:
+            # Read before it is judged: to close over unread bytes would take the refusal away from the client.
+            hello = await self._hello()
             uid, pid = _credentials(self._writer)
             if uid != os.getuid():
                 raise Forbidden("this daemon belongs to another user")
-            hello = await self._hello()
             peer = Peer(
                 cwd=str(hello.get("cwd", "")), client=str(hello.get("client", ""))[:200],
                 tools=str(hello.get("tools", ""))[:200], version=str(hello.get("version", "")), pid=pid,

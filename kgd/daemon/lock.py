@@ -51,6 +51,13 @@ class HomeLock:
         os.pwrite(self._fd, text, 0)
         os.ftruncate(self._fd, len(text))
 
+    def is_there(self) -> bool:
+        """Whether the file is still under its name; without it the next daemon would not meet this lock."""
+        try:
+            return os.fstat(self._fd).st_ino == os.stat(self.path).st_ino
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Give it back. Called twice it does nothing."""
         if self._fd >= 0:

@@ -17,12 +17,16 @@ from kgd.config import Home
 from kgd.daemon.lock import HomeLock
 from kgd.errors import KgdError, Unavailable
 
+PLACE_SECONDS = 1.0
+"""How often the daemon looks whether its lock and socket are still where clients look for them."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from kgd.daemon.calls import Call, Peer
+    from kgd.daemon.endpoint import Endpoint
     from kgd.daemon.outstanding import LineReader, LineWriter
 
     class Served(Protocol):
@@ -61,33 +65,34 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
         lock.note(__version__, since)
         _leave_terminal()
     try:
-        return _run(home, since, make_parts, to_stderr=not options.detach)
+        return _run(home, since, lock, make_parts, to_stderr=not options.detach)
     finally:
         lock.release()
 
 
-def _run(home: Home, since: str, make_parts: MakeParts | None, *, to_stderr: bool) -> int:
+def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *, to_stderr: bool) -> int:
     """The daemon from its first log line to its last. What is large is imported here, after the lock is held."""
     import asyncio
     import faulthandler
     import logging
 
+    from kgd.config.registry import RegistryFile
     from kgd.daemon import logs
 
-    logs.start(home.log, to_stderr=to_stderr)
+    logs.start(home.log, RegistryFile(home).current().settings.log_level, to_stderr=to_stderr)
     log = logging.getLogger("kgd.serve")
     crash = os.open(os.path.join(home.logs, "crash.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     faulthandler.enable(crash)
     sys.setswitchinterval(SWITCH_SECONDS)
     log.info("starting", extra={"version": __version__, "pid": os.getpid(), "home": home.config})
     try:
-        asyncio.run(_serve(home, since, make_parts))
+        asyncio.run(_serve(home, since, lock, make_parts))
     except Exception:
         log.critical("the daemon failed", exc_info=True)
     return 1
 
 
-async def _serve(home: Home, since: str, make_parts: MakeParts | None) -> None:
+async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None) -> None:
     """Listen, wait for a reason to stop, and close everything in the opposite order."""
     import asyncio
     import logging
@@ -108,7 +113,9 @@ async def _serve(home: Home, since: str, make_parts: MakeParts | None) -> None:
     await endpoint.start()
     parts.start()
     log.info("ready", extra={"socket": home.socket})
+    watching = asyncio.create_task(_keep_place(lock, endpoint))
     reason = await endpoint.asked_to_leave
+    watching.cancel()
     log.info("leaving", extra={"reason": reason, "connections": endpoint.connections})
     await endpoint.close(retire=reason == "retire")
     await parts.close()
@@ -116,6 +123,18 @@ async def _serve(home: Home, since: str, make_parts: MakeParts | None) -> None:
     logging.shutdown()
     # A worker thread that still waits for something must not keep a daemon that has said good-bye.
     os._exit(0)
+
+
+async def _keep_place(lock: HomeLock, endpoint: Endpoint) -> None:
+    """A socket that somebody cleaned away comes back; a daemon whose home was deleted leaves."""
+    import asyncio
+
+    while True:
+        await asyncio.sleep(PLACE_SECONDS)
+        if not lock.is_there():
+            endpoint.leave("the home is gone")
+        elif not endpoint.is_there():
+            await endpoint.start()
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -213,6 +213,7 @@ def test_another_user_is_refused_even_where_the_folder_lets_them_in(
         env={**os.environ, "AT": home.state},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["error"]["code"] == "FORBIDDEN"

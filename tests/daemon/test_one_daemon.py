@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -180,3 +181,23 @@ def test_two_homes_have_two_daemons(tmp_path: Path, home: RehearsalHome) -> None
     assert pid_of(home) != pid_of(other)
     os.kill(pid_of(other), signal.SIGTERM)
     until(lambda: not start.running(other))
+
+
+def test_a_socket_that_was_cleaned_away_comes_back(home: RehearsalHome) -> None:
+    pid = pid_of(home)
+    os.unlink(home.socket)
+    until(lambda: os.path.exists(home.socket))
+    assert pid_of(home) == pid
+
+
+def test_a_daemon_whose_home_was_deleted_leaves(home: RehearsalHome) -> None:
+    pid = pid_of(home)
+    shutil.rmtree(home.config)
+    until(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,81 @@
+"""A repository that was moved or copied: found again, and never taken for another."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kgd.cli.verbs import EXIT_CODES
+from tests.cli.conftest import Kgd
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def shop(kgd: Kgd, tmp_path: Path) -> Path:
+    """A repository of its own for this test, with an id of its own: its folder's name."""
+    made = tmp_path / f"depot{next(_numbers)}"
+    made.mkdir()
+    subprocess.run(["git", "init", "-q", made], check=True)
+    (made / "a.txt").write_text("a\n")
+    kgd.directory = made
+    kgd("up", "--quiet")
+    kgd("put", "fact", "--summary", "it is here")
+    return made
+
+
+def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_found(kgd: Kgd, shop: Path) -> None:
+    subprocess.run(["git", "add", "a.txt"], cwd=shop, check=True)
+    subprocess.run(["git", "commit", "-qm", "a"], cwd=shop, check=True)
+    subprocess.run(["git", "worktree", "add", "-q", "../second"], cwd=shop, check=True)
+    (shop / "deep" / "er").mkdir(parents=True)
+    for place in (shop / "deep" / "er", shop.parent / "second"):
+        kgd.directory = place
+        assert "it is here" in kgd("get", "fact")
+
+
+def test_a_repository_that_was_moved_registers_itself(kgd: Kgd, shop: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    shop.rename(moved)
+    kgd.directory = moved
+    assert "it is here" in kgd("get", "fact")
+    assert kgd.json("config")["workspaces"][shop.name] == str(moved)
+
+
+def test_a_copy_with_the_same_id_is_refused_until_it_takes_the_others_place(
+    kgd: Kgd, shop: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(shop, copy, symlinks=True)
+    kgd.directory = copy
+    refused = kgd.run("get", "fact")
+    assert refused.returncode == EXIT_CODES["INVARIANT_VIOLATION"][0]
+    assert "--replace" in refused.stderr
+    kgd("up", "--replace", "--quiet")
+    assert "it is here" in kgd("get", "fact")
+    assert kgd.json("config")["workspaces"][shop.name] == str(copy)
+
+
+def test_a_registry_that_is_edited_wrong_is_named_in_status_and_nothing_else_stops(kgd: Kgd, shop: Path) -> None:
+    registry = Path(kgd.home.registry)
+    good = registry.read_text()
+    registry.write_text(good + "other: 1\n")
+    try:
+        assert "it is here" in kgd("get", "fact")
+        assert "workspaces.yaml:" in kgd("status")
+    finally:
+        registry.write_text(good)
+
+
+def test_uninstall_leaves_the_knowledge_and_says_where(kgd: Kgd, shop: Path) -> None:
+    assert "would let go" in kgd("uninstall", "--dry-run")
+    said = kgd("uninstall")
+    kept = next(line.rpartition(" in ")[2] for line in said.splitlines() if "knowledge" in line)
+    assert Path(kept, "HEAD").exists()
+    assert not (shop / ".kgd").exists()
+    assert shop.name not in kgd.json("config")["workspaces"]
