@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 import orjson
@@ -68,7 +68,7 @@ class Surface:
             instructions=INSTRUCTIONS,
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
+            on_call_tool=cast(Any, self._call_tool),  # plain data is as good as the model, see `_put_answer_in`
             on_list_resources=resources.list,
             on_list_resource_templates=resources.templates,
             on_read_resource=resources.read,

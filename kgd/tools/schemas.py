@@ -25,19 +25,17 @@ def output_schema(result: Any) -> dict[str, Any]:
     """
     full = full_schema(result)
     properties = {name: _shallow(schema) for name, schema in full.get("properties", {}).items()}
-    # Over HTTP the SDK leaves out what is null, so a field that may be null cannot be required.
-    required = [name for name in full.get("required", []) if "null" not in _types(properties[name])]
-    return {"type": "object", "properties": properties, "required": required}
+    return {"type": "object", "properties": {**properties, "error": _ERROR}}
+
+
+_ERROR = {"type": "object", "description": "instead of all else, when the call is refused"}
+"""Nothing is required, because some clients also hold a refusal against the schema, and the SDK leaves out top-level
+nulls over HTTP."""
 
 
 def full_schema(result: Any) -> dict[str, Any]:
     """The whole schema of an answer, for documentation and for tests that check every field."""
     return _short(TypeAdapter(result).json_schema(mode="serialization"), keep_null=True)
-
-
-def _types(schema: dict[str, Any]) -> list[str]:
-    kind = schema.get("type", [])
-    return kind if isinstance(kind, list) else [kind]
 
 
 def _shallow(schema: dict[str, Any]) -> dict[str, Any]:

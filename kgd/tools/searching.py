@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.graph.edges import Card, EdgeSource
-from kgd.index.text import Hit
+from kgd.index.ranking import Hit
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, cursors

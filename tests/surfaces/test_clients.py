@@ -151,8 +151,9 @@ def with_node() -> dict[str, str]:
 
 
 def inspect(code: Path, *arguments: str) -> Any:
-    # --tool-arg takes all that follows, up to the next option.
-    command = ["mcp-inspector", "--cli", *arguments, "--format", "json", "--quiet", *KGD, "mcp"]
+    # It hands on no environment but what -e names; --tool-arg takes all that follows, up to the next option.
+    named = [part for name in ("KGD_HOME", "PYTHONPATH") for part in ("-e", f"{name}={environment()[name]}")]
+    command = ["mcp-inspector", "--cli", *arguments, *named, "--format", "json", "--quiet", *KGD, "mcp"]
     done = subprocess.run(command, cwd=code, env=with_node(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
