@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ READY_WITHIN = 120.0
 CHUNK = 400
 """Documents in one SQLite transaction of a rebuild."""
 SERVED_KEPT = 20_000
+SIMILAR_LOOKED_AT = 10
 REQUESTS_READ = 20_000
 """Commits whose trailers are read for request ids when they are derived anew; a retry comes soon or never."""
 
@@ -206,11 +208,17 @@ class Derived:
         return self._text.by_tags(tags, **filters)
 
     def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
-        """Older nodes whose names look like this one's; none while the index is behind."""
+        """Older nodes whose names share at least half of their words with this one's; none while the index is behind."""
         card = self._served.graph.card(uri)
         if card is None or not card.name or self._state.state != "ok":
             return ()
-        return tuple(hit.uri for hit in self._text.search(card.name, limit=limit + 1) if hit.uri != uri)[:limit]
+        words = _words(card.name)
+        alike = []
+        for hit in self._text.search(card.name, limit=SIMILAR_LOOKED_AT):
+            other = self._served.graph.card(hit.uri)
+            if other and hit.uri != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
+                alike.append(hit.uri)
+        return tuple(alike[:limit])
 
     def count(self) -> int:
         """Documents in the text index, caught up."""
@@ -404,6 +412,10 @@ def _added(old: VersionRow | None, new: Versioned) -> VersionRow:
     if old is None:
         return VersionRow(new.count, new.created_at, new.created_by, new.updated_at, new.updated_by)
     return VersionRow(old.count + new.count, old.created_at, old.created_by, new.updated_at, new.updated_by)
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"\w+", name.casefold()))
 
 
 def _texts(value: Json) -> Iterator[str]:

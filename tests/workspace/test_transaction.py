@@ -298,3 +298,10 @@ def test_an_author_cannot_break_out_of_the_commit_header(ws: Workspace) -> None:
 def test_an_edit_of_the_wrong_kind_of_thing_is_an_error_of_ours(ws: Workspace) -> None:
     with pytest.raises(KgdError):
         ws.submit(change())
+
+
+def test_a_new_node_that_looks_like_an_older_one_is_answered_with_it(ws: Workspace) -> None:
+    ws.submit(change(upsert("auth", name="Auth service"), upsert("other", name="Service bus of the payments team")))
+    ws.search("auth")
+    outcome = ws.submit(change(upsert("authentication", name="The auth service")))
+    assert [(one.uri, one.like) for one in outcome.similar] == [(uri("authentication"), (uri("auth"),))]
