@@ -86,7 +86,7 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
 
     `known` is where the branch was when it was last in step. If the person rewrote it from there (reset, amend, a
     rebase that drops), what they took away is taken away here as well, by a commit: history keeps it, a revert brings
-    it back (docs/decisions/rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
+    it back (docs/decisions/0004-rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
     """
     store = host.store
 
