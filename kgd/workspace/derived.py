@@ -208,7 +208,7 @@ class Derived:
         return self._text.by_tags(tags, **filters)
 
     def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
-        """Older nodes whose names share at least half of their words with this one's; none while the index is behind."""
+        """Older nodes that share half of the words of this one's name; none while the index is behind."""
         card = self._served.graph.card(uri)
         if card is None or not card.name or self._state.state != "ok":
             return ()
