@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgd import __version__
 from kgd.config import Home
@@ -49,7 +49,7 @@ class Daemon:
         self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
         self._locate, self._open_workspace = locate, open_workspace
         self._lock = threading.Lock()
-        self._open: dict[Path, tuple[Workspace, Tending]] = {}
+        self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
         self._listeners: list[OnCommit] = []
         self._calls = 0
@@ -106,13 +106,13 @@ class Daemon:
     def opened(self) -> list[Workspace]:
         """Those that are open now, by id."""
         with self._lock:
-            return sorted((workspace for workspace, _ in self._open.values()), key=lambda one: one.id)
+            return sorted((one.workspace for one in self._open.values()), key=lambda one: one.id)
 
     def degraded(self, workspace: Workspace) -> list[str]:
         """What does not work around an open workspace, one sentence each."""
         with self._lock:
             found = self._open.get(workspace.layout.git_dir)
-        return found[1].degraded() if found else []
+        return found.tending.degraded() if found else []
 
     def on_commit(self, listener: OnCommit) -> None:
         """Tell `listener` of every commit of every workspace, also of those that are opened later."""
@@ -123,7 +123,7 @@ class Daemon:
         with self._lock:
             found = self._open.pop(workspace.layout.git_dir, None)
         if found:
-            found[1].close()
+            found.tending.close()
         workspace.close()
 
     @contextmanager
@@ -146,8 +146,8 @@ class Daemon:
         with self._lock:
             self._closed = True
             closing, self._open = list(self._open.values()), {}
-        for workspace, tending in closing:
-            _close(workspace, tending)
+        for one in closing:
+            _close(one)
 
     def _at(self, layout: Layout) -> Workspace:
         place = layout.git_dir
@@ -155,31 +155,31 @@ class Daemon:
             if self._closed:
                 raise Unavailable("the daemon is leaving", next="Ask again.")
             if found := self._open.get(place):
-                return found[0]
+                return found.workspace
             opening = self._opening.setdefault(place, threading.Lock())
         with opening:
             self._let_go_of_moved()
             with self._lock:
                 if found := self._open.get(place):
-                    return found[0]
+                    return found.workspace
             workspace = self._open_workspace(layout)
             workspace.known_workspaces = frozenset(self.workspace_ids())
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             tending = Tending(workspace, self.registry.current().settings.rescan_seconds)
             tending.start()
             with self._lock:
-                self._open[place] = workspace, tending
+                self._open[place] = _Opened(workspace, tending, _inode(place))
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
     def _let_go_of_moved(self) -> None:
         """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""
         with self._lock:
-            gone = [place for place in self._open if not place.exists()]
+            gone = [place for place, one in self._open.items() if _inode(place) != one.inode]
             closing = [self._open.pop(place) for place in gone]
-        for workspace, tending in closing:
-            log.warning("moved or deleted while it was open", extra={"workspace": workspace.id})
-            _close(workspace, tending)
+        for one in closing:
+            log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})
+            _close(one)
 
     def _announce(self, id: str, uris: frozenset[str]) -> None:
         for listener in self._listeners:
@@ -194,12 +194,26 @@ class Daemon:
             return False
 
 
-def _close(workspace: Workspace, tending: Tending) -> None:
+class _Opened(NamedTuple):
+    workspace: Workspace
+    tending: Tending
+    inode: int
+    """Of the git directory: another one under the same path is another workspace."""
+
+
+def _inode(place: Path) -> int:
     try:
-        tending.close()
-        workspace.close()
+        return place.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _close(one: _Opened) -> None:
+    try:
+        one.tending.close()
+        one.workspace.close()
     except (KgdError, OSError):
-        log.exception("a workspace did not close", extra={"workspace": workspace.id})
+        log.exception("a workspace did not close", extra={"workspace": one.workspace.id})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import pytest
 from kgd.cli.verbs import EXIT_CODES
 from tests.cli.conftest import Kgd
 
-
 _numbers = itertools.count()
 
 
@@ -51,7 +50,7 @@ def test_a_copy_with_the_same_id_is_refused_until_it_takes_the_others_place(
     kgd: Kgd, shop: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(shop, copy, symlinks=True)
+    shutil.copytree(shop, copy, symlinks=True, ignore=shutil.ignore_patterns("*.lock"))
     kgd.directory = copy
     refused = kgd.run("get", "fact")
     assert refused.returncode == EXIT_CODES["INVARIANT_VIOLATION"][0]
