@@ -17,6 +17,7 @@ import pygit2
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, program, refs
 from kgd.git.objects import (
+    EMPTY_TREE,
     FOLDER,
     Commit,
     Entry,
@@ -110,7 +111,8 @@ class ObjectStore:
 
     def tree(self, id: ObjectId) -> Tree:
         """The entries of one folder: name to (mode, id)."""
-        return parse_tree(self._expect(id, "tree"))
+        # Git knows the empty tree without storing it: somebody may commit one.
+        return {} if id == EMPTY_TREE else parse_tree(self._expect(id, "tree"))
 
     def commit(self, id: ObjectId) -> Commit:
         return parse_commit(id, self._expect(id, "commit"))
