@@ -1,0 +1,89 @@
+"""This file is where it is said on what a run was made: the machine, its disk, and the versions of what took part."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("kgd", "mcp", "pygit2", "networkx", "orjson", "pydantic", "ruamel.yaml", "watchdog", "rustworkx", "PyYAML")
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Of the machine, and of the disk that `folder` is on."""
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30),
+        "disk": _file_system(folder),
+        "kernel": platform.release(),
+        "load_before": round(os.getloadavg()[0], 1),
+        "versions": {
+            "python": platform.python_version(),
+            "git": _said("git", "--version").removeprefix("git version "),
+            "node": _said("node", "--version"),
+            "sqlite": sqlite3.sqlite_version,
+            **{name: _version(name) for name in PACKAGES},
+        },
+    }
+
+
+def memory(pid: int) -> dict[str, float]:
+    """Resident now and at most, of a process, in MB; the peak includes what has been given back."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return {name: int(fields[key].split()[0]) / 1024 for name, key in (("now", "VmRSS"), ("peak", "VmHWM"))}
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process and its threads have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid: int) -> set[int]:
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+        if parent == pid:
+            found.add(int(entry.parent.name))
+    return found
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or sys.platform
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _file_system(folder: Path) -> str:
+    """The type of the file system, from the longest mount point above the folder."""
+    best, kind = "", "unknown"
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, point, type, *_ = line.split()
+        if folder.resolve().is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, type
+    return kind
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "missing"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"

@@ -1,0 +1,188 @@
+"""This file is where calls over MCP are measured: beside the official memory server, alone, by size.
+
+`kgd mcp` is a real process, asked by the official SDK's client. Beside the peer both are asked in turn, the same
+client, the same knowledge; growth and the floor are measured before the peer runs. The peer rewrites one file without
+flushing it; what kgd acknowledges is a flushed commit. Times are wall clock, medians.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from bench import corpus, machine
+from bench.corpus import Made
+from bench.house import Caller, House, run, through_kgd, through_memory_server
+from bench.row import Row, compare, missing, percentile, value
+from kgd.model.node import Node
+
+PEER = "official memory server"
+TARGETS = {
+    ("put", 1_000): 1 / 1.5, ("put", 10_000): 1 / 15, ("put", 100_000): 1 / 100,
+    ("search", 10_000): 1 / 25, ("search", 100_000): 1 / 200,
+    ("get", 10_000): 1 / 30, ("get", 100_000): 1 / 300,
+}  # fmt: skip
+PEERS_CALL = {"put": "create_entities", "search": "search_nodes", "get": "open_nodes"}
+GROWTH, GET_FLOOR, TRAVERSE_FLOOR = 1.5, 1.3, 2.0
+CAP = 100
+MEMORY_MB = 350.0
+ALONE = 60
+"""Calls of each kind without the peer."""
+
+Ask = Callable[[], Awaitable[float]]
+Times = dict[str, list[float]]
+
+
+def peer_rounds(nodes: int) -> int:
+    """At 100,000 nodes one call of the peer takes about two seconds."""
+    return 24 if nodes <= 1_000 else 12 if nodes <= 10_000 else 5
+
+
+def rows(workspaces: Sequence[Made], folder: Path, server: Path | None, *, alone: int = ALONE) -> list[Row]:
+    """Rows of all sizes. Each workspace gets a daemon of its own; `server` is the peer's program, None if missing."""
+    found: list[Row] = []
+    by_size: dict[int, Times] = {}
+    for made in workspaces:
+        times, more = run(_one_size(made, folder / f"mcp-{made.nodes}", server, alone))
+        by_size[made.nodes] = times
+        found += more
+    return [*found, *_growth(by_size), *_floor(max(by_size), by_size[max(by_size)])]
+
+
+async def _one_size(made: Made, folder: Path, server: Path | None, alone: int) -> tuple[Times, list[Row]]:
+    with House(folder) as house:
+        house.up(made)
+        async with AsyncExitStack() as stack:
+            kgd = await stack.enter_async_context(through_kgd(house, made))
+            asks = _Questions(made, random.Random())
+            mine = asks.of_kgd(kgd)
+            found = _memory(house, made)
+            # Reads by themselves: what follows a write (index, publication) shows in whatever is asked right behind it.
+            times = await _in_turn({name: mine[name] for name in ("get", "traverse", "wide", "search", "empty")}, alone)
+            times |= await _in_turn({"put": mine["put"], "search behind put": mine["search"]}, alone)
+            if server is None:
+                why = "npm could not install it"
+                return times, [*found, *(missing(f"{op} over MCP", PEER, why) for op in PEERS_CALL)]
+            file = folder / "memory.jsonl"
+            corpus.write_peer_file(file, made.nodes)
+            peer = await stack.enter_async_context(through_memory_server(server, file))
+            theirs = asks.of_peer(peer)
+            both = {who + name: ask[name] for name in PEERS_CALL for who, ask in (("", mine), ("peer ", theirs))}
+            beside = await _in_turn(both, peer_rounds(made.nodes))
+            found += [_against_peer(op, made.nodes, beside) for op in PEERS_CALL]
+            return times, [*found, _memory_beside(house, made, peer)]
+
+
+class _Questions:
+    """What is asked: existing nodes at random, and new ones."""
+
+    def __init__(self, made: Made, chance: random.Random) -> None:
+        self._made, self._chance = made, chance
+        self.reached: list[int] = []
+
+    def of_kgd(self, caller: Caller) -> dict[str, Ask]:
+        async def put() -> float:
+            return (await caller.call("put", changes=[corpus.upsert(self._new())]))[0]
+
+        async def get() -> float:
+            return (await caller.call("get", uris=[self._some()]))[0]
+
+        async def search() -> float:
+            return (await caller.call("search", query=self._name()))[0]
+
+        async def traverse() -> float:
+            return (await caller.call("traverse", start=[self._some()], max_nodes=CAP))[0]
+
+        async def wide() -> float:
+            asked = await caller.call("traverse", start=[self._some()], max_nodes=CAP, direction="both", budget=10_000)
+            self.reached.append(len(asked[1].structured_content["nodes"]))
+            return asked[0]
+
+        async def empty() -> float:
+            return await caller.ping()
+
+        return {"put": put, "get": get, "search": search, "traverse": traverse, "wide": wide, "empty": empty}
+
+    def of_peer(self, caller: Caller) -> dict[str, Ask]:
+        async def create() -> float:
+            return (await caller.call("create_entities", entities=[corpus.entity(self._new())]))[0]
+
+        async def open_nodes() -> float:
+            return (await caller.call("open_nodes", names=[self._some()]))[0]
+
+        async def search() -> float:
+            return (await caller.call("search_nodes", query=self._name()))[0]
+
+        return {"put": create, "get": open_nodes, "search": search}
+
+    def _new(self) -> Node:
+        return corpus.newcomer(self._made.nodes, self._chance)
+
+    def _some(self) -> str:
+        return corpus.uri_of(self._chance.randrange(self._made.nodes))
+
+    def _name(self) -> str:
+        return self._some().rpartition("/")[2]
+
+
+async def _in_turn(asks: dict[str, Ask], rounds: int) -> Times:
+    """Every question once a round; the first round warms up."""
+    times: Times = defaultdict(list)
+    for number in range(rounds + 1):
+        for name, ask in asks.items():
+            took = await ask()
+            if number:
+                times[name].append(took)
+    return times
+
+
+def _against_peer(op: str, nodes: int, beside: Times) -> Row:
+    return compare(
+        f"{op} over MCP", f"{PEERS_CALL[op]} of the {PEER}", "ms", _ms(beside[op]), _ms(beside[f"peer {op}"]),
+        TARGETS.get((op, nodes)), nodes=nodes, calls=len(beside[op]),
+    )  # fmt: skip
+
+
+def _memory(house: House, made: Made) -> list[Row]:
+    found = machine.memory(house.pid)
+    target = MEMORY_MB if made.nodes >= 100_000 else None
+    return [value("memory of the daemon after a start from git", "MB", found["now"], target, nodes=made.nodes,
+                  note=f"peak {found['peak']:.0f} MB")]  # fmt: skip
+
+
+def _memory_beside(house: House, made: Made, peer: Caller) -> Row:
+    ours = machine.memory(house.pid)["now"]
+    theirs = max(machine.memory(pid)["now"] for pid in peer.pids)
+    return {
+        "what": "memory of the daemon", "nodes": made.nodes, "peer": PEER, "mb": round(ours), "peer_mb": round(theirs),
+        "ratio": round(ours / theirs, 3), "target": 1.0 if made.nodes >= 100_000 else None,
+    }  # fmt: skip
+
+
+def _growth(by_size: dict[int, Times]) -> list[Row]:
+    small, large = min(by_size), max(by_size)
+    return [
+        compare(f"{op} over MCP, growth", f"{small:,} nodes", "ms", _ms(by_size[large][op]), _ms(by_size[small][op]),
+                GROWTH, nodes=large)
+        for op in ("put", "get", "traverse")
+    ]  # fmt: skip
+
+
+def _floor(nodes: int, times: Times) -> list[Row]:
+    empty = _ms(times["empty"])
+    return [
+        compare("get over MCP", "an empty call (ping)", "ms", _ms(times["get"]), empty, GET_FLOOR, nodes=nodes),
+        compare(f"traverse over MCP, cap {CAP}", "an empty call (ping)", "ms", _ms(times["traverse"]), empty,
+                TRAVERSE_FLOOR, nodes=nodes),
+        compare("traverse over MCP, both ways, up to 100 nodes or 40 KB", "an empty call (ping)", "ms",
+                _ms(times["wide"]), empty, None, nodes=nodes),
+        compare("search over MCP", "an empty call (ping)", "ms", _ms(times["search"]), empty, None, nodes=nodes),
+        value("search right behind a put, which it must find", "ms", _ms(times["search behind put"]), nodes=nodes),
+    ]  # fmt: skip
+
+
+def _ms(seconds: Sequence[float]) -> float:
+    return percentile(seconds, 0.5) * 1e3

@@ -1,0 +1,81 @@
+"""This file is where one measured figure gets its shape, and the verdict whether it meets its target.
+
+A row is a plain dictionary, as it goes into the JSON: `what`, and either `peer`, both figures and their `ratio`, or a
+`value`; where there is a target, `target` is the most that either may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Row = dict[str, Any]
+UNITS = ("us", "ms", "s", "per_s", "mb")
+
+
+def compare(
+    what: str, peer: str, unit: str, ours: float, theirs: float, target: float | None, *, nodes: int = 0, **more: Any
+) -> Row:
+    """Ours against a peer's. A rate is compared the other way round, so that less is always better."""
+    ratio = theirs / ours if unit == "per_s" else ours / theirs
+    size = {"nodes": nodes} if nodes else {}
+    return {
+        "what": what, **size, "peer": peer, unit: _rounded(ours), f"peer_{unit}": _rounded(theirs),
+        "ratio": _rounded(ratio), "target": target, **more,
+    }  # fmt: skip
+
+
+def value(what: str, unit: str, ours: float, target: float | None = None, *, nodes: int = 0, **more: Any) -> Row:
+    """A figure by itself; `target` is a bound in the same unit."""
+    size = {"nodes": nodes} if nodes else {}
+    return {"what": what, **size, "unit": unit, "value": _rounded(ours), "target": target, **more}
+
+
+def missing(what: str, peer: str, why: str) -> Row:
+    return {"what": what, "peer": peer, "not_measured": why}
+
+
+def verdict(row: Row) -> str:
+    """``met``, ``missed``, ``not measured``, or nothing where there is no target."""
+    if "not_measured" in row:
+        return "not measured"
+    if row.get("target") is None:
+        return ""
+    figure = row["ratio"] if "ratio" in row else row["value"]
+    enough = row.get("top10_overlap", 1.0) >= row.get("overlap_target", 0.0)
+    return "met" if figure <= row["target"] and enough else "missed"
+
+
+def line(row: Row) -> str:
+    """One row for a person."""
+    name = row["what"] + (f", {row['nodes']:,} nodes" if row.get("nodes") else "")
+    name += " (p99)" if row.get("percentile") == 0.99 else ""
+    if "not_measured" in row:
+        return f"  {'not measured':12}  {name} / {row['peer']}: {row['not_measured']}"
+    if "ratio" in row:
+        unit = next(u for u in UNITS if u in row)
+        said = f"{_plain(row['ratio'])}x of {row['peer']} ({_plain(row[unit])} : {_plain(row[f'peer_{unit}'])} {unit})"
+    elif "value" in row:
+        said = f"{_plain(row['value'])} {row['unit']}"
+    else:
+        unit = next(u for u in UNITS if u in row)
+        said = f"{_plain(row[unit])} {unit}"
+    target = f", target {_plain(row['target'])}" if row.get("target") is not None else ""
+    if "overlap_target" in row:
+        target += f"; overlap {row['top10_overlap']}, target {row['overlap_target']}"
+    note = f"  [{row['note']}]" if row.get("note") else ""
+    return f"  {verdict(row) or '-':12}  {name}: {said}{target}{note}"
+
+
+def percentile(times: Sequence[float], share: float) -> float:
+    ordered = sorted(times)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def _rounded(figure: float) -> float:
+    """Four significant digits."""
+    return float(f"{figure:.4g}")
+
+
+def _plain(figure: float) -> str:
+    return f"{figure:,.0f}" if abs(figure) >= 100 else f"{figure:.3g}"
