@@ -17,7 +17,7 @@ from kgd.index import marks
 from kgd.index.words import Term
 from kgd.model.uri import Uri
 
-LARGE = 20_000
+LARGE = 2_000
 """Documents from which on common words are left out of the first look."""
 LOOKED_AT = 0.12
 """Part of all documents that the words of that first look may have together; the rarest words come first."""
