@@ -5,7 +5,6 @@ library's cheapest corner only: plain classes instead of dataclasses, ``str`` in
 settings are in `kgd.config.registry`, which costs more.
 """
 
-# ruff: noqa: TID251 - this is the one file that reads os.environ
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ def write(path: Path, tree: str, rows: Any) -> None:
     """Put the snapshot in the place of the one before: whoever reads meets the old one or the new one, whole.
 
     Raises:
-        OSError: The disk refused; the old snapshot is untouched. Nothing depends on a snapshot, so this may be ignored.
+        OSError: The disk refused, or the folder has moved away (it is never made here); the old snapshot is untouched.
+            Nothing depends on a snapshot, so this may be ignored.
     """
     body = orjson.dumps(rows)
     name = tree.encode("ascii")
     header = _HEADER.pack(MAGIC, FORMAT, len(body), _checksum(name, body), len(name))
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     try:
         with open(handle, "wb") as file:

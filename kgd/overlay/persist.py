@@ -28,7 +28,7 @@ def save(path: Path, root: Directory) -> None:
     body = b"".join(_lines(root))
     unfinished = path.with_name(path.name + ".new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(_header(body))
             file.write(body)

@@ -108,7 +108,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace) -> None:
     answer["workspace"] = here
     stages = workspace.health().values()
     answer["stages"] = [_stage(stage) for stage in stages]
-    answer["degraded"] += workspace.degraded()
+    answer["degraded"] += [*workspace.degraded(), *session.daemon.degraded(workspace)]
     states = {stage.state for stage in stages} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     answer["conflicts"] = workspace.conflict_count

@@ -17,7 +17,7 @@ class Ownership:
     """
 
     def __init__(self, derived_dir: Path) -> None:
-        derived_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        derived_dir.mkdir(mode=0o700, exist_ok=True)
         self._file = os.open(derived_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
