@@ -115,11 +115,11 @@ class Derived:
         """Load the graph of `tip`, then follow it in the background. Also after the tip turned out to be another."""
         self.load_graph(self._store.tree_of(tip))
         self._ready.clear()
+        # Noted like a flush, so that a search waits for it rather than answer from half an index.
+        self._enqueue(_Batch((), None, {}, tip, self._store.tree_of(tip)))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._follow, args=(tip,), name="kgd-derived", daemon=True)
+            self._thread = threading.Thread(target=self._follow, name="kgd-derived", daemon=True)
             self._thread.start()
-        else:
-            self._enqueue(_Batch((), None, {}, tip, self._store.tree_of(tip)))
 
     def close(self) -> None:
         """Finish what is waiting and write the snapshot."""
@@ -243,8 +243,7 @@ class Derived:
 
     # ---- following (the follower's thread)
 
-    def _follow(self, tip: ObjectId) -> None:
-        self._attempt(lambda: self._bring_to(tip))
+    def _follow(self) -> None:
         while True:
             try:
                 batch = self._queue.get(timeout=IDLE)
