@@ -84,15 +84,17 @@ def status(session: Session, params: Nothing) -> StatusResult:
     }  # fmt: skip
     if problem := daemon.registry.problem:
         answer["degraded"].append(f"registry: {problem}")
-        answer["health"] = "degraded"
     try:
         workspace = addressing.choose(session, params.workspace)
     except NotFound as none:
         if params.workspace:
             raise
         answer["next"] = none.next
-        return answer
-    _add_workspace(answer, workspace)
+    else:
+        _add_workspace(answer, workspace)
+        answer["degraded"] += daemon.degraded(workspace)
+    states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
+    answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     return answer
 
 
@@ -106,11 +108,8 @@ def _add_workspace(answer: StatusResult, workspace: Workspace) -> None:
     if workspace.read_only:
         here["read_only"] = workspace.read_only
     answer["workspace"] = here
-    stages = workspace.health().values()
-    answer["stages"] = [_stage(stage) for stage in stages]
-    answer["degraded"] += [*workspace.degraded(), *session.daemon.degraded(workspace)]
-    states = {stage.state for stage in stages} | ({"degraded"} if answer["degraded"] else set())
-    answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
+    answer["stages"] = [_stage(stage) for stage in workspace.health().values()]
+    answer["degraded"] += workspace.degraded()
     answer["conflicts"] = workspace.conflict_count
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(one) for one in invalid[:INVALID_SHOWN]]

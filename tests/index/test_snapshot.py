@@ -15,7 +15,7 @@ ROWS = {"uris": ["concept://w/a", "concept://w/ß"], "edges": [[1, 0], []], "wei
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "kgd" / "graph.snapshot"
+    return tmp_path / "graph.snapshot"
 
 
 def test_what_was_written_is_read(path: Path) -> None:
