@@ -37,6 +37,7 @@ LOCK_SHARE_LARGE = 20
 LARGE_INDEX = 4_000_000
 """The pause is also so many times what the index lock was held, so that a person's command hardly ever finds it taken.
 From an index of so many bytes (50,000 files) it is less, or they would see nothing for long."""
+PAUSE_LIMIT = 2.0
 LOOK_PAUSE = 0.05
 POLL = 1.0
 """Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
@@ -327,8 +328,9 @@ class Publication:
         done = self._placing.publish(found, before, after)
         self._last = done.signature
         self._set_published(after)
-        share = LOCK_SHARE_LARGE if done.signature.stamp[2] > LARGE_INDEX else LOCK_SHARE
-        pause = max(DEBOUNCE, 3 * done.seconds, share * done.held)
+        large = done.signature.stamp[2] > LARGE_INDEX
+        share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
+        pause = max(DEBOUNCE, 3 * done.seconds, share)
         self._not_before = time.monotonic() + pause
 
     def _recover_lock(self) -> None:
