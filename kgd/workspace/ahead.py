@@ -34,7 +34,8 @@ class Ahead:
 
     def note(self, paths: Iterable[str], nodes: Mapping[Uri, Node | None]) -> None:
         """A change was staged: the files it changes, and its nodes as it leaves them (None: removed)."""
-        self._counts.update(paths)
+        for path in paths:
+            self._counts[path] += 1
         self._nodes.update(nodes)
 
     @property

@@ -274,6 +274,11 @@ class Workspace:
         """
         return self._writer.run(job, alone=alone)
 
+    @property
+    def waiting(self) -> int:
+        """Changes that wait until the writer comes to them."""
+        return self._writer.waiting
+
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Something moved in the work tree or the repository: these paths, or anything (None). Never blocks."""
         self._publication.hint(changed)

@@ -87,6 +87,8 @@ class Writer:
         self._staging = Staging(store, store.tree_of(tip))
         self.failure = ""
         """Why the last flush failed; empty when it succeeded."""
+        self._astray = False
+        """Whether memory may differ from what the ref says."""
         self._thread = threading.Thread(target=self._run, name="kgd-writer", daemon=True)
         self._thread.start()
 
@@ -94,6 +96,11 @@ class Writer:
     def tip(self) -> ObjectId:
         """The last acknowledged tip."""
         return self._tip
+
+    @property
+    def waiting(self) -> int:
+        """Changes that wait for the flush after the one that is under way."""
+        return self._queue.qsize()
 
     def run(self, job: Callable[[Staging, ObjectId], Staged[R]], *, request: str = "", alone: bool = False) -> R:
         """Carry out `job` against the tip and return its answer once it is durable.
@@ -123,7 +130,12 @@ class Writer:
         carried: _Waiting | None = None
         while (first := carried or self._queue.get()) is not None:
             batch, carried, last = self._take(first)
-            self._flush(batch)
+            try:
+                self._flush(batch)
+            except Exception as defect:
+                # Whatever it was, the thread goes on, and nobody waits for ever.
+                log.exception("a flush ended in the middle")
+                self._lose_track(f"{defect!r}"[:200], [waiting.future for waiting in batch])
             if last:
                 break
         # Whoever slipped in behind the end is told, rather than left waiting.
@@ -148,6 +160,8 @@ class Writer:
         return batch, None, False
 
     def _flush(self, batch: list[_Waiting]) -> None:
+        if self._astray:
+            self._find_back()
         staged: list[tuple[_Waiting, Staged[object]]] = []
         requested: dict[str, Staged[object]] = {}
         head = self._tip
@@ -191,29 +205,35 @@ class Writer:
         except (OSError, KgdError, RefMoved) as error:
             return self._recover(old, head, staged, error)
         finally:
-            self._store.release(pack)
+            self._release(pack)
         self._staging.flushed()
         self._tip, self.failure = head, ""
-        self._tell(staged, old, head)
+        self._announce(staged, old, head)
         return None
 
-    def _tell(self, staged: list[Staged[object]], old: ObjectId, new: ObjectId) -> None:
-        """What is durable must be served: where the quick way fails, the whole tip is looked at again."""
+    def _release(self, pack: Path | None) -> None:
         try:
-            self._flushed(staged, old, new)
+            self._store.release(pack)
+        except OSError as error:  # it only keeps a gc from the pack, and goes at the next start
+            log.warning("a .keep could not be removed", extra={"reason": str(error)})
+
+    def _announce(self, staged: list[Staged[object]], old: ObjectId, head: ObjectId) -> None:
+        """Let memory follow what is durable. If that fails the change is no less true; the next flush makes it good."""
+        try:
+            self._flushed(staged, old, head)
         except Exception:
-            log.exception("a flush could not be followed step by step")
-            self._moved(new)
+            log.exception("what is served could not follow a flush")
+            self._astray = True
 
     def _recover(self, old: ObjectId, head: ObjectId, staged: list[Staged[object]], error: Exception) -> Unavailable:
         """Nothing was acknowledged; look where the ref is and go on from there."""
         self.failure = str(error)[:300]
         log.warning("flush failed", extra={"reason": self.failure})
         now = self._store.ref(HEAD) or old
-        self._tip = now
         self._staging.reset(self._store.tree_of(now))
+        self._tip = now
         if now == head:
-            self._tell(staged, old, head)
+            self._announce(staged, old, head)
             return Unavailable(
                 "the change was written, but the disk did not confirm that it will stay",
                 next="Ask again with the same request_id: it applies once.",
@@ -224,3 +244,22 @@ class Writer:
             f"nothing was written: {self.failure}",
             next="Free or repair the disk, then ask again with the same request_id.",
         )
+
+    def _lose_track(self, reason: str, futures: list[Future[object]]) -> None:
+        self._astray, self.failure = True, reason
+        for future in futures:
+            if not future.done():
+                future.set_exception(
+                    Unavailable(
+                        f"whether the change was written is not known: {reason}",
+                        next="Ask again with the same request_id: it applies once.",
+                    )
+                )
+
+    def _find_back(self) -> None:
+        """After a flush whose end is not known, or that memory could not follow: everything from what the ref says."""
+        tip = self._store.ref(HEAD) or self._tip
+        self._staging.reset(self._store.tree_of(tip))
+        self._tip = tip
+        self._moved(tip)
+        self._astray, self.failure = False, ""

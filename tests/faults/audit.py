@@ -77,7 +77,9 @@ def requests_in(git_dir: Path) -> dict[str, list[str]]:
 
 def counted_by_git(git_dir: Path) -> Counter[str]:
     """How many commits changed each path; true as long as there are no merges."""
-    said = git(git_dir, "-c", "core.quotePath=false", "log", "--format=", "--name-only", "--no-renames", "refs/kgd/head")
+    said = git(
+        git_dir, "-c", "core.quotePath=false", "log", "--format=", "--name-only", "--no-renames", "refs/kgd/head"
+    )
     return Counter(line for line in said.splitlines() if line.startswith("nodes/"))
 
 
@@ -189,6 +191,6 @@ def _published(ws: Workspace, found: Findings) -> None:
         time.sleep(0.02)
     else:
         found.complaints.append(f"not published: {said[:200]} {ws.health()['publish']}")
-    by_hand = git(ws.layout.git_dir, "log", "--format=%an %s", "--grep=^Kgd-Op: hand", "refs/kgd/head")
+    by_hand = git(ws.layout.git_dir, "log", "--format=%an %s", "--grep=^Kgd-Op: hand-edit", "refs/kgd/head")
     if by_hand:
         found.complaints.append(f"taken for a hand edit: {by_hand.splitlines()[:3]}")

@@ -1,0 +1,178 @@
+"""Many writers at one workspace: none is lost, none is done twice, and nobody overwrites what they have not read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import InvariantViolation, Stale
+from kgd.git.history import versions
+from kgd.model.change import Append, Delete, Edit, Move
+from kgd.workspace.check import check
+from kgd.workspace.outcome import Outcome
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writer import Staged
+from tests.builders import change, new_layout, to, upsert, uri
+from tests.faults.audit import counted_by_git, fsck, git, requests_in
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Workspace]:
+    ws = Workspace.open(new_layout(tmp_path / "knowledge"), publish=False)
+    yield ws
+    ws.close()
+
+
+def at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
+    """Start all of them at one moment; their answers, refusals as values."""
+    gate, answers = threading.Barrier(len(jobs)), [Missing] * len(jobs)
+
+    def run(number: int) -> None:
+        gate.wait()
+        _answer(answers, number, jobs[number])
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return answers
+
+
+def in_one_flush(ws: Workspace, *edits: Sequence[Edit]) -> list[object]:
+    """The answers to changes that come one after the other while the writer is busy."""
+    entered, release = threading.Event(), threading.Event()
+
+    def busy(staging: object, tip: object) -> Staged[object]:
+        entered.set()
+        release.wait(60)
+        return Staged(None)
+
+    answers: list[object] = [Missing] * len(edits)
+    threads = [threading.Thread(target=ws.run, args=(busy,), daemon=True)]
+    threads[0].start()
+    entered.wait(60)
+    for number in range(len(edits)):
+        job = (answers, number, lambda number=number: ws.submit(change(*edits[number])))
+        threads.append(threading.Thread(target=_answer, args=job, daemon=True))
+        threads[-1].start()
+        while ws.waiting <= number and answers[number] is Missing:
+            time.sleep(0.0005)
+    release.set()
+    for thread in threads:
+        thread.join(60)
+    return answers
+
+
+class Missing:
+    """No answer came."""
+
+
+def _answer(answers: list[object], number: int, job: Callable[[], object]) -> None:
+    try:
+        answers[number] = job()
+    except Exception as refusal:  # noqa: BLE001  the test compares it
+        answers[number] = refusal
+
+
+@pytest.mark.parametrize("round", range(5))
+def test_a_request_that_is_asked_eight_times_at_once_is_done_once(ws: Workspace, round: int) -> None:
+    asked = change(Append(uri("a"), "only once"), request="the same")
+    outcomes = at_once([lambda: ws.submit(asked)] * 8)
+    assert {outcome.commit for outcome in outcomes if isinstance(outcome, Outcome)} == {ws.tip}
+    node = ws.node(uri("a"))
+    assert node is not None
+    assert node.content == "only once\n"
+
+
+def test_of_writers_that_expect_one_version_only_the_first_is_done(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="first")))
+    outcomes = in_one_flush(ws, *([upsert("a", summary=f"by {n}", expect_version=1)] for n in range(4)))
+    assert [type(outcome) for outcome in outcomes] == [Outcome, Stale, Stale, Stale]
+    assert [one.current for one in outcomes if isinstance(one, Stale)] == [2, 2, 2]
+
+
+def test_each_answer_names_the_version_that_its_own_change_made(ws: Workspace) -> None:
+    outcomes = in_one_flush(ws, *([Append(uri("a"), f"{n}")] for n in range(4)))
+    assert [outcome.nodes for outcome in outcomes if isinstance(outcome, Outcome)] == [
+        ((uri("a"), n),) for n in (1, 2, 3, 4)
+    ]
+
+
+def test_expecting_the_version_of_the_answer_works_within_a_flush(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="first")))
+    outcomes = in_one_flush(ws, *([upsert("a", summary=f"{n}", expect_version=n)] for n in (1, 2, 3)))
+    assert [type(outcome) for outcome in outcomes] == [Outcome] * 3
+
+
+def test_a_node_that_is_deleted_in_the_same_flush_is_not_brought_back_by_an_expectation(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="first")))
+    outcomes = in_one_flush(ws, [Delete(uri("a"))], [upsert("a", name="x", expect_version=1)])
+    assert [type(outcome) for outcome in outcomes] == [Outcome, Stale]
+
+
+def test_names_that_differ_by_case_are_refused_within_a_flush_too(ws: Workspace) -> None:
+    outcomes = in_one_flush(ws, [upsert("Readme", name="x")], [upsert("README", name="y")])
+    assert [type(outcome) for outcome in outcomes] == [Outcome, InvariantViolation]
+
+
+def test_a_twin_may_come_when_the_other_went_in_the_same_flush(ws: Workspace) -> None:
+    ws.submit(change(upsert("Readme", name="x")))
+    outcomes = in_one_flush(ws, [Delete(uri("Readme"))], [upsert("README", name="y")])
+    assert [type(outcome) for outcome in outcomes] == [Outcome, Outcome]
+
+
+def test_whoever_writes_to_a_node_while_it_moves_reaches_it_under_its_new_name(ws: Workspace) -> None:
+    ws.submit(change(upsert("a", name="A")))
+    in_one_flush(ws, [Move(uri("a"), uri("b"))], [Append(uri("a"), "late")], [upsert("c", to("a"))])
+    assert ws.node(uri("a")) is None
+    node = ws.node(uri("b"))
+    assert node is not None
+    assert (node.content, node.aliases) == ("late\n", (uri("a"),))
+    assert ws.broken_links() == []
+
+
+@pytest.mark.requirement("E14")
+@pytest.mark.parametrize("writers", [2, 8])
+def test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread(ws: Workspace, writers: int) -> None:
+    """200 nodes each, half of them shared; on a shared one everybody adds one to what they read, until it is done."""
+    mine = 100 if writers == 2 else 40
+    commits: dict[str, str] = {}
+    retried: Counter[int] = Counter()
+
+    def write(number: int) -> None:
+        for n in range(mine):
+            request = f"own-{number}-{n}"
+            outcome = ws.submit(change(upsert(f"own/{number}/{n}", name=f"{n}", expect_version=0), request=request))
+            commits[request] = outcome.commit or "none"
+            request = f"shared-{number}-{n}"
+            while True:
+                where = uri(f"shared/{n}")
+                version, node = ws.node_version(where), ws.node(where)
+                data = {"by": [*(node.data["by"] if node else []), number]}
+                seen = version.count if version and node else 0
+                try:
+                    commits[request] = ws.submit(change(upsert(where, data=data, expect_version=seen), request=request)).commit or "none"  # fmt: skip
+                    break
+                except Stale as stale:
+                    assert stale.current > seen
+                    retried[number] += 1
+
+    answers = at_once([lambda number=number: write(number) for number in range(writers)])  # type: ignore[misc]
+    assert answers == [None] * writers
+    assert {request: [commit] for request, commit in commits.items()}.items() <= requests_in(ws.layout.git_dir).items()
+    for n in range(mine):
+        node = ws.node(uri(f"shared/{n}"))
+        assert node is not None
+        assert sorted(node.data["by"]) == list(range(writers))
+    assert check(ws) == []
+    assert fsck(ws.layout.git_dir) == []
+    assert int(git(ws.layout.git_dir, "rev-list", "--count", "refs/kgd/head")) == 1 + 2 * mine * writers
+    counted = counted_by_git(ws.layout.git_dir)
+    rows = {row.path: row.count for row in versions(ws.layout.git_dir, bytes.fromhex(ws.tip))}
+    assert {path: rows[path] for path in counted} == dict(counted)
