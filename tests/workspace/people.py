@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from kgd.codec.settings import first_files
 from kgd.git.layout import Layout, create_in_code_repository
+from kgd.workspace import hand_edits, publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, uri
 
@@ -49,6 +52,13 @@ def eventually(what: Callable[[], object], say: Callable[[], object] = lambda: "
     while not what():
         assert time.monotonic() < end, f"not within {patience} s: {say()}"
         time.sleep(0.02)
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of the usual waiting: for tests of what happens, not of when."""
+    monkeypatch.setattr(publication, "POLL", 0.3)
+    monkeypatch.setattr(publication, "DEBOUNCE", 0.1)
+    monkeypatch.setattr(hand_edits, "QUIET", 0.12)
 
 
 class Watcher:

@@ -15,8 +15,9 @@ import pytest
 from kgd.errors import KgdError
 from kgd.git.layout import locate
 from kgd.model.change import Upsert
+from kgd.workspace.adoption import adopt
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, upsert, uri
+from tests.builders import ANN, change, upsert, uri
 from tests.workspace.people import Desk, Watcher, code_layout, git, node_text
 
 NODES = 40
@@ -117,7 +118,7 @@ def edit_for(desk: Desk, seconds: float, seed: int) -> None:
 
 @pytest.mark.requirement("B11")
 def test_no_save_in_any_style_is_lost_beside_thirty_writes_a_second(desk: Desk) -> None:
-    edit_for(desk, 3, seed=11)
+    edit_for(desk, 2, seed=11)
 
 
 @pytest.mark.slow
@@ -246,7 +247,7 @@ def _only_kgd_went_forward(desk: Desk) -> None:
 @pytest.mark.requirement("B11")
 @pytest.mark.requirement("E14")
 def test_a_persons_git_commands_and_thirty_writes_a_second_do_not_hurt_each_other(desk: Desk) -> None:
-    work_for(desk, 4, seed=5)
+    work_for(desk, 3, seed=5)
 
 
 @pytest.mark.slow
@@ -286,9 +287,8 @@ def test_two_people_with_plain_git_who_edit_different_fields_of_a_hundred_nodes_
     assert "CONFLICT" in _merge_in_plain_git(ann, bob)
     _bring_in(ann.ws, theirs)
     for i in range(100):
-        node = ann.ws.node(uri(f"n{i}"))
-        assert node is not None
-        assert (node.name, node.summary) == (f"Ann {i}", f"by Bob {i}")
+        ann.serves(f"n{i}", "name", f"Ann {i}")
+        ann.serves(f"n{i}", "summary", f"by Bob {i}")
     assert ann.ws.conflicts() == ()
     ann.published()
     ann.ws.close()
@@ -303,9 +303,6 @@ def _merge_in_plain_git(ann: Desk, bob: Path) -> str:
 
 
 def _bring_in(ws: Workspace, theirs: str) -> None:
-    from kgd.workspace.adoption import adopt
-    from tests.builders import ANN
-
     ws.run(adopt(ws, None, bytes.fromhex(theirs), ANN, 1_700_000_000), alone=True)
 
 

@@ -19,7 +19,12 @@ from kgd.model.change import Delete
 from kgd.workspace.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
-from tests.workspace.people import Desk, code_layout, eventually, git, node_text
+from tests.workspace.people import Desk, code_layout, eventually, git, hurry, node_text
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
 
 
 @pytest.fixture
@@ -58,12 +63,12 @@ def test_a_deleted_node_takes_its_file_and_empty_folders_along(desk: Desk) -> No
 
 
 def test_the_branch_only_ever_goes_forward(desk: Desk) -> None:
-    for i in range(6):
+    for i in range(4):
         desk.ws.submit(change(upsert("n2", data={"i": i})))
         desk.published()
     log = (desk.layout.git_dir / "logs" / desk.layout.branch).read_text().splitlines()
     moves = [line.split()[:2] for line in log if not line.startswith("0" * 40)]
-    assert len(moves) >= 5
+    assert len(moves) >= 4
     for old, new in moves:
         git(desk.layout.git_dir, "merge-base", "--is-ancestor", old, new)
 
@@ -107,7 +112,7 @@ STATES = {
 
 
 def test_nothing_is_touched_while_a_persons_git_is_at_work_and_it_resumes_by_itself(desk: Desk) -> None:
-    _stands_back(desk, "index.lock", "other branch", "rebase-merge")
+    _stands_back(desk, "index.lock", "rebase-merge")
 
 
 @pytest.mark.slow
@@ -333,6 +338,7 @@ def test_killed_at_any_step_it_is_finished_at_the_next_start(desk: Desk, layout:
     assert left == []
 
 
+@pytest.mark.slow
 def test_a_checkout_of_thousands_of_files_is_followed(desk: Desk) -> None:
     desk.ws.submit(change(*(upsert(f"many/{i % 50}/m{i}", name="A") for i in range(1500))))
     desk.published()
