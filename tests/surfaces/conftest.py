@@ -33,6 +33,7 @@ def git(directory: Path, *arguments: str) -> str:
 
 
 def make_code(root: Path) -> Path:
+    """A code repository with `FILES` and one commit."""
     for name, text in FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgd.errors import NotFound
+from kgd.errors import NotFound, Stale
 from kgd.tools.budget import HARD_LIMIT
 from tests.surfaces.conftest import Ask, git, until, upsert
 
@@ -150,3 +150,24 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     ask.resolve(resolutions={"id": conflict["id"], "take": "b"})
     assert ask.conflicts()["conflicts"] == []
     assert ask.get(uris="auth")["nodes"][0]["summary"] == conflict["fields"]["summary"]["sides"][1]
+
+
+@pytest.mark.parametrize("between", ["node", "node_version"])
+def test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after(
+    ask: Ask, ws: Any, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    ask.put(changes=upsert("count", data={"n": 1}))
+    real = getattr(ws, between)
+
+    def somebody_is_faster(*arguments: Any) -> Any:
+        found = real(*arguments)
+        monkeypatch.undo()
+        ask.put(changes=upsert("count", data={"n": 2}))
+        return found
+
+    monkeypatch.setattr(ws, between, somebody_is_faster)
+    (node,) = ask.get(uris="count")["nodes"]
+    assert (node["data"]["n"], node["version"]) in ((2, 1), (2, 2), (1, 1))
+    if node["version"] == 1:
+        with pytest.raises(Stale):
+            ask.put(changes=upsert("count", data={"n": node["data"]["n"] + 1}, expect_version=1))

@@ -129,29 +129,33 @@ async def test_null_survives_the_wire(connect: Connect) -> None:
         assert dry["commit"] is None
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "expected"),
-    [
-        ("get", {"uris": "a", "unknown": 1}, "VALIDATION_ERROR"),
-        ("get", {}, "VALIDATION_ERROR"),
-        ("nothing", {}, "NOT_FOUND"),
-        ("up", {}, "NOT_FOUND"),
-        ("traverse", {"start": "concept://shop/none"}, "NOT_FOUND"),
-        ("get", {"uris": "concept://shpo/a"}, "NOT_FOUND"),
-        ("put", {"changes": upsert("concept://shop/a", summary="x" * 101)}, "LIMIT"),
-        ("put", {"workspace": "shop", "changes": [upsert("a"), {"op": "relate", "source": "a", "target": "b",
-                 "type": "t", "weight": 3}]}, "VALIDATION_ERROR"),
-        ("put", {"workspace": "shop", "changes": upsert("a", content="AKIAIOSFODNN7EXAMPLQ")}, "REFUSED_CONTENT"),
-    ],
-)  # fmt: skip
-async def test_every_refusal_is_a_tool_error_that_says_what_to_do(
-    connect: Connect, name: str, arguments: dict[str, Any], expected: str
-) -> None:
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("get", {"uris": "a", "unknown": 1}, "VALIDATION_ERROR"),
+    ("get", {}, "VALIDATION_ERROR"),
+    ("nothing", {}, "NOT_FOUND"),
+    ("up", {}, "NOT_FOUND"),
+    ("traverse", {"start": "concept://shop/none"}, "NOT_FOUND"),
+    ("get", {"uris": "concept://shpo/a"}, "NOT_FOUND"),
+    ("put", {"changes": upsert("concept://shop/a", summary="x" * 101)}, "LIMIT"),
+    (
+        "put",
+        {
+            "workspace": "shop",
+            "changes": [upsert("a"), {"op": "relate", "source": "a", "target": "b", "type": "t", "weight": 3}],
+        },
+        "VALIDATION_ERROR",
+    ),
+    ("put", {"workspace": "shop", "changes": upsert("a", content="AKIAIOSFODNN7EXAMPLQ")}, "REFUSED_CONTENT"),
+]
+
+
+async def test_every_refusal_is_a_tool_error_that_says_what_to_do(connect: Connect) -> None:
     async with connect() as client:
-        error = await refused(client, name, arguments)
-        assert error["code"] == expected
-        assert error["message"]
-        assert error.get("at") or error.get("next")
+        for name, arguments, code in REFUSED:
+            error = await refused(client, name, arguments)
+            assert error["code"] == code
+            assert error["message"]
+            assert error.get("at") or error.get("next")
         assert (await call(client, "status"))["daemon"]
 
 

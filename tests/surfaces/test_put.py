@@ -90,29 +90,27 @@ def test_the_weight_of_a_relation_inside_an_upsert_is_placed_too(ask: Ask) -> No
     assert caught.value.at == "changes[0].relations[1].weight"
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        (upsert("a", summary="x" * 101), Limit),
-        (upsert("a", content="x" * (256 * 1024 + 1)), Limit),
-        (upsert("a", content="key AKIAIOSFODNN7EXAMPLQ and more"), Refused),
-        (upsert("a", name="two\nlines"), Invalid),
-        (upsert("a", tags=[""]), Invalid),
-        ({"op": "upsert", "name": "without a type"}, Invalid),
-        ({"op": "delete", "uri": "not/there"}, NotFound),
-        ({"op": "append", "uri": "a", "text": "  "}, Invalid),
-        ({"op": "unrelate", "source": "not/there", "target": "a", "type": "t"}, NotFound),
-        ({"op": "revert", "commit": "f" * 40}, NotFound),
-        ({"op": "upsert", "uri": "kgd://shop/status", "summary": "mine"}, Invalid),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused_with_what_to_do_and_nothing_is_written(
-    ask: Ask, changes: Any, error: type[KgdError]
-) -> None:
+REFUSED: list[tuple[Any, type[KgdError]]] = [
+    (upsert("a", summary="x" * 101), Limit),
+    (upsert("a", content="x" * (256 * 1024 + 1)), Limit),
+    (upsert("a", content="key AKIAIOSFODNN7EXAMPLQ and more"), Refused),
+    (upsert("a", name="two\nlines"), Invalid),
+    (upsert("a", tags=[""]), Invalid),
+    ({"op": "upsert", "name": "without a type"}, Invalid),
+    ({"op": "delete", "uri": "not/there"}, NotFound),
+    ({"op": "append", "uri": "a", "text": "  "}, Invalid),
+    ({"op": "unrelate", "source": "not/there", "target": "a", "type": "t"}, NotFound),
+    ({"op": "revert", "commit": "f" * 40}, NotFound),
+    ({"op": "upsert", "uri": "kgd://shop/status", "summary": "mine"}, Invalid),
+]
+
+
+def test_what_cannot_be_is_refused_with_its_place_and_nothing_is_written(ask: Ask) -> None:
     before = ask.history()["commits"]
-    with pytest.raises(error) as caught:
-        ask.put(changes=changes)
-    assert caught.value.at
+    for changes, error in REFUSED:
+        with pytest.raises(error) as caught:
+            ask.put(changes=changes)
+        assert caught.value.at, changes
     assert ask.history()["commits"] == before
 
 

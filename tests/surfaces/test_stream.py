@@ -90,41 +90,58 @@ async def test_a_write_is_by_the_client_that_named_itself_in_the_directory_it_ca
         assert walk["result"]["structuredContent"]["context_id"] == "conversation"
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        b"nonsense", b"{", b"[]", b"null", b"7", b'"text"', b"{}", b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}',
-        b'{"jsonrpc": "2.0", "id": 1}', b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', b"\xff\xfe\x00",
-        b"[" * 100_000, b'{"a":' * 50_000, b'{"jsonrpc": "2.0", "id": 1, "method": 5}',
-        b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]',
-        b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": 5}',
-        b'{"jsonrpc": "2.0", "id": 1e400, "method": "ping"}',
-    ],
-    ids=range(17),
-)  # fmt: skip
+NO_MESSAGES = [
+    b"nonsense",
+    b"{",
+    b"[]",
+    b"null",
+    b"7",
+    b'"text"',
+    b"{}",
+    b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}',
+    b'{"jsonrpc": "2.0", "id": 1}',
+    b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}',
+    b"\xff\xfe\x00",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b'{"jsonrpc": "2.0", "id": 1, "method": 5}',
+    b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": 5}',
+    b'{"jsonrpc": "2.0", "id": 1e400, "method": "ping"}',
+]
+
+
 async def test_what_is_no_message_gets_a_json_rpc_error_and_the_next_call_is_answered(
-    surface: Surface, tmp_path: Path, frame: bytes
+    surface: Surface, tmp_path: Path
 ) -> None:
     async with connected(surface, tmp_path) as line:
         await line.initialize()
-        await line.send(frame)
-        answer = await line.receive()
-        assert answer["error"]["code"] in (-32700, -32600, -32602)
-        assert "result" in await line.ask(9, "tools/list")
+        for number, frame in enumerate(NO_MESSAGES):
+            await line.send(frame)
+            answer = await line.receive()
+            assert answer["error"]["code"] in (-32700, -32600, -32602), frame[:50]
+            assert "result" in await line.ask(100 + number, "tools/list")
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("tools/call", {}), ("tools/call", {"name": 5}), ("tools/call", {"name": "get", "arguments": []}),
-        ("no/such/method", {}), ("resources/read", {"uri": 5}), ("resources/read", {"uri": "file:///etc/passwd"}),
-        ("resources/subscribe", {}), ("prompts/get", {"name": "x"}), ("completion/complete", {"ref": {}}),
-    ],
-)  # fmt: skip
-async def test_wrong_requests_get_an_error_each(surface: Surface, tmp_path: Path, method: str, params: Any) -> None:
+WRONG_REQUESTS: list[tuple[str, Any]] = [
+    ("tools/call", {}),
+    ("tools/call", {"name": 5}),
+    ("tools/call", {"name": "get", "arguments": []}),
+    ("no/such/method", {}),
+    ("resources/read", {"uri": 5}),
+    ("resources/read", {"uri": "file:///etc/passwd"}),
+    ("resources/subscribe", {}),
+    ("prompts/get", {"name": "x"}),
+    ("completion/complete", {"ref": {}}),
+]
+
+
+async def test_wrong_requests_get_an_error_each(surface: Surface, tmp_path: Path) -> None:
     async with connected(surface, tmp_path) as line:
         await line.initialize()
-        assert (await line.ask(1, method, params))["error"]["code"] in (-32601, -32602, -32600)
+        for number, (method, params) in enumerate(WRONG_REQUESTS):
+            answer = await line.ask(100 + number, method, params)
+            assert answer["error"]["code"] in (-32601, -32602, -32600), method
 
 
 async def test_a_line_that_is_too_long_ends_this_connection_only(surface: Surface, tmp_path: Path) -> None:
