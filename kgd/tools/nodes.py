@@ -131,6 +131,8 @@ class Found:
     served: Node | None
     """What the code tree says."""
     as_of: str | None
+    version: Version | None
+    """Of `stored`, or of what it was a moment before: content may be newer than its version, never older."""
 
     def relations(self) -> list[RelationAnswer]:
         """Stored relations, then those of the code tree that are not stored, by weight."""
@@ -163,12 +165,26 @@ def overlay_of(workspace: Workspace) -> Overlay | None:
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Found | None:
     """The node that this URI, or a former one of it, names now or named then; None where there is none."""
     current = uri if as_of else workspace.graph.resolve(uri)
-    stored = workspace.node(current, as_of)
+    version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
     overlay = overlay_of(workspace) if as_of is None else None
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None
-    return Found(workspace, current, stored, served, as_of)
+    return Found(workspace, current, stored, served, as_of, version)
+
+
+def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
+    """The version is asked first: who writes in between makes it too old, and an expectation of it is refused.
+
+    The other way round, what was read before that write would go out under the version after it, and whoever puts with
+    that version would bury a change that they never saw.
+    """
+    card = workspace.graph.card(uri)
+    version = workspace.node_version(uri) if card is not None and card.blob is not None else None
+    node = workspace.node(uri)
+    if node is not None and version is None:  # made this very moment
+        version, node = workspace.node_version(uri), workspace.node(uri)
+    return (version if node is not None else None), node
 
 
 def head(found: Found, asked: str) -> dict[str, Any]:
@@ -191,7 +207,7 @@ def head(found: Found, asked: str) -> dict[str, Any]:
             answer[name] = fields[name]
     if node.source:
         answer["source"] = plain_source(node.source)
-    version = found.workspace.node_version(found.uri) if found.stored is not None and not found.as_of else None
+    version = found.version
     if version is not None:
         # An expectation of this version is later checked against exactly this content.
         found.workspace.serve(found.uri, version.count)
