@@ -1,0 +1,105 @@
+"""A person's machine in small: a home, the program, real processes, and nothing of them left when a test ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kgd.config import Home
+from tests.cli.conftest import Kgd
+from tests.daemon.conftest import ROOT, end_daemon
+from tests.e2e.lean import LeanClient
+
+KGD = [sys.executable, "-P", "-m", "kgd.cli"]
+
+
+def git(where: Path, *words: str, check: bool = True) -> str:
+    """What git says. It takes no lock for a mere look: these tests compare the index byte for byte."""
+    done = subprocess.run(
+        ["git", "-C", where, *words], env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"}, capture_output=True, text=True,
+        errors="surrogateescape", check=False,
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def make_repository(at: Path, files: dict[str, str] | None = None) -> Path:
+    """A code repository with one commit."""
+    for name, text in (files or {"src/auth/session.py": "def check():\n    return True\n", "a.txt": "a\n"}).items():
+        (at / name).parent.mkdir(parents=True, exist_ok=True)
+        (at / name).write_text(text)
+    git(at, "init", "-q")
+    git(at, "add", "-A")
+    git(at, "commit", "-qm", "code")
+    return at
+
+
+def until(condition: Callable[[], object], seconds: float = 10.0) -> float:
+    """Wait for what comes about by itself; how long it took. Polls: from outside a process there is no event."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() < began + seconds, f"it did not come about in {seconds} s"
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def processes_of(home: Home) -> list[int]:
+    """Who lives in this home, zombies included, as far as the system lets us look."""
+    mark, found = f"KGD_HOME={home.config}".encode(), []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if mark in environment or (environment == [b""] and parent == os.getpid() and _is_zombie(entry)):
+            found.append(int(entry.name))
+    return sorted(set(found) - {os.getpid()})
+
+
+def _is_zombie(entry: Path) -> bool:
+    return (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+class Machine(Kgd):
+    """A home of kgd and the person who works in it: ``machine("up")`` runs a command in `directory`."""
+
+    def at(self, directory: Path) -> Machine:
+        """The same person in another folder."""
+        return Machine(directory, self.home)
+
+    def client(self, name: str = "lean") -> LeanClient:
+        return LeanClient([*KGD, "mcp"], self.directory, name)
+
+    def pid(self) -> int:
+        return int(self.json("status")["daemon"]["pid"])
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """A home that must be empty of processes once its daemon was stopped, whatever the test did."""
+    made = Home.at(str(tmp_path / "home"))
+    monkeypatch.setenv("KGD_HOME", made.config)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield made
+    stopped = subprocess.run([*KGD, "down", "--quiet"], capture_output=True, text=True, check=False)
+    end_daemon(made)
+    assert stopped.returncode == 0, stopped.stderr
+    until(lambda: not processes_of(made), 5)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "shop")
+
+
+@pytest.fixture
+def machine(home: Home, shop: Path) -> Machine:
+    """Somebody in a code repository `shop` where ``kgd up`` was never run."""
+    return Machine(shop, home)
