@@ -164,7 +164,7 @@ def _project_name(directory: Path) -> str:
     url = setting(place.common_dir, "remote.origin.url") if place else None
     if url:
         name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
-        if name:
+        if name.strip("."):  # `git clone .` says nothing about a name
             return name
     root = layouts.code_root(directory)
     return (root or directory).name
@@ -195,7 +195,7 @@ def _shipped(layout: Layout) -> Iterator[str]:
     if root is None or not layout.in_code:
         return
     ignored = any(
-        ".kgd" in (root / name).read_text(errors="replace").split()
+        ".kgd" in {line.strip("/ ") for line in (root / name).read_text(errors="replace").splitlines()}
         for name in (".gitignore", ".dockerignore", ".npmignore")
         if (root / name).is_file()
     )
