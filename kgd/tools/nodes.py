@@ -166,7 +166,7 @@ def find(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Found | No
     """The node that this URI, or a former one of it, names now or named then; None where there is none."""
     current = uri if as_of else workspace.graph.resolve(uri)
     version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
-    overlay = overlay_of(workspace) if as_of is None else None
+    overlay = overlay_of(workspace) if as_of is None and scheme_of(current) in ("file", "dir") else None
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None

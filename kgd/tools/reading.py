@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError
 from kgd.tools import addressing, cursors, nodes
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.contexts import enter
@@ -146,7 +145,7 @@ def _head(found: Found, asked: str, include: Sequence[str], *, continued: bool) 
         kept = {name: answer[name] for name in ("uri", "type", "name", "version", "origin")}
         return {**kept, "continued": True}
     if not found.as_of:
-        if open_conflicts := nodes.conflicts(found.workspace, found.uri):
+        if found.workspace.conflict_count and (open_conflicts := nodes.conflicts(found.workspace, found.uri)):
             answer["conflicts"] = open_conflicts
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken
@@ -199,18 +198,14 @@ def from_memory(session: Session, params: GetParams) -> bool:
         params.as_of is None
         and "history" not in params.include
         and addressing.at_hand(session, params.workspace, params.uris)
-        and _all_known(session, params)
+        and _all_stored(session, params.uris)
     )
 
 
-def _all_known(session: Session, params: GetParams) -> bool:
-    """Looking for what a wrong name may have meant asks the text index, which may be at work."""
-    try:
-        workspace = addressing.choose(session, params.workspace, params.uris)
-        uris = [addressing.resolve(session, workspace, text) for text in params.uris]
-    except KgdError:
-        return False
-    return all(uri in workspace.graph for uri in uris)
+def _all_stored(session: Session, texts: Sequence[str]) -> bool:
+    """Canonical URIs of stored nodes only: what else a text may mean is looked for in the tree and the index."""
+    graphs = [workspace.graph for workspace in session.daemon.opened()]
+    return all(any(text in graph for graph in graphs) for text in texts)
 
 
 GET = Tool(
