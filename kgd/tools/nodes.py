@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain, plain_source, plain_weight
 from kgd.model.node import Node
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri, scheme_of, workspace_of
 
 if TYPE_CHECKING:
     from kgd.overlay.overlay import Overlay
