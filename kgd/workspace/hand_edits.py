@@ -8,6 +8,7 @@ the folder it was in is there, and only if it is not suddenly a large part of ev
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -75,6 +76,7 @@ class HandEdits:
         self._memory = memory
         self._store, self._tree = store, tree
         self._workspace, self._sharded = workspace, sharded
+        self._hinting = threading.Lock()
         self._hints: set[str] = set()
         self._rescan = True
         self._seen: dict[str, _Seen] = {}
@@ -97,16 +99,17 @@ class HandEdits:
 
     def hint(self, changed: Iterable[str] | None) -> None:
         """Paths below the work tree that may have changed; None for any. Safe from every thread."""
-        if changed is None:
-            self._rescan = True
-            return
-        for path in changed:
-            if is_owned(path):
-                self._hints.add(path)
-            else:
-                self._rescan = True  # a folder that came or went, say
-        if len(self._hints) > HINTS_LIMIT:
-            self._rescan = True
+        with self._hinting:
+            if changed is None:
+                self._rescan = True
+                return
+            for path in changed:
+                if is_owned(path):
+                    self._hints.add(path)
+                else:
+                    self._rescan = True  # a folder that came or went, say
+            if len(self._hints) > HINTS_LIMIT:
+                self._rescan = True
 
     def took(self, edit: HandEdit) -> None:
         """The edit is part of the workspace now."""
@@ -186,8 +189,9 @@ class HandEdits:
         missing_folders = self._missing_folders(published)
         if missing_folders:
             return Look([], False, missing_folders)
-        hints, self._hints = self._hints, set()
-        full, self._rescan = self._rescan or bool(self._missing and not self.held), False
+        with self._hinting:
+            hints, self._hints = self._hints, set()
+            full, self._rescan = self._rescan or bool(self._missing and not self.held), False
         if full:
             found, base = self._scan(published)
         else:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kgd.errors import KgdError
-from kgd.git import identity, layout, refs
+from kgd.git import identity, index_file, layout, refs
 from kgd.git.files import replace, same_file
 from kgd.git.objects import ObjectId
 from kgd.workspace import adoption, git_state
@@ -74,13 +74,7 @@ class Publication:
         self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
         if self._off:
             return
-        scratch = _scratch(host.layout)
-        self._tree = WorkTree(host.layout.work_tree, scratch)
-        self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
-        self._aside = Aside(scratch / "aside")
-        self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
-        finish_interrupted(host, self._tree, self._aside, self._edits)
-        self._published = self._read_published()
+        self._published: ObjectId | None = None
         """Where the branch was when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
@@ -88,8 +82,24 @@ class Publication:
         self._not_before = 0.0
         self._unsettled = False
         self._restored = ("", 0.0)
+        try:
+            self._prepare(at_step)
+        except OSError as error:  # a disk that cannot be written: reads go on without a publication
+            self._off = True
+            self._block("publish", f"the workspace cannot be written: {error.strerror}", stuck=True)
+            return
         self._thread = threading.Thread(target=self._run, name="kgd-publication", daemon=True)
         self._thread.start()
+
+    def _prepare(self, at_step: Callable[[str], None]) -> None:
+        """Finish what a former process left; nothing may have looked at the work tree before."""
+        host, scratch = self._host, _scratch(self._host.layout)
+        self._tree = WorkTree(host.layout.work_tree, scratch)
+        self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
+        self._aside = Aside(scratch / "aside")
+        self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
+        finish_interrupted(host, self._tree, self._aside, self._edits)
+        self._published = self._read_published()
 
     # ---- for every thread
 
@@ -309,6 +319,13 @@ class Publication:
             for path, _, id in self._store.diff(None, tree)
             if id and _is_below(path, missing) and self._tree.look(path) == (None, "")
         ]
+        listed = index_file.entries(self._git_dir / "index", [file.path for file in absent])
+        if absent and not any(listed.values()):
+            raise Blocked(
+                f"the deletion of {missing[0] or 'everything'} is staged; `git commit` there carries it out, "
+                "`git reset` and `git checkout -- .` take it back",
+                stuck=True,
+            )
         plan = self._aside.begin(self._published, self._published, absent)
         for number, file in enumerate(absent):
             assert file.new is not None
@@ -352,12 +369,14 @@ class Publication:
         self._stages[name] = Stage(name, "ok", self._clock())
 
     def _relative(self, path: str) -> str | None:
-        """The path below the work tree; None for one in the git directory. The work tree itself is the empty path."""
+        """The path below the work tree; None for one in the git directory, empty where only a scan can tell."""
         root, path = str(self._host.layout.work_tree), os.fspath(path)
         if path == root or not path:
             return ""
         path = path.removeprefix(root + os.sep)
-        return None if os.path.isabs(path) or path == ".git" or path.startswith(".git/") else path
+        if path == ".git" or path.startswith((".git/", str(self._git_dir))):
+            return None
+        return "" if os.path.isabs(path) else path
 
     def _read_published(self) -> ObjectId | None:
         try:

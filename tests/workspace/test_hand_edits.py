@@ -210,6 +210,17 @@ def test_a_missing_nodes_folder_is_put_back(team: Desk) -> None:
     assert team.ref("refs/kgd/head") == head
 
 
+def test_a_removal_of_everything_that_is_staged_waits_for_the_commit(team: Desk) -> None:
+    team.git("rm", "-rq", "nodes")
+    team.blocked("is staged")
+    assert not (team.tree / "nodes").exists()
+    assert team.ws.node(uri("n1")) is not None
+    team.git("commit", "-qm", "start over")
+    eventually(lambda: team.ws.node(uri("n1")) is None, lambda: team.ws.health())
+    team.published()
+    assert not (team.tree / "nodes").exists()
+
+
 def test_a_sudden_mass_deletion_is_held_until_the_person_commits_it(team: Desk) -> None:
     for i in range(12):
         team.file(f"n{i}").unlink()
