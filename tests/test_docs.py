@@ -1,0 +1,195 @@
+"""What the documents say is so: commands run and print what is shown, links lead somewhere, nothing is left out.
+
+A block ```` ```sh walk ```` is executed; a ```` ```text ```` block right behind it is what it must print, where `…`
+stands for anything (alone on a line: for any lines). `sh walk soon` is a question that is asked again until the answer
+is as shown, because what a person saves is noticed a moment later. The blocks of one page are one session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kgd import errors
+from kgd.cli.verbs import EXIT_CODES
+from kgd.config import Home
+from tests.daemon.conftest import end_daemon
+
+ROOT = Path(__file__).resolve().parent.parent
+SOON = 15.0
+
+
+def _pages() -> list[str]:
+    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    return sorted(name for name in listed if (ROOT / name).exists())
+
+
+PAGES = _pages()
+
+# Walks
+
+
+class Step(NamedTuple):
+    """One block of commands, with the line it begins at and what it prints, if that is shown."""
+
+    line: int
+    script: str
+    shown: str | None
+    soon: bool
+
+
+class Session(NamedTuple):
+    """A repository to walk in, and the environment of a person who has `kgd` on the PATH."""
+
+    directory: Path
+    environment: dict[str, str]
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-eu", "-o", "pipefail", "-c", script], cwd=self.directory, env=self.environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+
+
+_BLOCK = re.compile(r"^```sh walk( soon)?\n(.*?)^```\n(?:\n*```text\n(.*?)^```\n)?", re.M | re.S)
+
+
+def steps(page: str) -> list[Step]:
+    text = (ROOT / page).read_text()
+    return [
+        Step(text.count("\n", 0, found.start()) + 1, found[2], found[3], bool(found[1]))
+        for found in _BLOCK.finditer(text)
+    ]
+
+
+def shows(shown: str, printed: str) -> bool:
+    pattern = "".join(
+        r"(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + r"\n" for line in shown.splitlines()
+    )
+    return re.fullmatch(pattern, printed) is not None
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """A repository like the one that README describes, and a `kgd` that is this very code."""
+    home = Home.at(str(tmp_path / "home"))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "kgd"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kgd.cli "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "KGD_HOME": home.config,
+    }  # fmt: skip
+    code = tmp_path / "shop"
+    (code / "src" / "auth").mkdir(parents=True)
+    (code / "src" / "auth" / "session.py").write_text("def check():\n    return True\n")
+    made = Session(code, environment)
+    assert made.run("git init -q . && git add . && git commit -qm first").returncode == 0
+    yield made
+    end_daemon(home)
+
+
+@pytest.mark.requirement("B1")
+@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md"])
+def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: Session) -> None:
+    walk = steps(page)
+    assert walk
+    for step in walk:
+        deadline = time.monotonic() + (SOON if step.soon else 0)
+        while True:
+            done = session.run(step.script)
+            if done.returncode == 0 and (step.shown is None or shows(step.shown, done.stdout)):
+                break
+            assert time.monotonic() < deadline, f"{page}:{step.line} is otherwise ({done.returncode}):\n{done.stdout}"
+            time.sleep(0.05)
+    status = session.run("git status --porcelain --ignored")
+    assert status.stdout.replace("!! .kgd/\n", "") == ""
+
+
+# Links and completeness
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_somewhere(page: str) -> None:
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            file = (ROOT / page).parent / path if path else ROOT / page
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(target)
+    assert broken == []
+
+
+def anchors(file: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", file.read_text(), flags=re.M)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_links_to_headings_are_followed() -> None:
+    assert {"layout", "long-paths"} - anchors(ROOT / "docs/format.md") == {"long-paths"}
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
+def test_every_page_is_in_the_index_of_its_folder(folder: str) -> None:
+    index = (ROOT / folder / "README.md").read_text()
+    pages = [Path(page).name for page in PAGES if str(Path(page).parent) == folder and not page.endswith("README.md")]
+    assert [page for page in pages if f"]({page})" not in index] == []
+
+
+def test_decisions_are_numbered_and_answer_the_same_questions() -> None:
+    pages = sorted((ROOT / "docs/decisions").glob("0*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for page in pages:
+        text = page.read_text()
+        assert text.startswith(f"# {int(page.name[:4])}. ")
+        assert "**Context.**" in text
+
+
+def test_every_error_and_every_exit_code_is_documented() -> None:
+    rows = {cells[0].strip(): line for line in _lines("docs/cli.md") if len(cells := line.strip("| \n").split("|")) > 2}
+    codes = {*errors.BY_CODE, errors.Stale.code}
+    assert {code for code, (_, _) in EXIT_CODES.items()} >= codes
+    for code, (number, _) in EXIT_CODES.items():
+        if code in codes:
+            assert f"| {number} | `{code}` |" in rows[str(number)]
+    assert [code for code in codes if f"`{code}`" not in (ROOT / "docs/mcp.md").read_text()] == []
+
+
+def test_every_make_target_is_in_the_readme_and_no_other() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M)) - {"help"}
+    readme = (ROOT / "README.md").read_text()
+    assert set(re.findall(r"^\| `make ([a-z-]+)` \|", readme, flags=re.M)) == targets
+    assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)`", readme)) <= targets
+
+
+def test_the_wiring_lines_are_those_that_up_prints() -> None:
+    from kgd.cli.printing import wiring
+
+    readme = (ROOT / "README.md").read_text()
+    for client, line in wiring("kgd"):
+        line = re.sub(r"^in (\S+): (.*)$", r"in `\1`: `\2`", line) if line.startswith("in ") else f"`{line}`"
+        assert f"| {client} | {line} |" in readme
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_names_a_place_on_somebodys_machine(page: str) -> None:
+    text = (ROOT / page).read_text()
+    found = re.findall(r"(?<![\w.~$}…/])/(?:work|root|home|Users|opt|mnt|srv|var)/[\w./-]*", text)
+    assert [place for place in found if not place.startswith("/home/me/")] == []
+
+
+def _lines(page: str) -> list[str]:
+    return (ROOT / page).read_text().splitlines()
