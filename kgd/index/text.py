@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 from kgd.index import marks, words
 from kgd.index.database import Database
-from kgd.index.ranking import SCORE_DIGITS, Filter, Frequencies, Hit, Search
+from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search
 from kgd.model.node import default_type
 from kgd.model.uri import Uri, is_owned
+
+FEW = 2_000
+"""Documents that may have a word for it to be looked for by itself."""
 
 
 class Doc(NamedTuple):
@@ -162,6 +165,26 @@ class TextIndex:
             search = Search(connection, self._frequencies, terms, want)
             bare = None if tags else _file_filter(types, namespace)
             return search.explain(search.run(_doc_filter(types, tags, namespace), bare)[offset:])
+
+    def named_like(self, name: str, limit: int) -> list[Uri]:
+        """Documents whose name has all these words, or one of those that few documents have; the best first.
+
+        For a hint beside every write: the words that many documents have alone lead nowhere, which bounds the cost.
+        """
+        asked = [term.match for term in words.terms(name)]
+        if not asked:
+            return []
+        with self._database.read() as connection:
+            sql = "SELECT count(*) FROM (SELECT 1 FROM text WHERE text MATCH ? LIMIT ?)"
+            counts = {match: connection.execute(sql, (match, FEW + 1)).fetchone()[0] for match in asked}
+            rare = [match for match in asked if counts[match] <= FEW]
+            match = " OR ".join([f"({' AND '.join(asked)})", *rare])
+            found = connection.execute(
+                f"SELECT docs.uri, bm25({TEXT_WEIGHTS}) AS score FROM text JOIN docs ON docs.id = text.rowid"
+                " WHERE text MATCH ? ORDER BY score, docs.uri LIMIT ?",
+                (f"name : ({match})", limit),
+            )
+            return [uri for uri, _ in found]
 
     def by_tags(
         self,
