@@ -13,23 +13,21 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgd.codec import documents
-from kgd.errors import KgdError, Unavailable
-from kgd.git.history import Versioned
-from kgd.git.history import versions as git_versions
-from kgd.git.objects import ObjectId, trailers
+from kgd.errors import KgdError
+from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.index import snapshot
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.ranking import Hit
 from kgd.index.text import Doc, FileDoc, TextIndex
-from kgd.index.versions import VersionRow, Versions
 from kgd.model.node import Json
 from kgd.model.uri import Uri
+from kgd.workspace.counted import READY_WITHIN, Counted, come_back
 from kgd.workspace.outcome import Stage, Version
 from kgd.workspace.served import Change, Served
 from kgd.workspace.writer import Staged
@@ -40,14 +38,10 @@ SNAPSHOT_AFTER = 500
 """Changed nodes after which an idle moment is used to write the snapshot anew."""
 IDLE = 5.0
 """Seconds without a flush that count as an idle moment."""
-READY_WITHIN = 120.0
-"""Seconds a caller waits for versions or the text index to be rebuilt before it is told to come back."""
 CHUNK = 400
 """Documents in one SQLite transaction of a rebuild."""
 SERVED_KEPT = 20_000
 SIMILAR_LOOKED_AT = 10
-REQUESTS_READ = 20_000
-"""Commits whose trailers are read for request ids when they are derived anew; a retry comes soon or never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +68,10 @@ class _Files:
 _REBUILD = _Batch((), None, {}, b"", b"")
 
 
+class _Interrupted(Exception):
+    """The workspace is being closed in the middle of a rebuild; the next start goes on."""
+
+
 class Derived:
     """Text index, versions and snapshot of one workspace; `start` before anything else.
 
@@ -86,17 +84,17 @@ class Derived:
         self._queue: queue.SimpleQueue[_Batch | _Files | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._noted = self._applied = 0
-        self._fresh: dict[str, Version] = {}
-        self._requests: dict[str, ObjectId] = {}
         self._sent: OrderedDict[tuple[str, int], ObjectId] = OrderedDict()
-        self._ready = threading.Event()
+        self._behind: list[_Batch] = []
+        """Flushes that the derived file has not, since it could not be written; then it is brought to the tip anew."""
         self._state = Stage("index", "waiting", blocker="starting")
         self._unsaved = 0
         self._closing = False
         self._thread: threading.Thread | None = None
         self._tip = self._tree = b""
         self._database = Database.open(folder / "index.sqlite")
-        self._text, self._versions = TextIndex(self._database), Versions(self._database)
+        self._text = TextIndex(self._database)
+        self._counted = Counted(store, self._database, self._mend)
 
     # ---- life
 
@@ -114,7 +112,7 @@ class Derived:
     def start(self, tip: ObjectId) -> None:
         """Load the graph of `tip`, then follow it in the background. Also after the tip turned out to be another."""
         self.load_graph(self._store.tree_of(tip))
-        self._ready.clear()
+        self._counted.begin(anew=True)
         # Noted like a flush, so that a search waits for it rather than answer from half an index.
         self._enqueue(_Batch((), None, {}, tip, self._store.tree_of(tip)))
         if self._thread is None:
@@ -135,10 +133,10 @@ class Derived:
     def note(self, staged: Sequence[Staged[object]], changes: Sequence[Change], tip: ObjectId, tree: ObjectId) -> None:
         """A flush happened: memory work now, the rest when the follower comes to it."""
         requests = {one.request: one.commit for one in staged if one.request and one.commit}
-        self._requests.update(requests)
-        versions = None if any(one.changed is None for one in staged) else self._bump(staged)
+        self._counted.remember(requests)
+        versions = None if any(one.changed is None for one in staged) else self._counted.bump(staged)
         if versions is None:
-            self._ready.clear()
+            self._counted.begin(anew=True)
         self._enqueue(_Batch(changes, versions, requests, tip, tree))
 
     def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
@@ -150,21 +148,6 @@ class Derived:
             self._noted += 1
         self._queue.put(batch)
 
-    def _bump(self, staged: Sequence[Staged[object]]) -> dict[str, Version]:
-        bumped: dict[str, Version] = {}
-        for one in staged:
-            if one.author is None:
-                continue
-            who, when = f"{one.author.name} <{one.author.email}>", one.author.time
-            for path in one.changed or ():
-                old = self.version(path)
-                if old:
-                    new = replace(old, count=old.count + 1, updated_at=when, updated_by=who)
-                else:
-                    new = Version(1, when, who, when, who)
-                self._fresh[path] = bumped[path] = new
-        return bumped
-
     # ---- being asked
 
     def version(self, path: str) -> Version | None:
@@ -173,23 +156,11 @@ class Derived:
         Raises:
             Unavailable: They are still being counted after two minutes.
         """
-        fresh = self._fresh.get(path)
-        if fresh is not None:
-            return fresh
-        if not self._ready.wait(READY_WITHIN):
-            raise _come_back("versions are being counted from history")
-        row = self._versions.version(path)
-        return Version(*astuple(row)) if row else None
+        return self._counted.version(path)
 
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one."""
-        fresh = self._requests.get(request)
-        if fresh is not None:
-            return fresh
-        if not self._ready.wait(READY_WITHIN):
-            raise _come_back("request ids are being read from history")
-        commit = self._versions.request(request)
-        return bytes.fromhex(commit) if commit else None
+        return self._counted.request(request)
 
     def served(self, path: str, version: int, blob: ObjectId) -> None:
         self._sent[path, version] = blob
@@ -214,10 +185,10 @@ class Derived:
             return ()
         words = _words(card.name)
         alike = []
-        for hit in self._text.search(card.name, limit=SIMILAR_LOOKED_AT):
-            other = self._served.graph.card(hit.uri)
-            if other and hit.uri != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
-                alike.append(hit.uri)
+        for found in self._text.named_like(card.name, SIMILAR_LOOKED_AT):
+            other = self._served.graph.card(found)
+            if other and found != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
+                alike.append(found)
         return tuple(alike[:limit])
 
     def count(self) -> int:
@@ -230,16 +201,19 @@ class Derived:
 
     def rebuild(self) -> None:
         """Forget the index and the versions and build them anew from git; callers wait for it as after a start."""
-        self._ready.clear()
-        self._enqueue(_REBUILD)
+        self._mend()
         self._catch_up()
+
+    def _mend(self) -> None:
+        self._counted.begin()
+        self._enqueue(_REBUILD)
 
     def _catch_up(self) -> None:
         with self._changed:
             goal = self._noted
-            done = self._changed.wait_for(lambda: self._applied >= goal and self._ready.is_set(), READY_WITHIN)
+            done = self._changed.wait_for(lambda: self._applied >= goal and self._counted.is_ready, READY_WITHIN)
         if not done:
-            raise _come_back(self._state.blocker or "the text index is being built")
+            raise come_back(self._state.blocker or "the text index is being built")
 
     # ---- following (the follower's thread)
 
@@ -248,6 +222,8 @@ class Derived:
             try:
                 batch = self._queue.get(timeout=IDLE)
             except queue.Empty:
+                if self._behind:
+                    self._attempt(lambda: self._apply_flush(_Batch((), {}, {}, self._tip, self._tree)))
                 if self._unsaved >= SNAPSHOT_AFTER:
                     self._save_snapshot()
                 continue
@@ -265,14 +241,15 @@ class Derived:
                 step()
             except IndexDamaged:
                 log.warning("the index was damaged and is built anew")
-                self._drop()
-                self._bring_to(self._tip)
+                self._counted.begin()
+                self._anew()
             self._state = Stage("index", "ok", self._clock())
+        except _Interrupted:
+            self._state = Stage("index", "waiting", self._state.last_success, "the text index is not complete")
         except Exception as error:
             log.exception("the index could not follow")
             self._state = Stage("index", "degraded", self._state.last_success, f"{error}"[:200], self._clock())
         finally:
-            self._ready.set()
             with self._changed:
                 self._changed.notify_all()
 
@@ -291,59 +268,45 @@ class Derived:
             self._apply_files(batch)
             return
         if batch is _REBUILD:
-            self._drop()
-            self._bring_to(self._tip)
-            return
-        self._tip, self._tree = batch.tip, batch.tree
-        if batch.versions is None:
-            self._bring_to(batch.tip)
-            return
-        with self._database.write():
-            rows = [(path, VersionRow(*astuple(version))) for path, version in batch.versions.items()]
-            self._versions.bump(rows, head=batch.tip.hex())
-            for request, commit in batch.requests.items():
-                self._versions.remember(request, commit.hex())
-            self._index_uris([change.uri for change in batch.changes], batch.tree)
-        for path, version in batch.versions.items():
-            if self._fresh.get(path) is version:
-                del self._fresh[path]
-        for request in batch.requests:
-            self._requests.pop(request, None)
-        self._unsaved += len(batch.changes)
+            self._anew()
+        else:
+            self._apply_flush(batch)
 
-    def _bring_to(self, tip: ObjectId) -> None:
+    def _apply_flush(self, batch: _Batch) -> None:
+        self._tip, self._tree = batch.tip, batch.tree
+        self._behind.append(batch)
+        if batch.versions is None:
+            self._bring_to(batch.tip, self._counted.end)
+        elif len(self._behind) > 1:
+            self._bring_to(batch.tip)
+        else:
+            with self._database.write():
+                self._counted.write(batch.versions, batch.requests, batch.tip)
+                self._index_uris([change.uri for change in batch.changes], batch.tree)
+        for done in self._behind:
+            self._counted.written(done.versions or {}, done.requests)
+            self._unsaved += len(done.changes)
+        self._behind.clear()
+
+    def _anew(self) -> None:
+        """Make the derived file anew, empty, and fill it. Those who ask wait since `Counted.begin`."""
+        try:
+            self._database.recreate()
+        except BaseException:
+            self._counted.end()
+            raise
+        self._bring_to(self._tip, self._counted.end)
+
+    def _bring_to(self, tip: ObjectId, counted: Callable[[], None] = lambda: None) -> None:
         """Bring versions, request ids and text index to a tip from wherever they stand."""
-        self._tip, self._tree = tip, self._store.tree_of(tip)
         self._state = Stage("index", "waiting", self._state.last_success, "versions are being counted from history")
-        self._count_versions(tip)
-        self._fresh.clear()
-        self._ready.set()
+        try:
+            self._database.close()  # a connection that met a full or read-only disk stays read-only
+            self._counted.count(tip)
+        finally:
+            counted()
         self._state = Stage("index", "waiting", self._state.last_success, "the text index is being built")
         self._index_from(self._text.tree(), self._tree)
-
-    def _count_versions(self, tip: ObjectId) -> None:
-        head = self._versions.head()
-        if head == tip.hex():
-            return
-        since = bytes.fromhex(head) if head else None
-        if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
-            since = None
-        counted = {row.path: row for row in git_versions(self._store.git_dir, tip, since=since)}
-        before = self._versions.versions(counted) if since else {}
-        rows = [(path, _added(before.get(path), row)) for path, row in counted.items()]
-        with self._database.write():
-            if since:
-                self._versions.bump(rows, head=tip.hex())
-            else:
-                self._versions.replace(rows, head=tip.hex())
-            for request, commit in self._requests_since(since, tip):
-                self._versions.remember(request, commit.hex())
-
-    def _requests_since(self, since: ObjectId | None, tip: ObjectId) -> Iterator[tuple[str, ObjectId]]:
-        for commit in self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ):
-            for key, value in trailers(commit.message):
-                if key == "Kgd-Request":
-                    yield value, commit.id
 
     def _index_from(self, tree: str | None, goal: ObjectId) -> None:
         """Bring the text index to the graph as it is now, by what differs between the trees, in chunks."""
@@ -361,7 +324,7 @@ class Derived:
                 self._index_uris(waiting, None)
                 waiting = []
                 if self._closing:
-                    return
+                    raise _Interrupted
         self._index_uris(waiting, goal)
 
     def _index_uris(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
@@ -380,14 +343,10 @@ class Derived:
         if card is None or card.blob is None:
             return None
         node = documents.decode(self._store.read(card.blob), at=uri)
-        version = self.version(self._served.path_of(uri))
+        version = self._counted.look(self._served.path_of(uri))
         updated = version.updated_at if version else 0
         text = " ".join(_texts(node.data))
         return Doc(uri, node.type, node.title, node.summary, node.content, node.tags, text, updated)
-
-    def _drop(self) -> None:
-        """Make the derived file anew, empty."""
-        self._database.recreate()
 
     # ---- files
 
@@ -406,17 +365,6 @@ class Derived:
             log.warning("the snapshot could not be written", extra={"reason": str(error)})
 
 
-def _added(old: VersionRow | None, new: Versioned) -> VersionRow:
-    """What was counted up to some commit, and what was counted from there."""
-    if old is None:
-        return VersionRow(new.count, new.created_at, new.created_by, new.updated_at, new.updated_by)
-    return VersionRow(old.count + new.count, old.created_at, old.created_by, new.updated_at, new.updated_by)
-
-
-def _words(name: str) -> set[str]:
-    return set(re.findall(r"\w+", name.casefold()))
-
-
 def _texts(value: Json) -> Iterator[str]:
     """The words in a node's data, keys among them."""
     if isinstance(value, str):
@@ -432,5 +380,5 @@ def _texts(value: Json) -> Iterator[str]:
         yield str(value)
 
 
-def _come_back(why: str) -> Unavailable:
-    return Unavailable(f"not ready yet: {why}", next="Ask again in a moment; `kgd status` shows how far it is.")
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"\w+", name.casefold()))

@@ -1,0 +1,199 @@
+"""This file is where versions and request ids are known: what the derived file says, and the newest flushes on top.
+
+A version decides whether an edit is stale, so it is never a guess: while history is being counted whoever asks waits,
+and a derived file that turns out to be damaged is made anew before anybody gets an answer from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import TypeVar
+
+from kgd.errors import Unavailable
+from kgd.git.history import Versioned
+from kgd.git.history import versions as git_versions
+from kgd.git.objects import ObjectId, trailers
+from kgd.git.store import ObjectStore
+from kgd.index.database import Database, IndexDamaged
+from kgd.index.versions import VersionRow, Versions
+from kgd.workspace.outcome import Version
+from kgd.workspace.writer import Staged
+
+READY_WITHIN = 120.0
+"""Seconds a caller waits for versions or the text index to be rebuilt before it is told to come back."""
+REQUESTS_READ = 20_000
+"""Commits whose trailers are read for request ids when they are derived anew; a retry comes soon or never."""
+
+A = TypeVar("A")
+
+
+class Counted:
+    """Versions by path and commits by request id. Told by the writer's thread, written by the follower's, asked by all.
+
+    Args:
+        mend: Has the derived file made anew, in the follower's thread; called when a question found it damaged.
+    """
+
+    def __init__(self, store: ObjectStore, database: Database, mend: Callable[[], None]) -> None:
+        self._store, self._database, self._mend = store, database, mend
+        self._rows = Versions(database)
+        self._lock = threading.Lock()
+        self._fresh: dict[str, Version] = {}
+        """What the file may not have yet. An entry goes only when the file has it, and only if it is still the same."""
+        self._requests: dict[str, ObjectId] = {}
+        self._owed = 0
+        self._ready = threading.Event()
+        self._ready.set()
+
+    # ---- being told
+
+    def begin(self, *, anew: bool = False) -> None:
+        """History has to be counted: whoever asks waits for as many `end`. `anew`: what was known is not true now."""
+        with self._lock:
+            self._owed += 1
+            self._ready.clear()
+            if anew:
+                self._fresh.clear()
+
+    def end(self) -> None:
+        with self._lock:
+            self._owed -= 1
+            if not self._owed:
+                self._ready.set()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    def bump(self, staged: Sequence[Staged[object]]) -> dict[str, Version]:
+        """Count a flush; the versions it made, by path."""
+        bumped: dict[str, Version] = {}
+        for one in staged:
+            if one.author is None:
+                continue
+            who, when = f"{one.author.name} <{one.author.email}>", one.author.time
+            for path in one.changed or ():
+                old = self.version(path)
+                if old:
+                    new = replace(old, count=old.count + 1, updated_at=when, updated_by=who)
+                else:
+                    new = Version(1, when, who, when, who)
+                with self._lock:
+                    self._fresh[path] = bumped[path] = new
+        return bumped
+
+    def remember(self, requests: Mapping[str, ObjectId]) -> None:
+        with self._lock:
+            self._requests.update(requests)
+
+    # ---- being asked
+
+    def version(self, path: str) -> Version | None:
+        """Derived from history, the newest flush included.
+
+        Raises:
+            Unavailable: They are still being counted after two minutes, or the derived file cannot be read just now.
+        """
+        with self._lock:
+            fresh = self._fresh.get(path)
+        return fresh or self._ask(lambda: self.look(path), "versions are being counted from history")
+
+    def look(self, path: str) -> Version | None:
+        """The same without waiting for anything: for the follower, which is what others wait for."""
+        with self._lock:
+            fresh = self._fresh.get(path)
+        if fresh is not None:
+            return fresh
+        row = self._rows.version(path)
+        return Version(*astuple(row)) if row else None
+
+    def request(self, request: str) -> ObjectId | None:
+        """The commit that a request id made, this session or an earlier one. Errors as for `version`."""
+        with self._lock:
+            fresh = self._requests.get(request)
+        if fresh is not None:
+            return fresh
+        commit = self._ask(lambda: self._rows.request(request), "request ids are being read from history")
+        return bytes.fromhex(commit) if commit else None
+
+    # ---- the follower's thread
+
+    def write(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId], tip: ObjectId) -> None:
+        """Note in the derived file what `bump` made of a flush."""
+        rows = [(path, VersionRow(*astuple(version))) for path, version in versions.items()]
+        with self._database.write():
+            self._rows.bump(rows, head=tip.hex())
+            for request, commit in requests.items():
+                self._rows.remember(request, commit.hex())
+
+    def written(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId]) -> None:
+        """The derived file has them for good."""
+        with self._lock:
+            for path, version in versions.items():
+                if self._fresh.get(path) is version:
+                    del self._fresh[path]
+            for request in requests:
+                self._requests.pop(request, None)
+
+    def count(self, tip: ObjectId) -> None:
+        """Bring the derived file to `tip` by what git says, from wherever it stands.
+
+        If it cannot be written, what was counted is kept in memory, so that answers are true all the same.
+        """
+        head = self._rows.head()
+        if head == tip.hex():
+            return
+        since = bytes.fromhex(head) if head else None
+        if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
+            since = None
+        counted = {row.path: row for row in git_versions(self._store.git_dir, tip, since=since)}
+        before = self._rows.versions(counted) if since else {}
+        rows = {path: _added(before.get(path), row) for path, row in counted.items()}
+        requests = list(self._requests_since(since, tip))
+        try:
+            with self._database.write():
+                if since:
+                    self._rows.bump(rows.items(), head=tip.hex())
+                else:
+                    self._rows.replace(rows.items(), head=tip.hex())
+                for request, commit in requests:
+                    self._rows.remember(request, commit.hex())
+        except Unavailable:
+            with self._lock:
+                for path, row in rows.items():
+                    self._fresh.setdefault(path, Version(*astuple(row)))
+                self._requests = dict(requests) | self._requests
+            raise
+
+    # ---- inside
+
+    def _ask(self, question: Callable[[], A], waits_for: str) -> A:
+        for last in (False, True):
+            if not self._ready.wait(READY_WITHIN):
+                raise come_back(waits_for)
+            try:
+                return question()
+            except IndexDamaged:
+                if last:
+                    raise
+                self._mend()
+        raise AssertionError("unreachable")
+
+    def _requests_since(self, since: ObjectId | None, tip: ObjectId) -> Iterator[tuple[str, ObjectId]]:
+        for commit in self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ):
+            for key, value in trailers(commit.message):
+                if key == "Kgd-Request":
+                    yield value, commit.id
+
+
+def come_back(why: str) -> Unavailable:
+    return Unavailable(f"not ready yet: {why}", next="Ask again in a moment; `kgd status` shows how far it is.")
+
+
+def _added(old: VersionRow | None, new: Versioned) -> VersionRow:
+    """What was counted up to some commit, and what was counted from there."""
+    if old is None:
+        return VersionRow(new.count, new.created_at, new.created_by, new.updated_at, new.updated_by)
+    return VersionRow(old.count + new.count, old.created_at, old.created_by, new.updated_at, new.updated_by)

@@ -1,0 +1,147 @@
+"""A process that makes one change when it is told to, so that strace can be put on the very thread that does it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from kgd.errors import KgdError
+from kgd.git.layout import Layout, locate
+from kgd.model.change import Append, ChangeSet, Delete
+from kgd.workspace.check import check
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, to, upsert, uri
+from tests.faults.nursery import Child
+
+CALLS = (
+    "openat,write,pwrite64,writev,fsync,fdatasync,syncfs,ftruncate,truncate,rename,renameat,renameat2,link,linkat,"
+    "symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir,chmod,fchmod,fchmodat,utimensat"
+)
+THREADS = {"put": "kgd-writer", "delete": "kgd-writer", "publication": "kgd-publication", "index": "kgd-derived"}
+_PR_SET_PTRACER = 0x59616D61
+
+
+def change_once(line: Connection, place: str, kind: str, request: str) -> None:
+    """Say which threads there are; on a word do it and say what became of it; on another go on as if nothing was."""
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
+    layout = locate(Path(place))
+    assert layout is not None
+    ws = Workspace.open(layout, publish=kind == "publication")
+    ws.indexed_count()
+    if kind == "publication":
+        _wait_until_published(ws)
+    line.send({thread.name: thread.native_id for thread in threading.enumerate()})
+    line.recv()
+    try:
+        line.send(ws.submit(composed(kind, request)).commit)
+    except KgdError as refusal:
+        line.send(refusal)
+    if kind == "publication":
+        _wait_until_published(ws)
+    elif kind == "index":
+        ws.indexed_count()
+    line.send("done")
+    line.recv()
+    ws.submit(change(Append(uri("log"), f"<once more after {request}>")))
+    line.send([str(finding) for finding in check(ws)])
+    ws.close()
+    line.send("closed")
+
+
+def composed(kind: str, request: str) -> ChangeSet:
+    """What each kind of process asks for. A delete needs the node that a put with the same number made."""
+    if kind == "delete":
+        return change(Delete(uri("victim")), request=request)
+    edits = [upsert(f"n/{request}", to("log"), name=request, summary="s"), Append(uri("log"), f"<{request}>")]
+    if kind == "publication":
+        edits.append(Delete(uri("victim")))
+    return change(*edits, request=request)
+
+
+def _wait_until_published(ws: Workspace, patience: float = 10) -> None:
+    end = time.monotonic() + patience
+    while ws.store.ref(ws.layout.branch) != bytes.fromhex(ws.tip) or ws.health()["publish"].state != "ok":
+        if time.monotonic() > end:
+            return
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The `number`-th `call` of a thread."""
+
+    call: str
+    number: int
+
+
+class Tracer:
+    """strace on one thread of a child, from now until the child or the block ends."""
+
+    def __init__(self, thread: int, log: Path, inject: str = "") -> None:
+        command = ["strace", "-p", str(thread), "-o", str(log), "-y", "-s", "8", "-e", f"trace={CALLS}"]
+        command += ["-e", f"inject={inject}"] if inject else []
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self._process.stderr is not None
+        said = self._process.stderr.readline()
+        assert "attached" in said, said
+
+    def detach(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.communicate(timeout=20)
+
+
+def points(layout: Layout, log: Path) -> list[Point]:
+    """The calls of a trace that changed something below the workspace's folders, each with its number."""
+    counts: Counter[str] = Counter()
+    found = []
+    for line in log.read_text().splitlines():
+        call = re.match(r"\w+", line)
+        if call is None or line.startswith(("---", "+++")):
+            continue
+        counts[call[0]] += 1
+        is_ours = str(layout.git_dir) in line or str(layout.work_tree) in line
+        if is_ours and " = -1 " not in line and (call[0] != "openat" or "O_CREAT" in line):
+            found.append(Point(call[0], counts[call[0]]))
+    return found
+
+
+@dataclass(slots=True)
+class Told:
+    """What a child that was interfered with had said before its end."""
+
+    answer: Any = None
+    wrong: list[str] = field(default_factory=list)
+    """What a check in that process found after one more change."""
+    closed: bool = False
+    reached: bool = False
+
+
+def interfere(layout: Layout, kind: str, request: str, log: Path, inject: str, *, patience: float = 30) -> Told:
+    """One change in a child with strace on the thread that carries it out."""
+    told = Told()
+    with Child(change_once, str(layout.work_tree), kind, request) as child:
+        threads = child.hear()
+        tracer = Tracer(threads[THREADS[kind]], log, inject)
+        try:
+            child.tell("go")
+            told.answer = child.hear(patience)
+            child.hear(patience)
+            tracer.detach()
+            told.reached = "INJECTED" in log.read_text()
+            child.tell("go on")
+            told.wrong = child.hear(patience)
+            told.closed = child.hear(patience) == "closed"
+        except (EOFError, ConnectionResetError):
+            told.reached = True  # it died
+        finally:
+            tracer.detach()
+    return told
