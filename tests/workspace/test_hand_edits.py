@@ -230,6 +230,7 @@ def test_a_sudden_mass_deletion_is_held_until_the_person_commits_it(team: Desk) 
     assert team.ws.node(uri("n1")) is not None
     team.ws.submit(change(upsert("n15", name="Not held")))
     eventually(lambda: "Not held" in team.file("n15").read_text(), lambda: team.ws.health())
+    eventually(lambda: team.in_step and team.ws.health()["publish"].state == "ok", lambda: team.ws.health())
     team.git("commit", "-qam", "they can go")
     eventually(lambda: team.ws.node(uri("n1")) is None, lambda: team.ws.health())
     eventually(lambda: not team.ws.health()["integrate"].blocker)
