@@ -6,6 +6,7 @@ versions come from a history. Equal for equal sizes.
 
 from __future__ import annotations
 
+import itertools
 import random
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -27,10 +28,7 @@ NODES_PER_COMMIT = 50
 TYPES = ("depends_on", "is_a", "related_to", "implemented_in", "tested_by", "replaces")
 KINDS = ("concept", "decision", "pattern", "gotcha", "insight")
 WEIGHTS = (0.0, 0.25, 0.5, 0.5, 1.0)
-WORDS = """auth token retry queue worker cache index ledger invoice stripe webhook gateway schema migration tenant shard
-replica lease clock drift batch stream cursor page locale parser lexer graph node edge weight budget cost path merge
-conflict commit branch remote scope policy quota limit timeout backoff circuit breaker health probe metric trace span
-log rotate secret key vault mount volume pod cluster region zone failover primary standby""".split()
+SYLLABLES = tuple(a + b for a in "bcdfghklmnprstvz" for b in "aeiou")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,16 @@ class Made:
 
     layout: Layout
     nodes: int
+
+
+def _vocabulary(size: int = 20_000) -> tuple[list[str], list[float]]:
+    """Made-up words, and how often each is used by Zipf's law, summed up."""
+    chance = random.Random(2)
+    known = ["".join(chance.choices(SYLLABLES, k=chance.randint(2, 4))) for _ in range(size)]
+    return known, list(itertools.accumulate(1 / (n + 3) for n in range(size)))
+
+
+WORDS, _SUMS = _vocabulary()
 
 
 def uri_of(number: int) -> Uri:
@@ -55,7 +63,7 @@ def node(number: int, total: int, chance: random.Random) -> Node:
         relations[type, uri_of(target)] = Relation(type, uri_of(target), chance.choice(WEIGHTS))
     return Node(
         uri_of(number), KINDS[number % len(KINDS)], _said(chance, 3)[:-1], _said(chance, 8)[:100],
-        "\n".join(_said(chance, 7) for _ in range(2)), tuple(chance.sample(WORDS, 3)),
+        "\n".join(_said(chance, 7) for _ in range(2)), tuple(chance.sample(WORDS[:500], 3)),
         {"importance": round(chance.random(), 2)}, relations=tuple(relations.values()),
     )  # fmt: skip
 
@@ -67,7 +75,7 @@ def newcomer(total: int, chance: random.Random) -> Node:
 
 
 def _said(chance: random.Random, words: int) -> str:
-    return " ".join(chance.choices(WORDS, k=words)).capitalize() + "."
+    return " ".join(chance.choices(WORDS, cum_weights=_SUMS, k=words)).capitalize() + "."
 
 
 def corpus(total: int, seed: int = 1) -> Iterator[Node]:

@@ -1,7 +1,7 @@
 """This file is where one measured figure gets its shape, and the verdict whether it meets its target.
 
 A row is a plain dictionary, as it goes into the JSON: `what`, and either `peer`, both figures and their `ratio`, or a
-`value`; where there is a target, `target` is the most that either may be.
+`value`; where there is a target, `target` is the most that either may be, and of a rate the least.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ UNITS = ("us", "ms", "s", "per_s", "mb")
 def compare(
     what: str, peer: str, unit: str, ours: float, theirs: float, target: float | None, *, nodes: int = 0, **more: Any
 ) -> Row:
-    """Ours against a peer's. A rate is compared the other way round, so that less is always better."""
-    ratio = theirs / ours if unit == "per_s" else ours / theirs
+    """Ours against a peer's. Of a rate, `target` is the least that the ratio may be; else it is the most."""
     size = {"nodes": nodes} if nodes else {}
     return {
         "what": what, **size, "peer": peer, unit: _rounded(ours), f"peer_{unit}": _rounded(theirs),
-        "ratio": _rounded(ratio), "target": target, **more,
+        "ratio": _rounded(ours / theirs), "target": target, **more,
     }  # fmt: skip
 
 
@@ -43,7 +42,8 @@ def verdict(row: Row) -> str:
         return ""
     figure = row["ratio"] if "ratio" in row else row["value"]
     enough = row.get("top10_overlap", 1.0) >= row.get("overlap_target", 0.0)
-    return "met" if figure <= row["target"] and enough else "missed"
+    good = figure >= row["target"] if "per_s" in row else figure <= row["target"]
+    return "met" if good and enough else "missed"
 
 
 def line(row: Row) -> str:
@@ -60,7 +60,8 @@ def line(row: Row) -> str:
     else:
         unit = next(u for u in UNITS if u in row)
         said = f"{_plain(row[unit])} {unit}"
-    target = f", target {_plain(row['target'])}" if row.get("target") is not None else ""
+    word = "at least" if "per_s" in row else "at most"
+    target = f", target {word} {_plain(row['target'])}" if row.get("target") is not None else ""
     if "overlap_target" in row:
         target += f"; overlap {row['top10_overlap']}, target {row['overlap_target']}"
     note = f"  [{row['note']}]" if row.get("note") else ""

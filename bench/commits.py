@@ -1,0 +1,256 @@
+"""This file is where durable commits in process are measured: against libgit2's own, flushed, and against an append.
+
+Each change is a commit of its own on the same history of the same size. kgd runs as it does in the daemon, publication
+and index included. libgit2 is given what it needs to be durable (`enable_fsync_gitdir`) and nothing else: no
+validation, no read-back, no graph. Variants take turns; figures are wall clock.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pygit2
+
+from bench import corpus
+from bench.corpus import Made
+from bench.row import Row, compare, percentile
+from kgd.codec import documents, paths
+from kgd.graph.traverse import traverse
+from kgd.model.change import Author, ChangeSet, Upsert
+from kgd.model.node import Node
+from kgd.serve.__main__ import SWITCH_SECONDS
+from kgd.workspace.workspace import Workspace
+
+ONE_WRITER, RATE, APPEND, STALL, READS = 0.6, 10.0, 0.25, 0.2, 2.0
+WRITERS = 32
+ROUNDS = 5
+SINGLE = 40
+"""Changes of one writer."""
+BURST_SECONDS = 1.2
+READ_SECONDS = 3.0
+ANN = Author("Ann", "ann@example.org", "bench")
+
+
+def rows(made: Made, folder: Path, *, rounds: int = ROUNDS, seconds: float = BURST_SECONDS) -> list[Row]:
+    """`made` is written to; a copy of it, which the peer writes to, is made in `folder`."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    raw = Raw(made, folder / "raw.git")
+    log = os.open(folder / "append", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    workspace = Workspace.open(made.layout)
+    try:
+        workspace.search("lease")
+        mine = Mine(workspace, made)
+        return [
+            _one_writer(mine, raw, made, rounds),
+            *_many_writers(mine, raw, log, made, rounds, seconds),
+            *_reads(mine, made, seconds),
+        ]
+    finally:
+        workspace.close()
+        os.close(log)
+        sys.setswitchinterval(interval)
+
+
+class Mine:
+    """Changes through the one way in which anything is written."""
+
+    def __init__(self, workspace: Workspace, made: Made) -> None:
+        self.workspace, self._made = workspace, made
+
+    def commit(self, chance: random.Random) -> None:
+        self.submit([corpus.newcomer(self._made.nodes, chance)])
+
+    def submit(self, nodes: list[Node]) -> None:
+        edits = tuple(
+            Upsert(n.uri, type=n.type, name=n.name, summary=n.summary, content=n.content, tags=n.tags,
+                   relations=n.relations, data=n.data)
+            for n in nodes
+        )  # fmt: skip
+        self.workspace.submit(ChangeSet(edits, ANN))
+
+    def settled(self) -> None:
+        """Wait until publication and index have nothing to do, so that they do not run into what comes next."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            stages = self.workspace.health()
+            if all(stages[name].state == "ok" for name in ("publish", "index")):
+                return
+            time.sleep(0.02)
+
+
+class Raw:
+    """The plain libgit2 way: blob, trees and commit as loose objects, then the ref, each of them flushed."""
+
+    def __init__(self, made: Made, git_dir: Path) -> None:
+        command = ["git", "clone", "-q", "--bare", "--no-hardlinks", str(made.layout.git_dir), str(git_dir)]
+        subprocess.run(command, check=True)
+        pygit2.settings.enable_fsync_gitdir(True)
+        self._repository = pygit2.Repository(str(git_dir))
+        self._branch, self._nodes = made.layout.branch, made.nodes
+        self._lock = threading.Lock()
+
+    def commit(self, chance: random.Random) -> None:
+        new = corpus.newcomer(self._nodes, chance)
+        path, data = paths.path_of(new.uri), documents.encode(new)
+        with self._lock:
+            repository = self._repository
+            tip: Any = repository[repository.references[self._branch].target]
+            blob = repository.create_blob(data)
+            tree = self._edited(tip.tree, path.split("/"), blob)
+            who = pygit2.Signature("Ann", "ann@example.org")
+            repository.create_commit(self._branch, who, who, "put", tree, [tip.id])
+
+    def _edited(self, tree: Any, names: list[str], blob: Any) -> Any:
+        builder = self._repository.TreeBuilder(tree)
+        if len(names) == 1:
+            builder.insert(names[0], blob, pygit2.enums.FileMode.BLOB)
+        else:
+            below = self._edited(tree[names[0]], names[1:], blob)
+            builder.insert(names[0], below, pygit2.enums.FileMode.TREE)
+        return builder.write()
+
+
+def _one_writer(mine: Mine, raw: Raw, made: Made, rounds: int) -> Row:
+    chance = random.Random()
+    times: dict[str, list[float]] = {"kgd": [], "raw": []}
+    for commit in (mine.commit, raw.commit):
+        commit(chance)
+    for _ in range(rounds * SINGLE // ROUNDS):
+        for name, commit in (("kgd", mine.commit), ("raw", raw.commit)):
+            times[name].append(_timed(lambda commit=commit: commit(chance)))  # type: ignore[misc]
+    ours, theirs = (statistics.median(times[name]) * 1e3 for name in ("kgd", "raw"))
+    peer = "libgit2 commit with fsync"
+    return compare("durable commit, one writer", peer, "ms", ours, theirs, ONE_WRITER, nodes=made.nodes)
+
+
+def _many_writers(mine: Mine, raw: Raw, log: int, made: Made, rounds: int, seconds: float) -> list[Row]:
+    rates: dict[str, list[float]] = {"kgd": [], "raw": [], "raw 32": [], "append": []}
+    stalls: dict[str, list[float]] = {"kgd": [], "raw": []}
+
+    def append(_: random.Random) -> None:
+        os.write(log, b"x" * 685)
+        os.fdatasync(log)
+
+    for _ in range(rounds):
+        mine.settled()
+        with _stall(stalls["kgd"]):
+            rates["kgd"].append(_rate(mine.commit, WRITERS, seconds))
+        mine.settled()
+        with _stall(stalls["raw"]):
+            rates["raw 32"].append(_rate(raw.commit, WRITERS, seconds))
+        rates["raw"].append(_rate(raw.commit, 1, seconds / 2))
+        rates["append"].append(_rate(append, 1, seconds / 4))
+    middle = {name: statistics.median(found) for name, found in rates.items()}
+    ours, theirs = (statistics.median(found) * 1e3 for found in stalls.values())
+    what = f"durable commits, {WRITERS} writers"
+    peer = "libgit2 commit with fsync"
+    return [
+        compare(what, f"{peer}, one writer", "per_s", middle["kgd"], middle["raw"], RATE, nodes=made.nodes,
+                note=f"libgit2 with {WRITERS} writers {middle['raw 32']:.0f}/s"),
+        compare(what, "append and fdatasync, one writer", "per_s", middle["kgd"], middle["append"], APPEND,
+                nodes=made.nodes),
+        compare(f"longest stall of another thread under {WRITERS} writers", peer, "ms", ours, theirs, STALL,
+                nodes=made.nodes, note="median of the longest of each burst"),
+    ]  # fmt: skip
+
+
+def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
+    """Reads while what they must not wait for is under way, against the same reads before it."""
+    git_dir = made.layout.git_dir
+    chance = random.Random()
+    many = min(2_000, made.nodes)
+
+    def publication() -> None:
+        mine.submit([corpus.newcomer(made.nodes, chance) for _ in range(many)])
+        mine.settled()
+
+    def repack() -> None:
+        subprocess.run(["git", "--git-dir", git_dir, "repack", "-adq", "--window=0", "--threads=1"], check=True)
+
+    found = []
+    for what, work in (("a large change, its index and its publication", publication), ("a repack", repack)):
+        mine.settled()
+        end = time.monotonic() + seconds
+        idle = _read_until(mine, made, lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+        thread = threading.Thread(target=work)
+        thread.start()
+        busy = _read_until(mine, made, lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+        thread.join()
+        ours, theirs = (percentile(times, 0.99) * 1e3 for times in (busy, idle))
+        found.append(
+            compare(f"p99 of reads during {what}", "idle", "ms", ours, theirs, READS, nodes=made.nodes, reads=len(busy))
+        )
+    return found
+
+
+def _read_until(mine: Mine, made: Made, done: Callable[[], bool]) -> list[float]:
+    """One thread that walks and reads, at a human pace rather than as a rival for the processor."""
+    chance, times, workspace = random.Random(1), [], mine.workspace
+    while not done():
+        uri = corpus.uri_of(chance.randrange(made.nodes))
+        begun = time.perf_counter()
+        traverse(workspace.sources(), [uri], max_nodes=100)
+        workspace.node(uri)
+        times.append(time.perf_counter() - begun)
+        time.sleep(0.001)
+    return times
+
+
+def _rate(commit: Callable[[random.Random], None], writers: int, seconds: float) -> float:
+    """Commits a second of so many threads, each of which waits for its own."""
+    counts = [0] * writers
+    end = time.perf_counter() + seconds
+
+    def write(number: int) -> None:
+        chance = random.Random()
+        while time.perf_counter() < end:
+            commit(chance)
+            counts[number] += 1
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / (time.perf_counter() - begun)
+
+
+@contextmanager
+def _stall(found: list[float]) -> Any:
+    """Adds how much later than asked for another thread woke up at worst."""
+    stop, longest = threading.Event(), [0.0]
+
+    def tick() -> None:
+        last = time.perf_counter()
+        while not stop.is_set():
+            time.sleep(0.001)
+            now = time.perf_counter()
+            longest[0] = max(longest[0], now - last)
+            last = now
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        found.append(longest[0])
+
+
+def _timed(action: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
