@@ -322,6 +322,7 @@ class Workspace:
         self._writer.close()
         self._upkeep.close()
         self._derived.close()
+        self._served.close()
         integrity.checkpoint(self.layout)
         self._owner.release()
 
