@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -18,7 +18,11 @@ from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace.outcome import OpenConflict
 
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
 SIDES = {"a": 0, "b": 1}
+IDS_NAMED = 8
 
 
 class ConflictsParams(Params):
@@ -70,19 +74,23 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
     edits = []
     for index, resolution in enumerate(params.resolutions):
         at = f"resolutions[{index}]"
-        found = _named(workspace.conflicts(limit=10_000), resolution.id, at)
+        found = _named(session, workspace, resolution.id, at)
         edits.append(Settle(found.id, _decided(found, resolution, at)))
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     return answer_of(workspace, workspace.submit(changes, dry_run=params.dry_run), dry_run=params.dry_run)
 
 
-def _named(known: tuple[OpenConflict, ...], id: str, at: str) -> OpenConflict:
-    """By id, by digest alone, or by the node's URI where it has only one."""
-    chosen = [one for one in known if id in (one.id, one.conflict.digest, one.uri)]
+def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
+    """By id, by digest alone, or by the node, in any spelling of its URI, where it has only one."""
+    chosen = [one for one in workspace.conflicts(limit=10_000) if id in (one.id, one.conflict.digest)]
+    if not chosen:
+        uri = addressing.resolve(session, workspace, id, at=at)
+        chosen = list(workspace.conflicts(uri) or workspace.conflicts(workspace.graph.resolve(uri)))
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
-        raise Invalid("this node has several open conflicts", at=at, next="Name one by its id; see `kgd conflicts`.")
+        ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
+        raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
     raise NotFound("this conflict is not open", at=at, next="List what is open with `kgd conflicts`.")
 
 

@@ -1,0 +1,43 @@
+"""Conflicts as whoever settles them names them: by id, by digest, or by the node."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.errors import Invalid, NotFound
+from tests.surfaces.conftest import Ask, upsert
+
+
+def disagree(ask: Ask, name: str, field: str) -> None:
+    """An open conflict over one field: a change is reverted after another one went over it."""
+    second = [ask.put(changes=upsert(name, **{field: value}))["commit"] for value in ("one", "two")][1]
+    ask.put(changes=upsert(name, **{field: "three"}))
+    ask.revert(commit=second)
+
+
+@pytest.mark.parametrize(
+    "named", ["concept://shop/services/keys", "services/keys", "concept:services/keys", "old/keys"]
+)
+def test_the_only_conflict_of_a_node_is_settled_by_any_name_of_the_node(ask: Ask, named: str) -> None:
+    ask.put(changes=upsert("old/keys", tags=["x"]))
+    ask.put(changes={"op": "move", "uri": "old/keys", "to": "services/keys"})
+    disagree(ask, "services/keys", "summary")
+    ask.resolve(resolutions={"id": named, "take": "base"})
+    assert ask.conflicts()["total"] == 0
+
+
+def test_of_several_conflicts_of_a_node_the_answer_lists_the_ids_and_each_is_one(ask: Ask) -> None:
+    for field in ("summary", "name"):
+        disagree(ask, "keys", field)
+    with pytest.raises(Invalid) as caught:
+        ask.resolve(resolutions={"id": "keys", "take": "a"})
+    digests = caught.value.next.rpartition(": ")[2].strip(".").split(", ")
+    assert sorted(digests) == sorted(one["id"].rpartition("#")[2] for one in ask.conflicts()["conflicts"])
+    ask.resolve(resolutions=[{"id": digest, "take": "a"} for digest in digests])
+    assert ask.conflicts()["total"] == 0
+
+
+@pytest.mark.parametrize("named", ["nobody", "concept://shop/nobody", "0123456789abcdef"])
+def test_what_is_not_in_conflict_is_not_found(ask: Ask, named: str) -> None:
+    with pytest.raises(NotFound):
+        ask.resolve(resolutions={"id": named, "take": "a"})
