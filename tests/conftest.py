@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pygit2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -61,6 +62,10 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("KGD_HOME", str(home / "kgd"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    # libgit2 looked for the person's configuration when it was loaded, before any test had a home.
+    pygit2.settings.search_path[pygit2.enums.ConfigLevel.GLOBAL] = str(home)
+    for level in (pygit2.enums.ConfigLevel.XDG, pygit2.enums.ConfigLevel.SYSTEM):
+        pygit2.settings.search_path[level] = str(home / "nowhere")
     (home / ".gitconfig").write_text(
         "[user]\n\tname = Ann Person\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
     )

@@ -36,5 +36,5 @@ class Session:
 
     def author(self, workspace: Workspace) -> Author:
         """Who the commits of this caller are by: the person of this machine, through this client."""
-        who = person(workspace.layout.git_dir)
+        who = person(workspace.layout)
         return Author(who.name, who.email, self.client)

@@ -44,6 +44,7 @@ class Host(Protocol):
     @property
     def tip(self) -> str: ...
     def run(self, job: Job, *, alone: bool = False) -> object: ...
+    def in_overlay(self, uri: Uri) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -181,7 +182,7 @@ def _new_resources(host: Host, staging: Staging, before: Node | None, after: Nod
     for relation in after.relations:
         if relation.key not in known and is_resource(relation.target, host.workspace):
             path = paths.path_of(relation.target, host.sharded)
-            if staging.blob_at(path) is None and relation.target != after.uri:
+            if staging.blob_at(path) is None and relation.target != after.uri and not host.in_overlay(relation.target):
                 made[path] = documents.encode(Node(relation.target))
     return made
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -12,24 +14,40 @@ from kgd.errors import Unavailable
 class Ownership:
     """Held from construction to `release`, or to the end of the process.
 
+    On a read-only disk (`can_write` is False then) nothing can be written, so a missing lock file is no obstacle.
+
     Raises:
         Unavailable: Another process holds it; the message names its pid.
     """
 
     def __init__(self, derived_dir: Path) -> None:
-        derived_dir.mkdir(mode=0o700, exist_ok=True)
-        self._file = os.open(derived_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file, self.can_write = -1, True
+        lock = derived_dir / "lock"
+        try:
+            derived_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise Unavailable(f"the workspace cannot be opened: {error.strerror}", at=str(lock)) from error
+            self.can_write = False
+            with contextlib.suppress(OSError):
+                self._file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        if self._file >= 0:
+            self._take(derived_dir)
+
+    def _take(self, derived_dir: Path) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
+            self.release()
             raise Unavailable(
                 f"another kgd (pid {holder}) has this workspace open", at=str(derived_dir.parent),
                 next="Use that daemon's home (KGD_HOME), or stop it with `kgd down`.",
             ) from None  # fmt: skip
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        with contextlib.suppress(OSError):  # on a full disk nobody learns our pid; the lock holds all the same
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         if self._file >= 0:

@@ -222,7 +222,7 @@ class Publication:
     def _adopt(self, branch: ObjectId) -> None:
         """The branch moved and it was not us."""
         before = self._published
-        by = identity.person(self._git_dir)
+        by = identity.person(self._host.layout)
         _flush(self._git_dir)
         self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
         self._set_published(branch)
@@ -293,7 +293,7 @@ class Publication:
         self._report_edits()
 
     def _run_take(self, edits: list[HandEdit]) -> Taken:
-        by = identity.person(self._git_dir)
+        by = identity.person(self._host.layout)
         answer = self._host.run(adoption.take(self._host, edits, by, int(self._clock())))
         assert isinstance(answer, Taken)
         return answer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, signature, with_trailers
 from kgd.git.staging import Staging
-from kgd.model.change import Append, ChangeSet, Delete, Edit, Move, Relate, Revert, Untag, Upsert
+from kgd.model.change import Append, ChangeSet, Delete, Edit, Move, Relate, Revert, Settle, Untag, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft, Surroundings
@@ -123,6 +123,7 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
         Untag: "untag",
         Move: "move",
         Revert: "revert",
+        Settle: "settle",
     }
     verb = verbs.get(kinds.pop(), "change") if len(kinds) == 1 else "change"
     if not uris:

@@ -10,12 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
-from kgd.git import identity, integrity
+from kgd.git import integrity
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -65,23 +67,23 @@ class Workspace:
         self._last_commit: float | None = None
         self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
         self._owner = Ownership(layout.derived_dir)
+        self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
+        derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
         try:
-            self.recovery = integrity.recover(layout)
+            self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
             self._store = layout.open()
             self.settings = self._read_settings()
-            self.read_only = _why_read_only(self.settings)
+            self.read_only = "its disk cannot be written" if self._spare else _why_read_only(self.settings)
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self._last_good)
-            self._derived = Derived(self._store, self._served, layout.derived_dir, clock)
+            self._derived = Derived(self._store, self._served, derived_dir, clock)
             self._ahead = Ahead(self)
-            self._writer = Writer(
-                self._store, layout.derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved
-            )
+            self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
             self._upkeep = Upkeep(self._store, clock)
-            self._publication = Publication(self, publish=publish, clock=clock)
+            self._publication = Publication(self, publish=publish and not self.read_only, clock=clock)
             self._wake_publication = self._publication.wake
         except BaseException:
             self._owner.release()
@@ -158,11 +160,6 @@ class Workspace:
 
     def indexed_count(self) -> int:
         return self._derived.count()
-
-    def person(self) -> tuple[str, str]:
-        """Name and email of the person whose machine this is, as git would resolve them here."""
-        who = identity.person(self.layout.git_dir)
-        return who.name, who.email
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         """Files that cannot be read, committed ones and those that wait in the work tree."""
@@ -317,14 +314,21 @@ class Workspace:
         self._derived.rebuild()
 
     def close(self) -> None:
-        """Finish what is waiting, publish once more, write the snapshot, let the workspace go."""
-        self._publication.stop()
-        self._writer.close()
-        self._upkeep.close()
-        self._derived.close()
-        self._served.close()
-        integrity.checkpoint(self.layout)
-        self._owner.release()
+        """Finish what is waiting, publish once more, write the snapshot, let go. A full disk is no error."""
+        try:
+            self._publication.stop()
+            self._writer.close()
+            self._upkeep.close()
+            self._derived.close()
+            self._served.close()
+            if self._spare:
+                self._spare.cleanup()
+            else:
+                integrity.checkpoint(self.layout)
+        except OSError as error:  # what was acknowledged is durable; the next start looks at more than it would have
+            log.warning("the workspace could not be closed cleanly", extra={"reason": str(error)})
+        finally:
+            self._owner.release()
 
     # ---- what a change asks (kgd.workspace.draft.Surroundings)
 

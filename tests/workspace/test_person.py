@@ -264,6 +264,30 @@ def test_a_persons_git_commands_in_a_long_run(desk: Desk) -> None:
 def test_two_people_with_plain_git_who_edit_different_fields_of_a_hundred_nodes_have_no_conflict(
     tmp_path: Path,
 ) -> None:
+    """Without kgd on Bob's side and without a merge driver: nothing volatile is in a file, so git's own merge works."""
+    ann = Desk(Workspace.open(code_layout(tmp_path / "ann")))
+    fields = {"summary": "start", "tags": ("t",), "content": "Prose.\n", "data": {"importance": "low"}}
+    ann.ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", **fields) for i in range(100))))
+    ann.published()
+    bob = tmp_path / "bob"
+    git(tmp_path, "clone", "-q", "-b", "kgd", str(ann.layout.git_dir), str(bob))
+    for i in range(100):
+        file = bob / ann.ws.path(uri(f"n{i}"))
+        file.write_text(file.read_text().replace("importance: low", "importance: high"))
+    git(bob, "commit", "-qam", "importance")
+    ann.ws.submit(change(*(upsert(f"n{i}", summary=f"by Ann {i}") for i in range(100))))
+    ann.published()
+    assert "CONFLICT" not in _merge_in_plain_git(ann, bob)
+    ann.git("pull", "-q", "--no-rebase", str(bob), "trial")
+    for i in range(100):
+        ann.serves(f"n{i}", "summary", f"by Ann {i}")
+        ann.serves(f"n{i}", "data", {"importance": "high"})
+    assert ann.ws.conflicts() == ()
+    assert ann.ws.invalid_files() == ()
+    ann.ws.close()
+
+
+def test_edits_on_neighbouring_lines_that_git_calls_a_conflict_are_none_for_kgd(tmp_path: Path) -> None:
     """Each in a clone of their own; both push to one bare repository, the second after a plain fetch."""
     ann = Desk(Workspace.open(code_layout(tmp_path / "ann")))
     ann.ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="start", tags=("t",)) for i in range(100))))
