@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -51,10 +52,15 @@ class House:
         with open(self.folder / "out", "ab") as out:
             self._process = subprocess.Popen(self.home.daemon_command(), stdout=out, stderr=out, env=self.environment)
         deadline = time.monotonic() + PATIENCE
-        while not os.path.exists(self.home.socket):
+        while not self._listens():
             if time.monotonic() > deadline or self._process.poll() is not None:
                 raise TimeoutError("the daemon does not start")
             time.sleep(0.002)
+
+    def _listens(self) -> bool:
+        """The file of a daemon that was killed stays; only an answer tells."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            return sock.connect_ex(self.home.socket) == 0
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self._process:

@@ -20,6 +20,10 @@ from pathlib import Path
 
 from bench.row import Row, compare, missing, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bench.corpus import Made
+
 NO_CACHE, CACHE, MOVED = 1.0, 1.2, 0.25
 RESTART = {10_000: 2.0, 100_000: 10.0}
 ROUNDS = 3
@@ -107,13 +111,11 @@ def _move_tip(git_dir: Path, nodes: int) -> None:
             importing.stdin.write(b"M 100644 inline %s\ndata %d\n%s\n" % (path, len(data), data))
 
 
-def restart(folder: Path, made: object) -> Row:
+def restart(folder: Path, made: Made) -> Row:
     """From starting the daemon to its first answer, after `kill -9` in the middle of writing."""
     from bench import corpus
-    from bench.corpus import Made
     from bench.house import House
 
-    assert isinstance(made, Made)
     house = House(folder)
     house.start()
     house.up(made)

@@ -1,0 +1,137 @@
+"""This file is where `make bench` runs: every row of docs/performance.md, printed as it is found, and written as JSON.
+
+One thing at a time, since all of them want the whole machine. What a row needs and is not there makes it a row that
+was not measured, never a failure of the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import logging
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import orjson
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "bench-results"
+PYTHON_PEERS = RESULTS / "peers/python"
+MEMORY_SERVER = RESULTS / "peers/node_modules/@modelcontextprotocol/server-memory/dist/index.js"
+sys.path.append(str(PYTHON_PEERS))
+
+from bench import bootstrap, client, commits, corpus, machine, mcp_calls, search, starting, traverse  # noqa: E402
+from bench.corpus import Made  # noqa: E402
+from bench.row import Row, line, verdict  # noqa: E402
+
+SIZES = (1_000, 10_000, 100_000)
+MIDDLE = 10_000
+"""The size for what does not depend on it much."""
+
+
+class Run:
+    """One run in one folder; workspaces are made when they are first needed."""
+
+    def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
+        self.folder, self.sizes = folder, sizes
+        self.middle = min(MIDDLE, max(sizes))
+        self._made: dict[int, Made] = {}
+
+    def made(self, nodes: int) -> Made:
+        if nodes not in self._made:
+            self._made[nodes] = corpus.build(self.folder / f"{nodes}", nodes)
+        return self._made[nodes]
+
+    def starts(self) -> Iterator[Row]:
+        """First of all: a workspace that nobody has opened yet has nothing derived."""
+        yield from starting.without_cache(self.made(self.middle).layout.git_dir, self.middle)
+        largest = max(self.sizes)
+        copied = self.folder / "start"
+        shutil.copytree(self.made(largest).layout.git_dir, copied / ".git")
+        yield from starting.with_cache(copied / ".git", largest)
+        shutil.rmtree(copied)
+
+    def calls(self) -> Iterator[Row]:
+        server = MEMORY_SERVER if MEMORY_SERVER.exists() else None
+        yield from mcp_calls.rows([self.made(nodes) for nodes in self.sizes], self.folder, server)
+
+    def restarts(self) -> Iterator[Row]:
+        for nodes in sorted({self.middle, max(self.sizes)}):
+            yield starting.restart(self.folder / f"restart-{nodes}", self.made(nodes))
+
+    def writes(self) -> Iterator[Row]:
+        yield from commits.rows(self.made(self.middle), self.folder)
+
+    def walks(self) -> Iterator[Row]:
+        yield from traverse.rows(max(self.sizes))
+
+    def searches(self) -> Iterator[Row]:
+        yield from search.rows(max(self.sizes))
+
+    def clients(self) -> Iterator[Row]:
+        yield from client.rows(self.made(self.middle), self.folder / "client")
+        yield from client.load(self.made(self.middle), self.folder / "load")
+
+    def trees(self) -> Iterator[Row]:
+        yield from bootstrap.rows()
+
+    def idle(self) -> Iterator[Row]:
+        yield from client.idle(self.folder / "idle")
+
+
+SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
+    "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
+    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "idle": Run.idle,
+}  # fmt: skip
+
+
+def main() -> int:
+    options = _options()
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    RESULTS.mkdir(exist_ok=True)
+    subprocess.run([ROOT / "bench/install_peers.sh", sys.executable], check=False)
+    began = time.monotonic()
+    found: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="kgd-bench-", ignore_cleanup_errors=True) as folder:
+        about = machine.describe(Path(folder))
+        print(orjson.dumps(about, option=orjson.OPT_INDENT_2).decode(), flush=True)
+        run = Run(Path(folder), options.sizes)
+        for name in options.sections or SECTIONS:
+            section = time.monotonic()
+            print(f"\n{name}", flush=True)
+            for row in SECTIONS[name](run):
+                found.append({"section": name, **row})
+                print(line(row), flush=True)
+            print(f"  ({time.monotonic() - section:.0f} s)", flush=True)
+    took = round(time.monotonic() - began)
+    counts = {word: sum(verdict(row) == word for row in found) for word in ("met", "missed", "not measured")}
+    print(f"\n{', '.join(f'{count} {word}' for word, count in counts.items())}; {took} s")
+    rows = [{**row, "verdict": verdict(row)} for row in found]
+    now = datetime.datetime.now(datetime.UTC)
+    file = RESULTS / f"{now:%Y-%m-%d-%H%M}.json"
+    result = {"at": now, "seconds": took, "machine": about, "sizes": options.sizes, "rows": rows}
+    file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
+    print(file.relative_to(ROOT))
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="The rows of docs/performance.md.")
+    parser.add_argument("sections", nargs="*", metavar="section", help=f"only these: {', '.join(SECTIONS)}")
+    parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=SIZES,
+                        help="nodes, with commas (default: 1000,10000,100000)")  # fmt: skip
+    options = parser.parse_args()
+    if unknown := set(options.sections) - set(SECTIONS):
+        parser.error(f"no such section: {', '.join(sorted(unknown))}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""This file is where the short processes are measured, an idle daemon, and many clients at once.
+
+`kgd mcp` and `kgd --help` are started as a host and a person start them; what they are compared with is started by the
+same interpreter in turn with them. The clients of the load are `kgd mcp` processes that speak MCP.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import corpus, machine
+from bench.corpus import Made
+from bench.house import KGD, House
+from bench.row import Row, compare, percentile, value
+from kgd.client import start
+
+START, ROUND_TRIP, HELP_MS, IDLE_PERCENT, LOAD_P99 = 2.0, 2.0, 150.0, 1.0, 1.5
+STARTS, TRIPS = 15, 400
+CLIENTS, LOAD_SECONDS = 64, 8.0
+FOLDERS, IDLE_SECONDS = 10_000, 65.0
+"""More than two of the looks at all folders that are made every thirty seconds whatever the watcher says."""
+INITIALIZE = {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"},
+}  # fmt: skip
+
+
+def rows(made: Made, folder: Path, *, starts: int = STARTS, trips: int = TRIPS) -> list[Row]:
+    with House(folder) as house:
+        house.up(made)
+        return [*_starts(house, made, starts), _round_trip(house, made, trips)]
+
+
+def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = LOAD_SECONDS) -> list[Row]:
+    """So many processes at once: of ten calls six get, two traverse, one search, one put."""
+    times: list[float] = []
+    errors: list[str] = []
+    with House(folder) as house:
+        house.up(made)
+        hosts = [Host(house, made) for _ in range(clients)]
+        end = time.monotonic() + seconds
+
+        def ask(host: Host) -> None:
+            chance = random.Random()
+            while time.monotonic() < end:
+                begun = time.perf_counter()
+                try:
+                    answer = host.request("tools/call", _some_call(made, chance))
+                    if answer.get("result", {}).get("isError", True):
+                        errors.append(str(answer)[:200])
+                except (OSError, ValueError) as error:
+                    errors.append(str(error))
+                    return
+                times.append(time.perf_counter() - begun)
+
+        threads = [threading.Thread(target=ask, args=(host,)) for host in hosts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for host in hosts:
+            host.close()
+    rate = f"{len(times) / seconds:.0f} calls/s, p50 {percentile(times, 0.5) * 1e3:.0f} ms"
+    worst = percentile(times, 0.99)
+    return [
+        value(f"p99 of calls of {clients} clients", "s", worst, LOAD_P99, nodes=made.nodes, note=rate),
+        value(f"errors among the calls of {clients} clients", "calls", len(errors), 0.0, nodes=made.nodes,
+              note="; ".join(sorted(set(errors))[:2]) or f"of {len(times)}"),
+    ]  # fmt: skip
+
+
+def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS) -> list[Row]:
+    """A daemon whose code tree has so many folders, while nothing happens."""
+    tree = folder / "tree"
+    for number in range(folders):
+        part = tree / f"package{number // 100:03d}" / f"module{number % 100:02d}"
+        part.mkdir(parents=True)
+        (part / "code.py").write_text(f"VALUE = {number}\n")
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    with House(folder / "home") as house:
+        house.call("up", directory=str(tree), id="idle")
+        house.call("search", workspace="idle", query="value")
+        _wait_for_rest(house.pid)
+        before = machine.cpu_seconds(house.pid)
+        time.sleep(seconds)
+        used = machine.cpu_seconds(house.pid) - before
+    what = f"idle daemon over {folders + folders // 100:,} folders"
+    return [value(what, "% of a core", used / seconds * 100, IDLE_PERCENT, note=f"over {seconds:.0f} s")]
+
+
+class Host:
+    """What a host does with `kgd mcp`: start it, speak to it over pipes, close it."""
+
+    def __init__(self, house: House, made: Made) -> None:
+        self._process = subprocess.Popen(
+            [*KGD, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=house.environment,
+            cwd=made.layout.work_tree,
+        )  # fmt: skip
+        self._last = 0
+        self.request("initialize", INITIALIZE)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        self._last += 1
+        self._send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params or {}})
+        assert self._process.stdout
+        while True:
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+            if answer.get("id") == self._last:
+                return answer
+
+    def close(self) -> None:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+
+
+def _starts(house: House, made: Made, rounds: int) -> list[Row]:
+    def pump() -> None:
+        hosts.append(Host(house, made))
+
+    def plain() -> None:
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+
+    def help() -> None:
+        subprocess.run([*KGD, "--help"], check=True, stdout=subprocess.DEVNULL, env=house.environment)
+
+    hosts: list[Host] = []
+    times: dict[str, list[float]] = {"pump": [], "plain": [], "help": []}
+    for number in range(rounds + 1):
+        for name, run in (("pump", pump), ("plain", plain), ("help", help)):
+            took = _timed(run)
+            if number:
+                times[name].append(took)
+        hosts.pop().close()
+    middle = {name: statistics.median(found) * 1e3 for name, found in times.items()}
+    return [
+        compare("`kgd mcp` from its start to the answer of initialize", "`python -c pass`", "ms", middle["pump"],
+                middle["plain"], START),
+        value("`kgd --help`", "ms", middle["help"], HELP_MS),
+    ]  # fmt: skip
+
+
+def _round_trip(house: House, made: Made, rounds: int) -> Row:
+    """An MCP ping through `kgd mcp`, and the same bytes on the daemon's socket."""
+    host = Host(house, made)
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(house.home.socket)
+    sock.sendall(start.hello("mcp", "bench"))
+    stream = sock.makefile("rwb")
+    stream.readline()
+
+    def bare(message: dict[str, Any]) -> None:
+        stream.write(json.dumps(message).encode() + b"\n")
+        stream.flush()
+        if "id" in message:
+            stream.readline()
+
+    bare({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE})
+    bare({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    times: dict[str, list[float]] = {"pump": [], "bare": []}
+    for _ in range(rounds):
+        times["pump"].append(_timed(lambda: host.request("ping")))
+        times["bare"].append(_timed(lambda: bare({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}})))
+    host.close()
+    stream.close()
+    sock.close()
+    ours, theirs = (statistics.median(found) * 1e6 for found in times.values())
+    return compare("round trip of a ping through `kgd mcp`", "the bare socket", "us", ours, theirs, ROUND_TRIP)
+
+
+def _some_call(made: Made, chance: random.Random) -> dict[str, Any]:
+    uri = corpus.uri_of(chance.randrange(made.nodes))
+    kind = chance.randrange(10)
+    if kind < 6:
+        return {"name": "get", "arguments": {"uris": [uri]}}
+    if kind < 8:
+        return {"name": "traverse", "arguments": {"start": [uri]}}
+    if kind < 9:
+        return {"name": "search", "arguments": {"query": " ".join(chance.sample(corpus.WORDS[200:2000], 2))}}
+    return {"name": "put", "arguments": {"changes": [corpus.upsert(corpus.newcomer(made.nodes, chance))]}}
+
+
+def _wait_for_rest(pid: int) -> None:
+    """Until a second costs next to nothing; what opening a workspace starts is over then."""
+    deadline = time.monotonic() + 60
+    before = machine.cpu_seconds(pid)
+    while time.monotonic() < deadline:
+        time.sleep(1)
+        now = machine.cpu_seconds(pid)
+        if now - before <= 1 / os.sysconf("SC_CLK_TCK"):
+            return
+        before = now
+
+
+def _timed(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
