@@ -140,9 +140,38 @@ def _too_deep(at: str) -> Limit:
     return Limit(f"mappings and lists may be nested {DEPTH} deep", at=at, next="Flatten the data.")
 
 
+_REASONS = (
+    ("found unexpected end of stream", "a quotation mark is never closed"),
+    ("found unexpected document separator", "a quotation mark is never closed"),
+    ("expected ',' or ']'", "a bracket [ is never closed, or a comma is missing"),
+    ("expected ',' or '}'", "a brace { is never closed, or a comma is missing"),
+    ("could not find expected ':'", "a line is neither 'key: value' nor an item of a list"),
+    ("mapping values are not allowed", "a second 'key:' in a line, or a wrong indent; a text with ': ' needs quotes"),
+    ("mapping keys are not allowed", "a '? ' stands where no key can be"),
+    ("sequence entries are not allowed", "a '- ' stands where no list can begin"),
+    ("expected <block end>", "a line has the wrong indent, or something follows a value in quotes"),
+    ("expected the node content", "a value begins with a character that needs quotes"),
+    ("found character '\\t'", "a tab cannot indent a line or begin a value"),
+    ("found character", "a value begins with a character that needs quotes"),
+    ("found unknown escape", "a text in double quotes has an unknown escape; a backslash is written as two"),
+    ("expected escape sequence", "a text in double quotes has an unfinished escape"),
+    ("expected indentation indicator", "only an indent may follow the | or > that begins a block of text"),
+    ("expected chomping", "only an indent, + or - may follow the | or > that begins a block of text"),
+    ("expected alphabetic or numeric", "a value that begins with & or * needs quotes"),
+    ("expected a comment or a line break", "something stands where the line should end"),
+    ("expected '<document start>'", "something follows the end of the document"),
+)
+"""How the parser's reasons begin, and the same for people: it names tokens, and quotes what it found."""
+
+
 def _not_yaml(error: YAMLError, at: str) -> Invalid:
-    """The parser's reason without what it quotes from the document."""
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    reason = str(getattr(error, "problem", None) or "it cannot be parsed")
-    reason = re.split(r"[\"']", reason)[0].strip(" ,(")[:80] or "it cannot be parsed"
+    """The parser's reason without what it quotes from the document; where it began, if that is another line."""
+    begun = getattr(error, "context_mark", None)
+    mark = getattr(error, "problem_mark", None) or begun
+    problem = str(getattr(error, "problem", None) or "")
+    if problem.startswith("could not find") and begun is not None:
+        mark = begun  # it was looked for until the next line
+    reason = next((said for begins, said in _REASONS if problem.startswith(begins)), "it cannot be parsed")
+    if "never closed" in reason and mark and begun and begun.line != mark.line:
+        reason += f"; it was opened in line {begun.line + 1}"
     return Invalid(f"this is not YAML: {reason}", at=place(at, mark.line + 1) if mark else at)

@@ -90,6 +90,28 @@ SECRET = "hunter2-this-must-not-be-repeated"
 
 
 @pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ('summary: "no end\n', 3, "a quotation mark is never closed; it was opened in line 2"),
+        ("tags: [a, b\nname: c\n", 3, "a bracket [ is never closed, or a comma is missing; it was opened in line 2"),
+        ("data: {a: 1\n", 3, "a brace { is never closed, or a comma is missing; it was opened in line 2"),
+        ("summary: a: b\n", 2, "a second 'key:' in a line, or a wrong indent; a text with ': ' needs quotes"),
+        ("name: n\nfoo\n", 3, "a line is neither 'key: value' nor an item of a list"),
+        ("data:\n   a: 1\n  b: 2\n", 4, "a line has the wrong indent, or something follows a value in quotes"),
+        ("data:\n\ta: 1\n", 3, "a tab cannot indent a line or begin a value"),
+        ("summary: @all\n", 2, "a value begins with a character that needs quotes"),
+        ("tags: ]\n", 2, "a value begins with a character that needs quotes"),
+        ("summary: - x\n", 2, "a '- ' stands where no list can begin"),
+        ("content: |x\n  a\n", 2, "only an indent, + or - may follow the | or > that begins a block of text"),
+    ],
+)
+def test_what_is_no_yaml_is_told_in_a_whole_sentence_with_its_line(text: str, line: int, reason: str) -> None:
+    error = refusal(URI + text.encode())
+    assert error is not None
+    assert (error.at, error.message) == (f"f.yaml:{line}", f"this is not YAML: {reason}")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f"uri: concept://ws/a\nname: &{SECRET} x\n",
