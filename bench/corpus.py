@@ -50,7 +50,9 @@ WORDS, _SUMS = _vocabulary()
 
 
 def uri_of(number: int) -> Uri:
-    return Uri(f"concept://{WORKSPACE}/area{number // 2500:02d}/part{number // 25 % 100:02d}/node-{number:07d}")
+    """Names differ as people's do: no word is in all of them."""
+    folder = f"area{number // 2500:02d}/part{number // 25 % 100:02d}"
+    return Uri(f"concept://{WORKSPACE}/{folder}/{WORDS[100 + number % 7000]}-{number:07d}")
 
 
 def node(number: int, total: int, chance: random.Random) -> Node:
