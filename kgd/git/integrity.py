@@ -68,7 +68,8 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     _check_loose(layout, report, time.monotonic() + budget)
     _repair_refs(layout, report, good)
     if not report.unchecked:
-        checkpoint(layout)
+        with contextlib.suppress(OSError):  # a full disk; then the next start looks at more
+            checkpoint(layout)
     return report
 
 

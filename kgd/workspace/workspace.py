@@ -246,7 +246,8 @@ class Workspace:
             KgdError: What is wrong with it, and what to do next.
         """
         if self.read_only and not dry_run:
-            raise Unavailable(f"this workspace is read-only: {self.read_only}", next="Install a newer kgd.")
+            way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
+            raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
         self._check_request(changes.request_id)
         repeated = self._repeated(changes.request_id)
         if repeated:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.git.layout import Layout
+from kgd.git.refs import HEAD
 from kgd.model.change import Append
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, uri
 from tests.faults.scribes import COUNTERS, LOGS, read_diary
 
-STRAYS = ("*.lock", "*.kgd", "*.kgd-new", "ref,*", "index.new", "objects/pack/*.keep", "objects/pack/tmp_*")
+STRAYS = ("*.lock", "*.kgd", "*.kgd-new", "ref,*", "index.new", "objects/pack/*.keep")
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ def strays(git_dir: Path) -> list[str]:
 
 def requests_in(git_dir: Path) -> dict[str, list[str]]:
     """Request id to the commits that carry it, as git tells."""
-    said = git(git_dir, "log", "--format=%H %(trailers:key=Kgd-Request,valueonly,separator=%x20)", "refs/kgd/head")
+    said = git(git_dir, "log", "--format=%H %(trailers:key=Kgd-Request,valueonly,separator=%x20)", HEAD)
     found: dict[str, list[str]] = defaultdict(list)
     for line in said.splitlines():
         commit, _, request = line.partition(" ")
@@ -95,7 +96,7 @@ def audit(layout: Layout, diary: Path, *, publish: bool = False, retries: int = 
             complain(f"degraded: {ws.degraded()}")
         _promises(ws, read_diary(diary), found, retries)
         outcome = ws.submit(change(Append(uri("log/0"), f"<after {time.time_ns()}>")))
-        if outcome.commit != git(layout.git_dir, "rev-parse", "refs/kgd/head").strip():
+        if outcome.commit != git(layout.git_dir, "rev-parse", HEAD).strip():
             complain("the next write is not the tip")
         _contents(ws, read_diary(diary), found)
         for finding in check(ws):
@@ -191,6 +192,6 @@ def _published(ws: Workspace, found: Findings) -> None:
         time.sleep(0.02)
     else:
         found.complaints.append(f"not published: {said[:200]} {ws.health()['publish']}")
-    by_hand = git(ws.layout.git_dir, "log", "--format=%an %s", "--grep=^Kgd-Op: hand-edit", "refs/kgd/head")
+    by_hand = git(ws.layout.git_dir, "log", "--format=%an %s", "--grep=^Kgd-Op: hand-edit", HEAD)
     if by_hand:
         found.complaints.append(f"taken for a hand edit: {by_hand.splitlines()[:3]}")

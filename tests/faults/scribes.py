@@ -68,10 +68,22 @@ def scribble(
     line.send("done")
 
 
-def _scribe(ws: Workspace, diary: Diary, seed: int, number: int, stop: threading.Event, count: int) -> None:
-    dice = random.Random(f"{seed} {number}")
+def write_until_refused(ws: Workspace, diary: Diary, seed: int, *, threads: int, refusals: int, count: int) -> None:
+    """Write until each thread met so many refusals by the disk in a row, or has written `count` changes."""
+    arguments = [(ws, diary, seed, number, threading.Event(), count, refusals) for number in range(threads)]
+    workers = [threading.Thread(target=_scribe, args=one) for one in arguments]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def _scribe(
+    ws: Workspace, diary: Diary, seed: int, number: int, stop: threading.Event, count: int, refusals: int = 0
+) -> None:
+    dice, in_a_row = random.Random(f"{seed} {number}"), 0
     for turn, kind in enumerate(_turns(dice)):
-        if stop.is_set() or (count and turn == count):
+        if stop.is_set() or (count and turn == count) or (refusals and in_a_row >= refusals):
             return
         request = f"{seed}-{number}-{turn}"
         try:
@@ -85,10 +97,12 @@ def _scribe(ws: Workspace, diary: Diary, seed: int, number: int, stop: threading
             diary.note(refused=request, why=refusal.code)
         except Unavailable as refusal:
             diary.note(unsure=request, why=str(refusal))
+            in_a_row += 1
         except Exception as defect:  # noqa: BLE001  the auditor wants to see it
             diary.note(defect=request, why=repr(defect))
         else:
             diary.note(acked=request, commit=outcome.commit or "")
+            in_a_row = 0
 
 
 def _turns(dice: random.Random) -> Iterator[str]:

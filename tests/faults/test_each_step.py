@@ -1,4 +1,4 @@
-"""Every system call of a write that changes something, one after the other: the process dies there, or the call fails."""
+"""Every system call of a write that changes something, one by one: the process dies there, or the call fails."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -143,25 +142,25 @@ def test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread(ws:
     """200 nodes each, half of them shared; on a shared one everybody adds one to what they read, until it is done."""
     mine = 100 if writers == 2 else 40
     commits: dict[str, str] = {}
-    retried: Counter[int] = Counter()
+
+    def add_one(number: int, n: int, request: str) -> str | None:
+        where = uri(f"shared/{n}")
+        version, node = ws.node_version(where), ws.node(where)
+        data = {"by": [*(node.data["by"] if node else []), number]}
+        seen = version.count if version and node else 0
+        try:
+            return ws.submit(change(upsert(where, data=data, expect_version=seen), request=request)).commit
+        except Stale:
+            return None
 
     def write(number: int) -> None:
         for n in range(mine):
-            request = f"own-{number}-{n}"
-            outcome = ws.submit(change(upsert(f"own/{number}/{n}", name=f"{n}", expect_version=0), request=request))
-            commits[request] = outcome.commit or "none"
+            own = change(upsert(f"own/{number}/{n}", name=f"{n}", expect_version=0), request=f"own-{number}-{n}")
+            commits[own.request_id] = ws.submit(own).commit or "none"
             request = f"shared-{number}-{n}"
-            while True:
-                where = uri(f"shared/{n}")
-                version, node = ws.node_version(where), ws.node(where)
-                data = {"by": [*(node.data["by"] if node else []), number]}
-                seen = version.count if version and node else 0
-                try:
-                    commits[request] = ws.submit(change(upsert(where, data=data, expect_version=seen), request=request)).commit or "none"  # fmt: skip
-                    break
-                except Stale as stale:
-                    assert stale.current > seen
-                    retried[number] += 1
+            while (commit := add_one(number, n, request)) is None:
+                pass
+            commits[request] = commit
 
     answers = at_once([lambda number=number: write(number) for number in range(writers)])  # type: ignore[misc]
     assert answers == [None] * writers
