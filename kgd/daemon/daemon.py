@@ -16,7 +16,7 @@ from kgd import __version__
 from kgd.config import Home
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.tending import Tending
-from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.graph.context import ContextStore
 
 if TYPE_CHECKING:
@@ -74,7 +74,11 @@ class Daemon:
             if layout is None:
                 raise NotFound("no workspace is here", at=str(directory), next="`kgd up` makes one.")
             found = self._at(layout)
-            self.register(found)
+            try:
+                self.register(found)
+            except InvariantViolation:
+                self.forget(found)  # a copy of another: neither ours to hold nor to be found under its id
+                raise
             return found
         entry = self.registry.current().entries.get(id or "")
         if entry is None:

@@ -205,6 +205,8 @@ def _link(mine: Path, lock: Path, end: float) -> None:
             os.link(mine, lock)
             return
         except FileNotFoundError:
+            if not mine.exists():  # the whole repository was moved away or deleted: nothing to make a folder for
+                raise
             # git pack-refs removes the folders it empties; a new one has to reach the disk as well
             lock.parent.mkdir(parents=True, exist_ok=True)
             sync_folder(lock.parent.parent)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -111,6 +112,28 @@ def test_a_folder_that_pack_refs_removed_is_made_again(pen: Pen) -> None:
     (pen.layout.git_dir / "refs/kgd").rmdir()
     tip = pen.write({"nodes/a.yaml": b"1\n"})
     assert git(pen.layout.git_dir, "rev-parse", refs.HEAD).strip() == tip.hex()
+
+
+def test_a_repository_moved_away_while_a_ref_waits_for_its_lock_is_not_made_anew(
+    workspace: Layout, tmp_path: Path
+) -> None:
+    (workspace.git_dir / f"{NAME}.lock").touch()
+    raised: list[Exception] = []
+
+    def move() -> None:
+        try:
+            refs.move_ref(workspace.git_dir, workspace.derived_dir, NAME, None, A)
+        except OSError as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=move, daemon=True)
+    waiting.start()
+    while not list(workspace.derived_dir.glob("ref,*")):
+        assert waiting.is_alive()
+    workspace.git_dir.rename(tmp_path / "moved.git")
+    waiting.join(5)
+    assert isinstance(raised[0], FileNotFoundError)
+    assert not workspace.git_dir.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 41])
