@@ -7,11 +7,11 @@ import sys
 
 def main() -> int:
     """The program `kgd`. A host starts `kgd mcp` for every conversation, so that way in imports nothing else."""
-    if sys.argv[1:2] == ["mcp"] and (len(sys.argv) == 2 or (len(sys.argv) == 4 and sys.argv[2] == "--tools")):
+    if sys.argv[1:] == ["mcp"]:
         from kgd.client import pump
         from kgd.config import Home
 
-        return pump.run(Home.find(), sys.argv[-1] if len(sys.argv) == 4 else "")
+        return pump.run(Home.find())
     from kgd.cli.main import run
 
     return run(sys.argv[1:])

@@ -20,7 +20,7 @@ DOWN_SECONDS = 30.0
 def mcp(given: Given, options: Given) -> int:
     from kgd.client import pump
 
-    return pump.run(Home.find(), str(given.get("tools", "")))
+    return pump.run(Home.find())
 
 
 def serve(given: Given, options: Given) -> int:

@@ -183,7 +183,7 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
     """Looks at the code tree as it is now. Nothing is stored: the tree itself is where its facts live."""
     if params.kind != "tree" or params.text is not None or params.uri is not None:
         raise Invalid(
-            "this version ingests code trees only", at="kind",
+            "this version takes in directories of the code tree only", at="kind",
             next='Leave out text and uri, with kind "tree"; write what a document says with put.',
         )  # fmt: skip
     workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [])
@@ -207,7 +207,10 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
     uri = addressing.resolve(session, workspace, source if "://" in source else f"./{source.lstrip('/')}"
                              if not Path(source).is_absolute() else source, at="source")  # fmt: skip
     if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
-        raise Invalid("this is not a directory of the code tree", at="source", next=f"Name one below {root}.")
+        raise Invalid(
+            "this is no directory of the code tree, and this version takes in nothing else", at="source",
+            next="Name a directory of the code tree, or none for all of it; a file is served as a node by itself.",
+        )  # fmt: skip
     return path_of(uri)
 
 

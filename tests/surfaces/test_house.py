@@ -88,8 +88,9 @@ def test_ingest_counts_the_code_tree_and_stores_nothing(ask: Ask) -> None:
     assert ask.history()["commits"] == before
     with pytest.raises(Invalid):
         ask.ingest(text="a document", kind="document")
-    with pytest.raises(Invalid):
-        ask.ingest(source="README.md")
+    for source in ("README.md", "https://example.org/paper"):
+        with pytest.raises(Invalid, match="no directory of the code tree"):
+            ask.ingest(source=source)
 
 
 def test_bootstrap_with_store_writes_the_tree_once_and_only_from_this_machine(ask: Ask) -> None:
