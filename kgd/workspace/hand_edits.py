@@ -313,11 +313,11 @@ class HandEdits:
         An editor with an old buffer would take back what was published since. So of the recent versions the one that
         is closest to what they saved counts; one they saved unchanged is a wish to go back.
         """
-        if path in self.bases:
+        if path in self._taken:  # also where it was published past since: they go on from what they saved
+            latest = self._taken[path][1]
+        elif path in self.bases:
             id = self.bases[path]
             latest = self._store.read(id) if id else None
-        elif path in self._taken:
-            latest = self._taken[path][1]
         else:
             id = self._published_blob(path)
             latest = self._store.read(id) if id else None
