@@ -45,7 +45,7 @@ def read_diary(path: Path) -> list[dict[str, str]]:
 
 
 def scribble(
-    line: Connection, place: str, diary: str, seed: int, *, threads: int = 8, publish: bool = False, count: int = 0
+    line: Connection, place: str, diary: str, seed: int, publish: bool, threads: int = 8, count: int = 0
 ) -> None:
     """Open the workspace at `place`, say how many changes it finds, write with `threads` until killed or told.
 

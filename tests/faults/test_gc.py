@@ -1,0 +1,71 @@
+"""A person's git tidies up beside eight writers: nothing that was acknowledged is lost, and nothing is in the way."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kgd.git.layout import Layout
+from kgd.git.rollup import maintain
+from tests.builders import new_layout
+from tests.faults.audit import Findings, audit
+from tests.faults.nursery import Child
+from tests.faults.scribes import scribble
+from tests.workspace.people import code_layout
+
+CHORES = (
+    ("gc", "--prune=now", "-q"),
+    ("repack", "-adfq"),
+    ("pack-refs", "--all"),
+    ("reflog", "expire", "--expire=now", "--all"),
+    ("prune", "--expire=now"),
+    ("repack", "-Adq", "--unpack-unreachable=now"),
+)
+
+
+def tidied_up(tmp_path: Path, seconds: float, seed: int, *, publish: bool) -> tuple[Findings, Counter[str]]:
+    """Every other chore is a gc; our own roll-up runs in between."""
+    layout = code_layout(tmp_path / "code") if publish else new_layout(tmp_path / "knowledge")
+    diary, ran = tmp_path / "diary", Counter[str]()
+    end = time.monotonic() + seconds
+    with Child(scribble, str(layout.work_tree), str(diary), seed, publish) as child:
+        child.hear()
+        for chore in itertools.cycle(sum(((CHORES[0], other) for other in CHORES[1:]), ())):
+            if time.monotonic() > end:
+                break
+            failed = subprocess.run(["git", "-C", layout.git_dir, *chore], capture_output=True, check=False).returncode
+            ran[chore[0] + (" failed" if failed else "")] += 1
+        child.tell("stop")
+        assert child.hear() == "done"
+    return audited(layout, diary, publish), ran
+
+
+def audited(layout: Layout, diary: Path, publish: bool) -> Findings:
+    found = audit(layout, diary, publish=publish)
+    maintain(layout.git_dir)
+    again = audit(layout, diary, publish=publish)
+    found.complaints += [f"after a roll-up: {complaint}" for complaint in again.complaints]
+    return found
+
+
+@pytest.mark.parametrize("publish", [False, True], ids=["objects only", "published"])
+def test_nothing_is_lost_beside_a_loop_of_gc(tmp_path: Path, publish: bool) -> None:
+    found, ran = tidied_up(tmp_path, 1.5, 3, publish=publish)
+    assert (found.complaints, found.unsure) == ([], 0), ran
+    assert found.acked > 30, found
+    assert ran["gc"] >= 2, ran
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_lost_beside_a_long_loop_of_gc(tmp_path: Path, seed: int) -> None:
+    found, ran = tidied_up(tmp_path, 10, seed, publish=seed == 2)
+    print(found, ran)
+    assert found.complaints == [], f"seed {seed}: {found} {ran}"
+    assert found.acked > 300, found
