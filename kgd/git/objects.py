@@ -21,6 +21,9 @@ Entry: TypeAlias = tuple[bytes, ObjectId]
 Tree: TypeAlias = dict[bytes, Entry]
 
 FILE = b"100644"
+LINK = b"120000"
+PLAIN = b"100"
+"""How the mode of every file begins that is no link, folder or submodule."""
 FOLDER = b"40000"
 ID_SIZE = 20
 

@@ -36,6 +36,9 @@ READ_LIMIT = 64 << 20
 DEPTH_LIMIT = 80
 """Folders below one another that a walk follows; a URI has at most 64 segments."""
 ENTRY_BUDGET = 5_000_000
+REPEATS_FREE, REPEATS_PER_OBJECT = 10_000, 4
+"""A walk gives up on a tree that names the same few objects over and over: eleven of them can make 10^10 files. No
+two nodes are the same file, so a workspace's own tree names hardly any object twice."""
 OLDEST_LIBGIT2 = (1, 9, 7)
 
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
@@ -143,11 +146,16 @@ class ObjectStore:
         """Every entry below the tree that is no folder, with its mode, in git's order.
 
         Raises:
-            Limit: More than `budget` entries, or folders deeper than `DEPTH_LIMIT`.
+            Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
         """
         for path, _, new in self._walk(None, tree, budget):
             if new is not None:
                 yield FileEntry(path, *new)
+
+    def changed_entries(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[tuple[str, Entry | None]]:
+        """As `diff`, with the mode: the new entry of each path that differs."""
+        for path, _, after in self._walk(old, new, ENTRY_BUDGET):
+            yield path, after
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
         """The files that differ between two trees (None: no tree at all), in git's order. Equal folders cost nothing.
@@ -155,7 +163,8 @@ class ObjectStore:
         A file whose mode alone changed is given with equal ids; links and submodules are given like files.
 
         Raises:
-            Limit: More than `budget` entries were compared, or folders are deeper than `DEPTH_LIMIT`.
+            Limit: More than `budget` entries were compared, folders are deeper than `DEPTH_LIMIT`, or the trees are a
+                bomb of repeated objects.
         """
         for path, before, after in self._walk(old, new, budget):
             yield Difference(path, before and before[1], after and after[1])
@@ -310,6 +319,7 @@ class ObjectStore:
         root_old, root_new = (old and (FOLDER, old)) or None, (new and (FOLDER, new)) or None
         if root_old != root_new:
             stack.append((b"", 0, root_old, root_new))
+        seen, named, distinct = set[ObjectId](), 0, 0
         while stack:
             path, depth, before, after = stack.pop()
             file_before = before if before and before[0] != FOLDER else None
@@ -325,6 +335,13 @@ class ObjectStore:
             budget -= len(x) + len(y)
             if budget < 0:
                 raise Limit("the tree has more entries than the budget of this walk", at=text(path[:60]))
+            for id, entries in zip(folders, (x, y), strict=True):
+                named += len(entries)
+                if id and id not in seen:
+                    seen.add(id)
+                    distinct += len(set(entries.values()))
+            if named > REPEATS_FREE + REPEATS_PER_OBJECT * distinct:
+                raise Limit("the tree names the same few objects over and over", at=text(path[:60]))
             changed = {n for n in x.keys() | y.keys() if x.get(n) != y.get(n)}
             prefix = path + b"/" if path else b""
             stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kgd.codec import documents, paths
-from kgd.errors import KgdError
+from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, Signature, signature
 from kgd.git.staging import KGD, Staging
@@ -88,8 +88,12 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
     `known` is where the branch was when it was last in step. If the person rewrote it from there (reset, amend, a
     rebase that drops), what they took away is taken away here as well, by a commit: history keeps it, a revert brings
     it back (docs/decisions/0004-rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
+
+    Raises:
+        Limit, Damaged: The branch holds what no workspace can hold; nothing of it was taken.
     """
     store = host.store
+    _look_through(host, branch)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         rewritten = known is not None and not store.is_ancestor(known, branch)
@@ -106,6 +110,18 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
         return _merge_commit(host, staging, tip, branch, bases[0] if bases else None, Signature(*KGD, when))
 
     return job
+
+
+def _look_through(host: Host, branch: ObjectId) -> None:
+    """Refuse a tree that cannot be walked before any ref of ours leads to it: from there nobody could open it."""
+    name = host.layout.branch.removeprefix("refs/heads/")
+    try:
+        for _ in host.store.diff(host.store.tree_of(bytes.fromhex(host.tip)), host.store.tree_of(branch)):
+            pass
+    except (Limit, Damaged) as error:
+        error.next = f"Nothing of it was taken; `git update-ref refs/heads/{name} refs/kgd/head` takes it back."
+        error.args = (str(error),)
+        raise
 
 
 def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.codec import paths
-from kgd.errors import KgdError
+from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.files import replace
-from kgd.git.objects import ObjectId, object_id
+from kgd.git.objects import PLAIN, ObjectId, object_id
 from kgd.git.store import ObjectStore
 from kgd.workspace.admission import check
 from kgd.workspace.outcome import InvalidFile
-from kgd.workspace.work_tree import SETTINGS, Found, WorkTree, is_owned
+from kgd.workspace.work_tree import FILE_LIMIT, SETTINGS, Found, WorkTree, is_owned
 
 QUIET = 0.3
 QUIET_CAP = 2.0
@@ -132,7 +132,7 @@ class HandEdits:
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
         self.settled(path)
-        self._remember(path, *(None if id is None else self._store.read(id) for id in (old, new)))
+        self._remember(path, self._text(old), self._text(new))
 
     def lies(self, path: str, blob: ObjectId | None) -> None:
         """The path holds bytes of ours though they are not published: a publication was given up half way."""
@@ -226,8 +226,8 @@ class HandEdits:
 
     def _scan(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
         base: dict[str, ObjectId | None] = {}
-        for path, _, id in self._store.diff(None, published):
-            if is_owned(path):
+        for path, mode, id in self._store.files(published):
+            if is_owned(path) and mode.startswith(PLAIN):  # no link or submodule that somebody committed
                 base[path] = id
         files, odd_folders = self._tree.scan()
         hidden = tuple(folder + "/" for folder in odd_folders)
@@ -316,11 +316,9 @@ class HandEdits:
         if path in self._taken:  # also where it was published past since: they go on from what they saved
             latest = self._taken[path][1]
         elif path in self.bases:
-            id = self.bases[path]
-            latest = self._store.read(id) if id else None
+            latest = self._text(self.bases[path])
         else:
-            id = self._published_blob(path)
-            latest = self._store.read(id) if id else None
+            latest = self._text(self._published_blob(path))
         return latest if data is None or latest is None else self.closest(path, data, latest)
 
     def closest(self, path: str, data: bytes, latest: bytes | None) -> bytes | None:
@@ -335,6 +333,13 @@ class HandEdits:
     def note(self, path: str, data: bytes) -> None:
         """These bytes of a person are in the workspace now, and an editor may go on from them."""
         self._remember(path, None, data)
+
+    def _text(self, id: ObjectId | None) -> bytes | None:
+        """A blob's bytes; None also where somebody committed one that nobody can read."""
+        try:
+            return self._store.read(id, FILE_LIMIT) if id else None
+        except (Damaged, Limit):
+            return None
 
     def _published_blob(self, path: str) -> ObjectId | None:
         return self._store.entry(self._published, path) if self._published else None

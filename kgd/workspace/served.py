@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError
-from kgd.git.objects import ObjectId
+from kgd.git.objects import LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
@@ -25,6 +25,9 @@ from kgd.workspace.outcome import InvalidFile
 
 FREEZE_FROM = 5_000
 """Nodes loaded at once from which on they are kept from the collection of garbage."""
+
+FILE_LIMIT = 1 << 20
+"""Bytes of a blob that is inflated to be looked at; a node has at most a quarter of it."""
 
 LastGood = Callable[[str], ObjectId | None]
 
@@ -108,9 +111,9 @@ class Served:
             if self._store.entry(tree, path):
                 self._note_conflict(path, True)
         for path in [*care.get("cut", ()), *care.get("invalid", ())]:
-            blob = self._store.entry(tree, path)
-            if blob:
-                self._apply(path, blob)
+            found = self._store.lookup(tree, path)
+            if found:
+                self._apply_entry(path, found)
 
     def close(self) -> None:
         """Let go: what was kept from the collection of garbage is garbage soon."""
@@ -139,13 +142,23 @@ class Served:
         if tree == self.tree:
             return []
         with self._growing():
-            return self.follow(((path, new) for path, _, new in self._store.diff(self.tree, tree)), tree)
+            changes = [change for path, new in self._store.changed_entries(self.tree, tree)
+                       if (change := self._apply_entry(path, new))]  # fmt: skip
+            self.tree = tree
+            return changes
 
     def follow(self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId) -> list[Change]:
         """Apply files that differ, by path and new blob, which together lead to `tree`."""
         changes = [change for path, blob in files if (change := self._apply(path, blob))]
         self.tree = tree
         return changes
+
+    def _apply_entry(self, path: str, new: Entry | None) -> Change | None:
+        """As `_apply`; a link or a submodule of a person's commit is no node, whatever its bytes say."""
+        if new and not new[0].startswith(PLAIN) and path.startswith("nodes/"):
+            what = "a symbolic link" if new[0] == LINK else "a submodule"
+            return self._keep_last_good(path, Invalid(f"it is {what} in git, and only plain files are read"))
+        return self._apply(path, new and new[1])
 
     def _apply(self, path: str, new: ObjectId | None) -> Change | None:
         if path.startswith("conflicts/"):
@@ -171,7 +184,7 @@ class Served:
                     del self._conflicts[folder]
 
     def _put(self, path: str, blob: ObjectId) -> Change:
-        node = documents.decode(self._store.read(blob), at=path)
+        node = documents.decode(self._store.read(blob, FILE_LIMIT), at=path)
         if paths.path_of(node.uri, self._sharded) != path:
             right = paths.path_of(node.uri, self._sharded)
             raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")

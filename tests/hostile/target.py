@@ -1,0 +1,224 @@
+"""This file is where a running daemon is, as an attacker on the same machine reaches it: its socket, files and git.
+
+Everything goes through the public way in. What an attack cost the daemon is read from /proc.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kgd.client.connection import Connection
+from kgd.config import Home
+from tests.daemon.conftest import ROOT
+
+SECONDS = 1.0
+"""Within which everything is refused, and the next normal call answered."""
+MEMORY = 64 << 20
+"""Bytes that the daemon may grow by while it refuses."""
+MESSAGE_LIMIT = 512
+CODES = frozenset(
+    "VALIDATION_ERROR NOT_FOUND CONFLICT INVARIANT_VIOLATION FORBIDDEN UNAUTHORIZED LIMIT UNAVAILABLE DAMAGED"
+    " REFUSED_CONTENT".split()
+)
+"""Every code that a refusal may have. INTERNAL is a defect of kgd, and never an answer to an attack."""
+
+Answer = dict[str, Any]
+
+
+class Target:
+    """One home with one daemon and the workspace `shop` over a small code repository."""
+
+    def __init__(self, place: Path, settings: str = "") -> None:
+        self.home = Home.at(str(place / "home"))
+        self.code = place / "shop"
+        self.code.mkdir(parents=True)
+        (self.code / "main.py").write_text("print(1)\n")
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "code"]):
+            git(self.code, *words)
+        if settings:
+            self.home.prepare()
+            Path(self.home.registry).write_text(settings)
+        made = self.call("up", {"environment": {}})
+        self.work_tree, self.git_dir = Path(made["path"]), Path(made["git_dir"])
+        self.branch = made["branch"]
+        self.put("concept://shop/good", summary="what an honest person wrote")
+
+    # ---- asking as an honest client
+
+    def call(self, name: str, args: Answer) -> Answer:
+        """One call of the command line's kind; starts the daemon where none runs."""
+        before = os.getcwd()
+        os.chdir(self.code)
+        try:
+            with Connection(self.home, "honest 1") as connection:
+                return connection.call(name, args)
+        finally:
+            os.chdir(before)
+
+    def put(self, uri: str, **fields: Any) -> Answer:
+        return self.call("put", {"changes": [{"op": "upsert", "uri": uri, **fields}]})
+
+    def node(self, uri: str) -> Answer:
+        """The node as `get` answers it; empty where there is none."""
+        found: list[Answer] = self.call("get", {"uris": [uri], "budget": 20000})["nodes"]
+        return found[0] if found else {}
+
+    def status(self) -> Answer:
+        return self.call("status", {})
+
+    def answers(self) -> None:
+        """A normal call is answered, in time, by the same daemon."""
+        began = time.monotonic()
+        assert self.node("concept://shop/good")["summary"] == "what an honest person wrote"
+        assert time.monotonic() - began < SECONDS
+
+    # ---- reaching it otherwise
+
+    def wire(self, hello: bytes | None = None) -> Wire:
+        return Wire(self.home.socket, hello if hello is not None else self.hello("call"))
+
+    def mcp(self) -> Wire:
+        """A connection that speaks MCP, initialized."""
+        wire = self.wire(self.hello("mcp"))
+        wire.line()
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        wire.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode())
+        assert wire.line()["result"]["serverInfo"]["name"] == "kgd"
+        wire.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        return wire
+
+    def hello(self, kind: str) -> bytes:
+        return json.dumps({"kgd": kind, "version": "0.1.0", "cwd": str(self.code), "client": "attacker 1"}).encode()
+
+    def kgd(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """The program, as a person runs it."""
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=self.code, input=stdin, text=True,
+            env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+        )  # fmt: skip
+
+    # ---- what it costs
+
+    @property
+    def pid(self) -> int:
+        return int(self.status()["daemon"]["pid"])
+
+    def memory(self) -> Memory:
+        return Memory(self.pid)
+
+    def end(self) -> None:
+        wire = self.wire()
+        wire.line()
+        wire.send(b'{"id":1,"call":"down"}')
+        wire.read_to_end()
+
+
+class Memory:
+    """How far the daemon's memory rose above where it was, at its highest, while the block ran."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def __enter__(self) -> Memory:
+        Path(f"/proc/{self._pid}/clear_refs").write_text("5")  # the peak starts anew
+        self._before = self._field("VmRSS")
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self.rose = self._field("VmHWM") - self._before
+
+    def _field(self, name: str) -> int:
+        lines = Path(f"/proc/{self._pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name + ":"))
+
+
+class Wire:
+    """A raw connection: bytes out, objects in."""
+
+    def __init__(self, path: str, hello: bytes) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(10)
+        self.sock.connect(path)
+        self._file = self.sock.makefile("rb")
+        if hello:
+            self.send(hello)
+
+    def send(self, line: bytes, end: bytes = b"\n") -> None:
+        """Says it whole, or as much of it as the daemon is ready to hear."""
+        try:
+            self.sock.sendall(line + end)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def ask(self, key: int | str, name: str, args: Any) -> Answer:
+        self.send(json.dumps({"id": key, "call": name, "args": args}).encode("utf-8", "surrogatepass"))
+        return self.line()
+
+    def tool(self, key: int | str, name: str, arguments: Any) -> Answer:
+        params = {"name": name, "arguments": arguments}
+        message = {"jsonrpc": "2.0", "id": key, "method": "tools/call", "params": params}
+        self.send(json.dumps(message).encode("utf-8", "surrogatepass"))
+        return self.line()
+
+    def line(self) -> Answer:
+        """The next message; empty where the connection has ended."""
+        try:
+            line = self._file.readline()
+        except ConnectionResetError:
+            return {}
+        return json.loads(line) if line else {}
+
+    def read_to_end(self) -> bytes:
+        try:
+            return self._file.read()
+        except ConnectionResetError:
+            return b""
+
+    def close(self) -> None:
+        self._file.close()
+        self.sock.close()
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self.close()
+
+
+def git(where: Path, *words: str, stdin: bytes = b"") -> str:
+    who = ["-c", "user.name=Eve", "-c", "user.email=eve@example.org"]
+    done = subprocess.run(["git", "-C", where, *who, *words], input=stdin, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode("utf-8", "surrogateescape").strip()
+
+
+def refusal(answer: Answer) -> Answer:
+    """The typed error in an answer of either protocol, checked for what every refusal promises."""
+    error: Answer = answer.get("error") or answer["result"]["structuredContent"]["error"]
+    assert error["code"] in CODES, error
+    told = "".join(str(error.get(part, "")) for part in ("message", "at", "next"))
+    assert len(told) <= MESSAGE_LIMIT, told
+    assert told.isprintable(), told
+    assert error["message"]
+    return error
+
+
+def eventually(what: Callable[[], object], seconds: float = 15.0, say: Callable[[], object] = lambda: "") -> None:
+    """Wait for what happens by itself; polls, because there is no event to offer here."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {say()}"
+        time.sleep(0.02)
+
+
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
