@@ -15,7 +15,7 @@ from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, H
 from kgd.model.node import default_type
 from kgd.model.uri import Uri, is_owned
 
-FEW = 2_000
+FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
 
 
@@ -167,18 +167,16 @@ class TextIndex:
             return search.explain(search.run(_doc_filter(types, tags, namespace), bare)[offset:])
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
-        """Documents whose name has all these words, or one of those that few documents have; the best first.
+        """Documents whose name has words of this one that few documents have; if there are none, all its words.
 
-        For a hint beside every write: the words that many documents have alone lead nowhere, which bounds the cost.
+        The best first. For a hint beside every write: looking for common words is what would cost.
         """
         asked = [term.match for term in words.terms(name)]
         if not asked:
             return []
         with self._database.read() as connection:
-            sql = "SELECT count(*) FROM (SELECT 1 FROM text WHERE text MATCH ? LIMIT ?)"
-            counts = {match: connection.execute(sql, (match, FEW + 1)).fetchone()[0] for match in asked}
-            rare = [match for match in asked if counts[match] <= FEW]
-            match = " OR ".join([f"({' AND '.join(asked)})", *rare])
+            rare = [match for match in asked if self._frequencies.of(connection, match) <= FEW]
+            match = " OR ".join(rare) or " AND ".join(asked)
             found = connection.execute(
                 f"SELECT docs.uri, bm25({TEXT_WEIGHTS}) AS score FROM text JOIN docs ON docs.id = text.rowid"
                 " WHERE text MATCH ? ORDER BY score, docs.uri LIMIT ?",

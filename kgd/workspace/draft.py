@@ -88,6 +88,10 @@ class Draft:
         """The node as this change leaves it so far."""
         return self._after[uri] if uri in self._after else self.before(uri)
 
+    def exists(self, uri: Uri) -> bool:
+        """Whether there is such a node, without reading it: a file that cannot be read is one too."""
+        return self._after[uri] is not None if uri in self._after else self.tip.blob_at(self.path(uri)) is not None
+
     def put(self, node: Node) -> None:
         self._read(node.uri)
         self._after[node.uri] = node

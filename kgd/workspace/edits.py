@@ -196,7 +196,7 @@ def _check_link(draft: Draft, relation: Relation) -> None:
         if not draft.around.knows_workspace(workspace or ""):
             draft.warnings.append(f"{target} is in a workspace that is not registered here: a broken link until it is")
         return
-    if draft.node(draft.around.resolve(target)) is not None or draft.around.in_overlay(target):
+    if draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
         return
     if is_resource(target, home):
         draft.put(Node(target))

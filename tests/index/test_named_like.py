@@ -29,7 +29,7 @@ def test_names_with_all_words_come_first_and_what_only_the_content_says_does_not
 def test_a_word_that_many_nodes_have_finds_only_together_with_the_others(
     index: TextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text, "FEW", 3)
+    monkeypatch.setattr(text, "FEW", 2)
     assert index.named_like("auth service", 10) == [uri("auth-service")]
 
 
