@@ -25,8 +25,10 @@ def main() -> None:
     print(f"\nA walk from the root of this tree with cost 1 met {len(walk['nodes'])} nodes:")
     for node in walk["nodes"][:8]:
         print(f"  {node['cost']:<4g} {node['uri']}")
-    print(f"\nTo have kgd on the PATH:   export PATH=\"{program.parent}:$PATH\"")
-    print(f"To paste into an MCP client: {json.dumps({'mcpServers': {'kgd': {'command': str(program), 'args': ['mcp']}}})}")
+    print(f'\nTo have kgd on the PATH:   export PATH="{program.parent}:$PATH"')
+    print(
+        f"To paste into an MCP client: {json.dumps({'mcpServers': {'kgd': {'command': str(program), 'args': ['mcp']}}})}"
+    )
 
 
 if __name__ == "__main__":

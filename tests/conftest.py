@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,10 +29,19 @@ def _can_mount() -> bool:
     return subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
 
 
+def _can_download() -> bool:
+    """Whether pip finds a small package that everything here needs anyway."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([*command, "--dest", folder, "orjson"], capture_output=True, check=False, timeout=60)
+    return done.returncode == 0
+
+
 PROGRAMS = {
     "strace": lambda: bool(shutil.which("strace")),
     "mount": _can_mount,
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
+    "registry": _can_download,
     "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
 }
 """Programs that only some tests use; `make test-deps` installs what can be installed."""
