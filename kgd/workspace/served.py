@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from kgd.codec import documents, paths
+from kgd.codec.lean import glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
 from kgd.graph.rows import Rows
-from kgd.model.node import Node
+from kgd.model.node import Relation
 from kgd.model.uri import Uri
 from kgd.workspace.outcome import InvalidFile
 
@@ -38,6 +39,17 @@ class Change(NamedTuple):
     path: str
     uri: Uri
     blob: ObjectId | None
+
+
+class _Glance(NamedTuple):
+    """What is served of a node; its content stays in git."""
+
+    uri: Uri
+    type: str
+    name: str
+    summary: str
+    relations: Sequence[Relation]
+    aliases: tuple[Uri, ...]
 
 
 class Served:
@@ -184,7 +196,7 @@ class Served:
                     del self._conflicts[folder]
 
     def _put(self, path: str, blob: ObjectId) -> Change:
-        node = documents.decode(self._store.read(blob, FILE_LIMIT), at=path)
+        node = _glance(self._store.read(blob), path)
         if paths.path_of(node.uri, self._sharded) != path:
             right = paths.path_of(node.uri, self._sharded)
             raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")
@@ -196,7 +208,7 @@ class Served:
             self._cut[path] = node.uri
         return Change(path, node.uri, blob)
 
-    def _serve(self, node: Node, blob: ObjectId) -> None:
+    def _serve(self, node: _Glance, blob: ObjectId) -> None:
         self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), node.relations, node.aliases)
 
     def _remove(self, path: str) -> Change | None:
@@ -219,7 +231,7 @@ class Served:
         good = self._last_good(path)
         if good is None:
             return None
-        node = documents.decode(self._store.read(good), at=path)
+        node = _glance(self._store.read(good), path)
         self._serve(node, good)
         return Change(path, node.uri, good)
 
@@ -230,3 +242,13 @@ class Served:
             return paths.uri_of(path, self._workspace, self._sharded)
         except KgdError:
             return None
+
+
+def _glance(data: bytes, path: str) -> _Glance:
+    """A file of the ordinary shape is not read whole: a start reads all of them."""
+    known = glance(data)
+    if known is not None:
+        relations = [Relation(*relation) for relation in known.relations]
+        return _Glance(known.uri, known.type, known.name, known.summary, relations, known.aliases)
+    node = documents.decode(data, at=path)
+    return _Glance(node.uri, node.type, node.name, node.summary, node.relations, node.aliases)
