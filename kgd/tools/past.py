@@ -13,7 +13,7 @@ from kgd.errors import Invalid
 from kgd.model.change import ChangeSet, Revert
 from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
-from kgd.tools.nodes import moment
+from kgd.tools.nodes import line, moment
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -150,7 +150,10 @@ def undo(session: Session, params: UndoParams) -> PutResult:
 
 def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> PutResult:
     changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation="revert")
-    return answer_of(workspace, workspace.submit(changes, dry_run=dry_run), dry_run=dry_run)
+    answer = answer_of(workspace, workspace.submit(changes, dry_run=dry_run), dry_run=dry_run)
+    (entry,) = workspace.history(commit=commit)
+    answer["reverted"] = line(entry)
+    return answer
 
 
 def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool) -> Commit:

@@ -14,6 +14,7 @@ from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing
 from kgd.tools.changes import Changes, edits
+from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -49,6 +50,8 @@ class PutResult(TypedDict):
     created: list[str]
     similar: list[Similar]
     warnings: list[str]
+    deleted: NotRequired[list[str]]
+    reverted: NotRequired[CommitLine]
     repeated: NotRequired[bool]
     dry_run: NotRequired[bool]
 
@@ -85,6 +88,8 @@ def answer_of(workspace: Workspace, outcome: Outcome, *, dry_run: bool = False) 
         "similar": [{"uri": one.uri, "like": list(one.like)} for one in outcome.similar],
         "warnings": warnings,
     }
+    if outcome.deleted:
+        answer["deleted"] = list(outcome.deleted)
     if outcome.repeated:
         answer["repeated"] = True
     if dry_run:

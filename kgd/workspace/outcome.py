@@ -43,6 +43,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     repeated: bool = False
     """The request id was seen before: this is the first result, nothing was done now."""
+    deleted: tuple[Uri, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

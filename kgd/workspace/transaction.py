@@ -52,14 +52,18 @@ class Transaction:
         files = draft.finish()
         touched, created = draft.touched(), draft.created()
         if self.dry_run or not files:
-            versions = tuple((uri, self.around.version(draft.path(uri))) for uri in touched)
-            return Staged(Outcome(None, versions, tuple(created), warnings=tuple(draft.warnings)))
+            versions = tuple((uri, self.around.version(draft.path(uri))) for uri in touched if draft.node(uri))
+            return Staged(
+                Outcome(None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched))
+            )
         changed = write(staging, files)
         message = message_of(self.changes, touched, draft.settled)
         author = signature(self.changes.author, self.now)
         commit = staging.commit(staging.write_tree(), [parent], author, message)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in touched if draft.node(uri))
-        answer = Outcome(commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings))
+        answer = Outcome(
+            commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched)
+        )
         nodes = {uri: draft.node(uri) for uri in touched}
         return Staged(answer, commit, changed, author, self.changes.request_id, nodes)
 
@@ -80,6 +84,10 @@ class Transaction:
                 if len(self.changes.edits) > 1 and not refusal.at.startswith("changes["):
                     refusal.at = f"changes[{number}] {refusal.at}".strip()[:80]
                 raise
+
+
+def _gone(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
+    return tuple(uri for uri in touched if draft.node(uri) is None)
 
 
 def write(staging: Staging, files: dict[str, bytes | None]) -> dict[str, bytes | None]:
