@@ -41,7 +41,7 @@ class Parts:
             self._starting = asyncio.create_task(self._start_http(port))
 
     def dispatch(self, call: Call, name: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Answer one call of the command line; runs in a worker thread."""
+        """Answer one call of the command line; runs in a worker thread. It is a conversation only if it names one."""
         tool = TOOLS.get(name) or LOCAL.get(name)
         if tool is None:
             raise NotFound(f"this daemon knows no call '{name[:60]}'", next="`kgd down` makes room for a newer one.")
@@ -53,7 +53,7 @@ class Parts:
 
         session = Session(
             self.daemon, cwd=Path(call.peer.cwd) if call.peer.cwd else None, client=call.peer.client,
-            context_id=call.peer.context_id, progress=progress,
+            context_id=None, progress=progress,
         )  # fmt: skip
         with self.daemon.counted():
             return dict(tool.call(session, args))

@@ -24,11 +24,13 @@ class Hint(TypedDict):
 
 
 def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, starting: bool = False) -> dict[str, Any]:
-    """``context_id`` and, where there is reason for one, ``hint``.
+    """``context_id`` and, where there is reason for one, ``hint``; nothing for a caller without a conversation.
 
     The cheapest node is shown first, so it is touched last: what is nearest to the question stays longest. Only a
     walk, `starting`, uses up the one hint that a context starts empty.
     """
+    if context_id is None and session.context_id is None:
+        return {}
     known, context = session.daemon.contexts.open(context_id or session.context_id or None)
     evicted = context.touch(reversed(uris))
     answer: dict[str, Any] = {"context_id": known}

@@ -35,6 +35,7 @@ class DaemonAnswer(TypedDict):
     pid: int
     version: str
     since: str
+    log: str
     workspaces: list[str]
 
 
@@ -77,7 +78,8 @@ def status(session: Session, params: Nothing) -> StatusResult:
     daemon = session.daemon
     answer: StatusResult = {
         "daemon": {
-            "pid": daemon.pid, "version": daemon.version, "since": daemon.since, "workspaces": daemon.workspace_ids(),
+            "pid": daemon.pid, "version": daemon.version, "since": daemon.since, "log": daemon.home.log,
+            "workspaces": daemon.workspace_ids(),
         },
         "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [], "proposals": 0, "jobs": [],
         "counts": {},
@@ -112,7 +114,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace) -> None:
     answer["degraded"] += workspace.degraded()
     answer["conflicts"] = workspace.conflict_count
     invalid = workspace.invalid_files()
-    answer["invalid_files"] = [nodes.invalid(one) for one in invalid[:INVALID_SHOWN]]
+    answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
     counts = {
         "nodes": len(workspace.graph),
         "broken_links": len(workspace.broken_links(BROKEN_COUNTED)),

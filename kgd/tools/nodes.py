@@ -68,7 +68,7 @@ class ConflictAnswer(TypedDict):
 
 
 class InvalidAnswer(TypedDict):
-    """A hand-edited file that cannot be read; the last good value is what is served."""
+    """A hand-edited file that cannot be read; the last good value, if there is one, is what is served."""
 
     path: str
     line: int
@@ -246,12 +246,14 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
     }
 
 
-def invalid(one: InvalidFile) -> InvalidAnswer:
+def invalid(workspace: Workspace, one: InvalidFile) -> InvalidAnswer:
+    is_served = one.uri is not None and workspace.exists(one.uri)
+    until = "its last good value is served until then" if is_served else "it is served as soon as it can be read"
     answer: InvalidAnswer = {
         "path": one.path,
         "line": one.line,
         "reason": one.reason,
-        "next": "Mend that file in the work tree; its last good value is served until then.",
+        "next": f"Mend that file in the work tree; {until}.",
     }
     if one.uri is not None:
         answer["uri"] = one.uri

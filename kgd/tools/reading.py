@@ -45,7 +45,7 @@ class GetResult(TypedDict):
     workspace: str
     nodes: list[NodeAnswer]
     missing: list[Missing]
-    context_id: str
+    context_id: NotRequired[str]
     as_of: NotRequired[str]
     cursor: NotRequired[str]
     hint: NotRequired[dict[str, Any]]
@@ -190,7 +190,7 @@ def _missing(workspace: Any, uri: Any, *, similar: bool) -> Missing:
 
 
 def _invalid_file(workspace: Any, uri: Any) -> InvalidAnswer | None:
-    return next((nodes.invalid(one) for one in workspace.invalid_files() if one.uri == uri), None)
+    return next((nodes.invalid(workspace, one) for one in workspace.invalid_files() if one.uri == uri), None)
 
 
 def from_memory(session: Session, params: GetParams) -> bool:

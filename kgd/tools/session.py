@@ -22,13 +22,14 @@ Progress = Callable[[int, int | None, str], None]
 class Session:
     """One caller. `trusted` callers sit at this machine and may use `LOCAL` tools and `ingest` with `store`.
 
-    `context_id` is the conversation of a connection that has one of its own; a call may name another.
+    `context_id` is the conversation of a connection that has one of its own; empty where the first answer begins one,
+    None where there is none, as for one command. A call may name another.
     """
 
     daemon: Daemon
     cwd: Path | None = None
     client: str = ""
-    context_id: str = ""
+    context_id: str | None = ""
     trusted: bool = True
     progress: Progress = lambda done, total, message: None
     here: Workspace | None = None

@@ -88,7 +88,7 @@ class TraverseResult(TypedDict):
     cut: list[CutAnswer]
     broken_links: list[Broken]
     conflicts: list[ConflictAnswer]
-    context_id: str
+    context_id: NotRequired[str]
     hint: NotRequired[Hint]
     missing: NotRequired[list[str]]
     as_of: NotRequired[str]

@@ -88,6 +88,18 @@ def test_a_broken_hand_edit_is_named_while_the_last_good_value_is_served(ask: As
     assert ask.status()["invalid_files"][0]["uri"] == "concept://shop/auth"
 
 
+def test_a_file_that_could_never_be_read_is_named_where_its_node_is_missing(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("auth", summary="good"))
+    path = ws.layout.work_tree / "nodes/concept/never.yaml"
+    until(path.parent.exists)
+    path.write_text("uri: concept://shop/never\nsummary: [never closed\n")
+    ws.hint(None)
+    until(lambda: "invalid_file" in ask.get(uris="never")["missing"][0])
+    invalid = ask.get(uris="never")["missing"][0]["invalid_file"]
+    assert (invalid["path"], invalid["line"]) == ("nodes/concept/never.yaml", 3)
+    assert "it is served as soon as it can be read" in invalid["next"]
+
+
 @pytest.mark.parametrize("text", ["word " * 30_000, "é" * 60_000, '"\\\n' * 30_000], ids=["ascii", "wide", "escaped"])
 def test_a_long_content_comes_in_parts_that_make_up_the_whole(ask: Ask, text: str) -> None:
     ask.put(changes=[upsert("long", content=text), upsert("next", summary="n")])
