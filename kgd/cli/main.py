@@ -25,14 +25,16 @@ _MINE = ("json", "directory", "quiet", "verb")
 
 def run(argv: Sequence[str]) -> int:
     """Carry out one command; returns its exit code. Never a traceback for what a person did or met."""
+    options: dict[str, Any] = {}
     try:
         options = vars(_parser(argv).parse_args(argv))
         _go_to(options.get("directory"))
         return _carry_out(verb(options["verb"]), options)
     except KgdError as error:
-        sys.stderr.write(f"kgd: {error.message}{f' ({error.at})' if error.at else ''}\n")
-        if error.next:
-            sys.stderr.write(f"     {error.next}\n")
+        from kgd.cli.refusals import spoken
+
+        message, at, then = spoken(error, verb(options["verb"]), options)
+        sys.stderr.write(f"kgd: {message}{f' ({at})' if at else ''}\n" + (f"     {then}\n" if then else ""))
         return EXIT_CODES[error.code][0]
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -57,8 +59,26 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         args["request_id"] = os.urandom(12).hex()  # so that a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
         answer = connection.call(chosen.call, args, _progress(options))
-    show(chosen.print, answer, options)
+        absent = _absent(connection, chosen, given, answer)
+    if not absent or answer.get("nodes") or options.get("json"):
+        show(chosen.print, answer, options)
+    if absent and not options.get("json"):
+        from kgd.cli.printing import clean, missing
+
+        missing(clean({"missing": absent}))
+    if absent and not answer.get("nodes") and not answer.get("cursor"):
+        return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
+
+
+def _absent(connection: Connection, chosen: Verb, given: dict[str, Any], answer: dict[str, Any]) -> list[Any]:
+    """What was named and is not there. A node without commits may be a file of the code tree, or nothing."""
+    if chosen.call == "history" and given.get("uri") and not answer["commits"]:
+        scope = {"workspace": given["workspace"]} if "workspace" in given else {}
+        answer = connection.call("get", {"uris": [given["uri"]], "include": [], **scope})
+    elif chosen.call == "traverse":
+        return [{"uri": uri, "similar": []} for uri in answer.get("missing", ())]
+    return list(answer.get("missing", ()))
 
 
 def _progress(options: dict[str, Any]) -> Any:

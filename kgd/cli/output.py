@@ -15,5 +15,8 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
     elif not options.get("quiet"):
         from kgd.cli import printing
 
-        getattr(printing, printer)(printing.clean(answer))
+        answer = printing.clean(answer)
+        getattr(printing, printer)(answer)
+        if answer.get("cursor"):
+            printing.more(answer, options)
     sys.stdout.flush()

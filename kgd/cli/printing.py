@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from kgd.cli import words
 from kgd.cli.requests import program
 from kgd.config import wants_color
 
@@ -47,30 +48,32 @@ def init(answer: Answer) -> None:
     _line(f"  {'published':<11}{', '.join(answer['published']) or 'nowhere: nothing leaves this machine'}")
     counts = answer.get("counts", {})
     if counts:
-        _line(f"  {'holds':<11}{_counted(counts)}")
+        _line(f"  {'holds':<11}{words.counts(counts)}")
     _warnings(answer)
 
 
 def status(answer: Answer) -> None:
     daemon = answer["daemon"]
-    _line(f"daemon {daemon['version']}, pid {daemon['pid']}, since {daemon['since']}: {_health(answer['health'])}")
+    _line(f"kgd {daemon['version']}, daemon {daemon['pid']} since {daemon['since']}: {_health(answer['health'])}")
+    _line(f"  log         {daemon['log']}")
     if daemon.get("workspaces"):
         _line(f"  workspaces  {', '.join(daemon['workspaces'])}")
     if here := answer.get("workspace"):
         _line(f"workspace {_bold(here['id'])} in {here['path']}")
         _line(f"  tip         {here['tip'][:12]} on {here['branch']}")
     if answer.get("counts"):
-        _line(f"  holds       {_counted(answer['counts'])}")
+        _line(f"  holds       {words.counts(answer['counts'])}")
     for stage in answer["stages"]:
-        age = f", {_age(stage['age'])} ago" if "age" in stage else ""
+        age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
         _line(f"  {stage['name']:<11} {_health(stage['state'])}{age}{_tail(stage.get('blocker'))}")
     for sentence in answer["degraded"]:
         _line(f"  ! {sentence}")
     for file in answer["invalid_files"]:
         _line(f"  ! {file['path']}:{file['line']}: {file['reason']}")
     if answer["conflicts"]:
-        _line(f"  ! {answer['conflicts']} open conflicts; `kgd conflicts` shows both sides of each")
-    if answer.get("next"):
+        open_now = words.counted(answer["conflicts"], "open conflicts")
+        _line(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
+    elif answer.get("next"):
         _line(answer["next"])
 
 
@@ -106,23 +109,30 @@ def fsck(answer: Answer) -> None:
 
 
 def uninstall(answer: Answer) -> None:
-    _line(f"{'would let go of' if answer.get('dry_run') else 'let go of'} {_words(answer['workspaces']) or 'nothing'}")
+    what = "would let go of" if answer.get("dry_run") else "let go of"
+    _line(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
     for place in answer["kept"]:
         _line(f"  its knowledge is in {place}")
+    if answer["kept"] and not answer.get("dry_run"):
+        _line("  `kgd up` in the same place takes it up again")
 
 
 def put(answer: Answer) -> None:
     if answer.get("dry_run"):
         _line("dry run: nothing was written")
     elif answer.get("repeated"):
-        _line(f"applied before, as {_short(answer['commit'])}")
+        _line(f"applied before, as {words.short(answer['commit'])}")
     elif answer.get("commit"):
-        _line(f"commit {_short(answer['commit'])}")
+        _line(f"commit {words.short(answer['commit'])}")
     else:
         _line("nothing changed")
     created = set(answer.get("created", ()))
+    if reverted := answer.get("reverted"):
+        _line(f"  takes back {words.short(reverted['commit'])}, {reverted['message']}")
     for node in answer.get("nodes", ()):
         _line(f"  {node['uri']}  {'new' if node['uri'] in created else 'version ' + str(node['version'])}")
+    for uri in answer.get("deleted", ()):
+        _line(f"  {uri}  deleted")
     for one in answer.get("similar", ()):
         _line(f"  {one['uri']} looks like {', '.join(one['like'])}")
     _warnings(answer)
@@ -132,32 +142,25 @@ def get(answer: Answer) -> None:
     for number, node in enumerate(answer["nodes"]):
         if number:
             _line()
-        _node(node)
-    for one in answer["missing"]:
-        uri = one["uri"] if isinstance(one, dict) else one
-        close = one.get("similar") if isinstance(one, dict) else None
-        sys.stderr.write(f"kgd: not there: {uri}{f'; close to it: {chr(44).join(close)}' if close else ''}\n")
-    _more(answer)
+        _node(node, answer.get("as_of"))
 
 
 def search(answer: Answer) -> None:
     for hit in answer["hits"]:
         node = hit.get("node", hit)
-        _line(f"{_bold(node.get('uri', ''))}  {_title(node)}")
+        _line(f"{_bold(node['uri'])}  {_title(node)}".rstrip())
         for text in (node.get("summary"), hit.get("snippet")):
             if text and text != _title(node):
                 _line(f"    {text}")
         if hit.get("why"):
-            _line(f"    {_words(hit['why'])}")
+            _line(f"    {words.listed(hit['why'])}")
     if not answer["hits"]:
         _line("nothing found")
-    _more(answer)
 
 
 def traverse(answer: Answer) -> None:
     for node in answer["nodes"]:
-        summary = node.get("summary") or node.get("name", "")
-        _line(f"{node['cost']:>6.3g}  {_bold(node['uri'])}  {summary}")
+        _line(f"{node['cost']:>6.3g}  {_bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
     for cut in answer["cut"]:
         _line(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
     for link in answer["broken_links"]:
@@ -165,8 +168,7 @@ def traverse(answer: Answer) -> None:
     for conflict in answer.get("conflicts", ()):
         _line(f"   conflict: {conflict['uri']}")
     if hint := answer.get("hint"):
-        _line(f"   {hint['message'] if isinstance(hint, dict) else hint}")
-    _more(answer)
+        _line(f"   {hint['message']}")
 
 
 def history(answer: Answer) -> None:
@@ -174,7 +176,7 @@ def history(answer: Answer) -> None:
         if number:
             _line()
         client = f" through {commit['client']}" if commit.get("client") else ""
-        _line(f"{_bold(_short(commit['commit']))}  {commit['at']}  {commit['author']}{client}")
+        _line(f"{_bold(words.short(commit['commit']))}  {commit['at']}  {commit['author']}{client}")
         for line in commit["message"].splitlines():
             _line(f"    {line}")
         for uri in commit["nodes"]:
@@ -184,14 +186,12 @@ def history(answer: Answer) -> None:
         _diffs(commit.get("diff", ()))
     if not answer["commits"]:
         _line("no commits")
-    _more(answer)
 
 
 def log(answer: Answer) -> None:
     for commit in answer["commits"]:
         subject = commit["message"].partition("\n")[0]
-        _line(f"{_bold(_short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
-    _more(answer)
+        _line(f"{_bold(words.short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
 
 
 def diff(answer: Answer) -> None:
@@ -204,15 +204,14 @@ def conflicts(answer: Answer) -> None:
     for one in answer["conflicts"]:
         _line(f"{_bold(one['uri'])}  {one['id']}")
         for name, field in one["fields"].items():
-            _line(f"    {name}, base: {_value(field.get('base'))}")
+            _line(f"    {name}, base: {words.text(field.get('base'))}")
             for letter, side in zip("abcdefgh", field["sides"], strict=False):
                 shown = "  (shown)" if "abcdefgh".index(letter) == field.get("shown") else ""
-                _line(f"    {name}, {letter}:    {_value(side)}{shown}")
+                _line(f"    {name}, {letter}:    {words.text(side)}{shown}")
     if not answer["conflicts"]:
         _line("no open conflicts")
     else:
         _line("Settle one with `kgd resolve ID --take a`, or with --fields.")
-    _more(answer)
 
 
 def config(answer: Answer) -> None:
@@ -236,17 +235,17 @@ def progress(done: int, total: int | None, message: str) -> None:
     sys.stderr.flush()
 
 
-def _node(node: Answer) -> None:
+def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
-    _line(f"{_bold(node['uri'])}  {node.get('type', '')}, {version}")
-    for name in ("name", "summary"):
-        if node.get(name):
-            _line(f"  {node[name]}")
+    _line(f"{_bold(node['uri'])}  {node['type']}, {f'as of {words.short(as_of)}' if as_of else version}")
+    for told in (_title(node), node.get("summary")):
+        if told:
+            _line(f"  {told}")
     if node.get("tags"):
         _line(f"  tags: {', '.join(node['tags'])}")
     if node.get("data"):
         for key, value in node["data"].items():
-            _line(f"  {key}: {_value(value)}")
+            _line(f"  {key}: {words.text(value)}")
     if updated := node.get("updated"):
         _line(f"  updated {updated['at']} by {updated['by']}")
     if node.get("content"):
@@ -259,7 +258,7 @@ def _node(node: Answer) -> None:
     for relation in node.get("incoming", ()):
         _line(f"  <- {relation['type']} {relation['source']} @{relation['weight']:g}")
     for commit in node.get("history", ()):
-        _line(f"  {_short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
+        _line(f"  {words.short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
     for conflict in node.get("conflicts", ()):
         _line(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`")
     if invalid := node.get("invalid_file"):
@@ -271,50 +270,22 @@ def _diffs(changes: Any, indent: str = "    ") -> None:
         _line(f"{indent}{change['change']} {change['uri']}")
         for name, field in change["fields"].items():
             if field.get("before") not in (None, "", [], {}):
-                _line(f"{indent}  - {name}: {_value(field['before'])}")
+                _line(f"{indent}  - {name}: {words.text(field['before'])}")
             if field.get("after") not in (None, "", [], {}):
-                _line(f"{indent}  + {name}: {_value(field['after'])}")
+                _line(f"{indent}  + {name}: {words.text(field['after'])}")
 
 
 def _rest(answer: Answer, *but: str) -> None:
     for name, value in answer.items():
         if name in but or name == "ok" or value in (None, "", [], {}):
             continue
-        _line(f"{name.replace('_', ' ')}: {_counted(value) if isinstance(value, dict) else _words(value)}")
-
-
-def _counted(counts: dict[str, Any]) -> str:
-    told = {name: value for name, value in counts.items() if value or name == "nodes"}
-    return ", ".join(f"{_value(value)} {name.replace('_', ' ')}" for name, value in told.items())
-
-
-def _words(value: Any) -> str:
-    return ", ".join(map(_value, value)) if isinstance(value, list) else _value(value)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return value if "\n" not in value.strip() else " / ".join(value.strip().splitlines())
-    if isinstance(value, list | dict):
-        import json
-
-        return json.dumps(value, ensure_ascii=False)
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        _line(f"{name.replace('_', ' ')}: {words.counts(value) if isinstance(value, dict) else words.listed(value)}")
 
 
 def _title(node: Answer) -> str:
-    return str(node.get("name") or "")
-
-
-def _short(commit: str | None) -> str:
-    return (commit or "")[:12]
-
-
-def _age(seconds: int) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+    """Its name; nothing where that is only the URI again, as with external resources."""
+    name = str(node.get("name") or "")
+    return "" if name == node["uri"] else name
 
 
 def _tail(text: Any) -> str:
@@ -326,9 +297,25 @@ def _warnings(answer: Answer) -> None:
         _line(f"  ! {warning}")
 
 
-def _more(answer: Answer) -> None:
-    if cursor := answer.get("cursor"):
-        _line(f"more: --cursor {cursor}")
+def more(answer: Answer, options: Answer) -> None:
+    """How to go on: in full for who pages; who asked for so many and got them needs no word about it."""
+    got = max((len(answer[name]) for name in ("commits", "hits", "conflicts") if name in answer), default=0)
+    limit = options.get("limit")
+    if "limit" not in options or options.get("cursor") or (limit and got < limit):
+        _line(f"more: --cursor {answer['cursor']}")
+    elif not limit:
+        _line("more: --limit N, or --json for a cursor")
+
+
+def missing(answer: Answer) -> None:
+    """What was asked for and is not there, on standard error."""
+    for one in answer["missing"]:
+        if invalid := one.get("invalid_file"):
+            said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
+        else:
+            close = ", ".join(one["similar"])
+            said, then = f"there is no such node ({one['uri']})", f"Did you mean {close}?" if close else ""
+        sys.stderr.write(f"kgd: {said}\n" + (f"     {then}\n" if then else ""))
 
 
 def _health(state: str) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kgd.cli.output import show
 from kgd.cli.verbs import EXIT_CODES
 from kgd.client import start
 from tests.cli.conftest import Kgd
@@ -44,8 +47,8 @@ def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
     shown = kgd("show", "basket")
     assert "What a customer wants" in shown
     assert "about" not in shown
-    kgd("rm", "basket")
-    assert kgd.json("get", "concept://shop/basket")["missing"]
+    assert "  concept://shop/basket  deleted\n" in kgd("rm", "basket")
+    assert kgd.run("get", "concept://shop/basket").returncode == EXIT_CODES["NOT_FOUND"][0]
 
 
 def test_a_fact_is_remembered_about_a_path_and_recalled(kgd: Kgd) -> None:
@@ -85,11 +88,101 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     compared = kgd("diff", f"{commits[1]['commit']}..{commits[0]['commit']}")
     assert "- summary: in cents" in compared
     assert "+ summary: in euros" in compared
-    assert "in cents" in kgd("get", "price", "--as-of", commits[1]["commit"])
-    kgd("revert", commits[0]["commit"])
+    then = kgd("get", "price", "--as-of", commits[1]["commit"])
+    assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:12]}\n")
+    assert "in cents" in then
+    assert f"takes back {commits[0]['commit'][:12]}, euros it is\n" in kgd("revert", commits[0]["commit"])
     assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"
-    kgd("undo")
+    kgd("put", "fleeting", "--summary", "gone soon")
+    undone = kgd("undo")
+    assert "takes back" in undone
+    assert "  concept://shop/fleeting  deleted\n" in undone
     assert "euros it is" in kgd("log")
+
+
+def test_what_is_not_there_is_not_found_and_names_that_are_close_are_offered(kgd: Kgd) -> None:
+    kgd("put", "services/payment", "--summary", "Takes money")
+    for words in (["get", "service/payment"], ["history", "service/payment"], ["show", "service/payment"],
+                  ["get", "service/payment", "--quiet"]):  # fmt: skip
+        done = kgd.run(*words)
+        assert done.returncode == EXIT_CODES["NOT_FOUND"][0]
+        assert done.stdout == ""
+        assert done.stderr == (
+            "kgd: there is no such node (concept://shop/service/payment)\n"
+            "     Did you mean concept://shop/services/payment?\n"
+        )
+    asked = kgd.run("get", "service/payment", "--json")
+    assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
+    assert json.loads(asked.stdout)["missing"][0]["similar"] == ["concept://shop/services/payment"]
+    some = kgd.run("get", "services/payment", "service/payment")
+    assert some.returncode == 0
+    assert "Takes money" in some.stdout
+    assert "there is no such node" in some.stderr
+    assert "no such node" in kgd.run("traverse", "services/payment", "nosuch").stderr
+    assert kgd("history", "src/auth/session.py") == "no commits\n"
+
+
+def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) -> None:
+    kgd("put", "readable", "--summary", "s")
+    file = kgd.directory / ".kgd" / "nodes" / "concept" / "unreadable.yaml"
+    until(file.parent.exists)
+    file.write_text("uri: concept://shop/unreadable\nsummary: [a\n")
+    until(lambda: "unreadable.yaml:3: this is not YAML: a bracket" in kgd.run("get", "unreadable").stderr)
+    file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["put", "x", "--summary", "s", "--expect-version", "7"],
+         "kgd: the node is at version 0, the change expected 7 (concept://shop/x)\n"
+         "     Get it again, look at what changed, and put with the current version.\n"),
+        (["link", "a", "b", "--weight", "2"], "(--weight)"),
+        (["put", "--summary", "s"], "kgd: `kgd put` needs `URI`, or `--type` and `--name`\n"),
+        (["rm", "nosuch"], "Look for it with `kgd search`, or make it with `kgd put`."),
+        (["rm", "shelf", "kgd://shop/status"], "(kgd://shop/status)"),
+        (["resolve", "nosuch", "--take", "a"], "kgd: this conflict is not open\n"),
+        (["get", "shelf", "../../.."], "(../../..)"),
+        (["search"], "kgd: there is nothing to look for (WORD)\n"),
+        (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_a_refusal_speaks_of_what_was_typed(kgd: Kgd, words: list[str], said: str) -> None:
+    kgd("put", "shelf", "--summary", "s")
+    error = kgd.run(*words).stderr
+    assert said in error
+    assert "changes[" not in error
+    assert "resolutions[" not in error
+
+
+def test_numbers_are_words_and_nothing_is_said_twice(kgd: Kgd) -> None:
+    assert re.search(r"holds .*\bdirector(y|ies)\b, \d+ bytes?,", kgd("status"))
+    kgd("link", "./src/auth", "https://example.org/paper", "--type", "see")
+    assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
+    assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
+    walked = kgd("traverse", "./src/auth", "--edge-types", "see")
+    assert walked.count("https://example.org/paper") == 1
+    assert "working set" not in walked
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"limit": None}, "more: --limit N, or --json for a cursor\n"),
+        ({"limit": 2}, ""),
+        ({"limit": 3}, "more: --cursor abc\n"),
+        ({"limit": 2, "cursor": "abb"}, "more: --cursor abc\n"),
+        ({}, "more: --cursor abc\n"),
+    ],
+    ids=["not asked", "as many as asked for", "fewer than asked for", "paging", "no limit to ask for"],
+)
+def test_a_list_that_goes_on_says_so_in_as_many_words_as_are_needed(
+    capsys: pytest.CaptureFixture[str], options: dict[str, Any], said: str
+) -> None:
+    commit = {"commit": "c" * 40, "at": "2026-11-21T12:00:00Z", "author": "Ann", "message": "m"}
+    show("log", {"commits": [commit, commit], "cursor": "abc"}, options)
+    assert capsys.readouterr().out.partition("m\n")[2].partition("m\n")[2] == said
 
 
 def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd, tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""This file is where numbers and values become words for a person: counts with their plural, sizes, ages, texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SINGULAR = {"directories": "directory", "commits": "commit", "nodes": "node", "files": "file", "conflicts": "conflict",
+             "links": "link", "symlinks": "symlink"}  # fmt: skip
+
+
+def counted(count: int, thing: str) -> str:
+    """``1 open conflict``, ``2 open conflicts``; `thing` is the plural."""
+    head, _, last = thing.rpartition(" ")
+    named = thing if count != 1 else f"{head} {_SINGULAR.get(last, last)}".strip()
+    return f"{count} {named}"
+
+
+def counts(many: dict[str, Any]) -> str:
+    """What is counted, in its order, without what is not there; bytes as a size."""
+    told = {name: value for name, value in many.items() if value or name == "nodes"}
+    return ", ".join(
+        size(value) if name == "bytes" else counted(value, name.replace("_", " ")) for name, value in told.items()
+    )
+
+
+def size(count: int) -> str:
+    """``812 bytes``, ``1.7 MB``."""
+    if count < 1_000:
+        return f"{count} byte" if count == 1 else f"{count} bytes"
+    number, units = float(count), iter(("kB", "MB", "GB", "TB"))
+    unit = ""
+    while number >= 999.5 and (following := next(units, "")):
+        number, unit = number / 1_000, following
+    return f"{number:.1f} {unit}" if number < 99.95 else f"{number:.0f} {unit}"
+
+
+def age(seconds: int) -> str:
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def listed(value: Any) -> str:
+    """A value, or those of a list after each other."""
+    return ", ".join(map(text, value)) if isinstance(value, list) else text(value)
+
+
+def text(value: Any) -> str:
+    """One value on one line."""
+    if isinstance(value, str):
+        return value if "\n" not in value.strip() else " / ".join(value.strip().splitlines())
+    if isinstance(value, list | dict):
+        import json
+
+        return json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def short(commit: str | None) -> str:
+    return (commit or "")[:12]
