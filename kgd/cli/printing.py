@@ -35,8 +35,13 @@ def up(answer: Answer) -> None:
 
 def init(answer: Answer) -> None:
     """What is here now, whether it was made just now or long ago."""
-    id = answer.get("workspace", "")
-    _line(f"workspace {_bold(str(id))} is {'made' if answer.get('created') else 'up'}")
+    id = str(answer["workspace"])
+    if answer.get("dry_run"):
+        _line(f"would {'take up again' if answer.get('restored') else 'make'} workspace {_bold(id)}")
+    elif answer.get("restored"):
+        _line(f"workspace {_bold(id)} is back: the knowledge that was kept here is taken up again")
+    else:
+        _line(f"workspace {_bold(id)} is {'made' if answer.get('created') else 'up'}")
     for name, label in (
         ("path", "files"),
         ("git_dir", "repository"),

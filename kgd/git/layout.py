@@ -167,8 +167,8 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
 
     By hand, not by ``git init``: the format (sha1, files) has to be the same whatever a person's or git's defaults are.
     """
-    retired = layout.git_dir.with_name(_RETIRED)
-    if layout.in_code and _is_workspace(retired):
+    retired = removed(layout)
+    if retired:
         _tie(retired, layout)
         retired.rename(layout.git_dir)
         return
@@ -231,6 +231,12 @@ def fill_work_tree(layout: Layout) -> list[str]:
             index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), pygit2.enums.FileMode.BLOB))
     index.write()
     return skipped
+
+
+def removed(layout: Layout) -> Path | None:
+    """The repository that an earlier `remove` kept here, and that comes back if a workspace is made."""
+    kept = layout.git_dir.with_name(_RETIRED)
+    return kept if layout.in_code and _is_workspace(kept) else None
 
 
 def remove(layout: Layout) -> Path:

@@ -47,6 +47,7 @@ class UpResult(TypedDict):
     git_dir: str
     branch: str
     created: bool
+    restored: NotRequired[bool]
     published: list[str]
     counts: dict[str, int]
     warnings: list[str]
@@ -82,6 +83,8 @@ def up(session: Session, params: UpParams) -> UpResult:
     }
     if layout.code_tree is not None:
         answer["code_tree"] = str(layout.code_tree)
+    if made.restored:
+        answer["restored"] = True
     if made.adopted:
         answer["adopted"] = made.adopted
     if made.unreachable:
@@ -93,12 +96,15 @@ def _planned(session: Session, directory: Path, id: str | None, params: UpParams
     place = None if params.standalone else find_place(directory)
     name = _new_id(session, directory, id, params)
     layout = layouts.code_layout(place) if place else None
-    return {
+    planned: UpResult = {
         "workspace": name, "path": str(layout.work_tree if layout else directory),
         "git_dir": str(layout.git_dir if layout else directory / ".git"),
         "branch": layout.branch if layout else layouts.OWN_BRANCH, "created": False, "published": [], "counts": {},
         "warnings": [], "dry_run": True,
     }  # fmt: skip
+    if layout and layouts.removed(layout):
+        planned["restored"] = True
+    return planned
 
 
 def _let_go_of(session: Session, id: str, layout: Layout) -> None:
@@ -115,6 +121,7 @@ def _let_go_of(session: Session, id: str, layout: Layout) -> None:
 class _Made:
     layout: Layout
     created: bool = False
+    restored: bool = False
     adopted: str = ""
     unreachable: str = ""
 
@@ -136,14 +143,16 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams) -
     """Taken over from the code's remote where it has one. A remote that could not be asked is told of: it may have."""
     place = None if params.standalone else find_place(directory)
     unreachable = ""
+    restored = place is not None and layouts.removed(layouts.code_layout(place)) is not None
     if place:
         asked = adopt(directory, environment={key: str(value) for key, value in params.environment.items()})
         if asked.layout is not None:
-            return _Made(asked.layout, True, f"{asked.remote} {asked.ref}".strip(), asked.unreachable)
+            found = "" if restored else f"{asked.remote} {asked.ref}".strip()
+            return _Made(asked.layout, not restored, restored, found, asked.unreachable)
         unreachable = asked.unreachable
     name = _new_id(session, directory, id, params)
     make = layouts.create_in_code_repository if place else layouts.create_standalone
-    return _Made(make(directory, name, first_files(name)), True, unreachable=unreachable)
+    return _Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
 
 
 def _new_id(session: Session, directory: Path, id: str | None, params: UpParams) -> str:

@@ -38,6 +38,14 @@ def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_fou
         assert "it is here" in kgd("get", "fact")
 
 
+def test_what_was_let_go_of_is_said_to_be_back(kgd: Kgd, shop: Path) -> None:
+    assert "  `kgd up` in the same place takes it up again\n" in kgd("uninstall")
+    assert kgd("up", "--dry-run").startswith(f"would take up again workspace {shop.name}\n")
+    assert kgd("up").startswith(f"workspace {shop.name} is back: the knowledge that was kept here is taken up again\n")
+    assert "it is here" in kgd("get", "fact")
+    assert kgd("up").startswith(f"workspace {shop.name} is up\n")
+
+
 def test_a_repository_that_was_moved_registers_itself(kgd: Kgd, shop: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
     shop.rename(moved)

@@ -76,7 +76,9 @@ def test_uninstall_leaves_the_knowledge_and_says_where(ask: Ask, code: Path) -> 
     assert Path(kept).is_dir()
     assert ask.status()["daemon"]["workspaces"] == []
     assert git(code, "status", "--porcelain") == ""
-    ask.up()
+    assert ask.up(dry_run=True)["restored"]
+    again = ask.up()
+    assert (again["restored"], again["created"]) == (True, False)
     assert ask.get(uris="concept://shop/a")["nodes"][0]["summary"] == "kept"
 
 
