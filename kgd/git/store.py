@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
-from kgd.git import pack, program, refs
+from kgd.git import loose, pack, program, refs
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -41,6 +41,9 @@ REPEATS_FREE, REPEATS_PER_OBJECT = 10_000, 4
 two nodes are the same file, so a workspace's own tree names hardly any object twice."""
 OLDEST_LIBGIT2 = (1, 9, 7)
 
+_UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
+"""What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
+_ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 
@@ -101,16 +104,17 @@ class ObjectStore:
             try:
                 kind, size = repository.odb.read_header(oid)
                 return _KINDS[int(kind)], size
-            except (KeyError, OSError, pygit2.GitError) as error:
-                if isinstance(error, KeyError) and oid not in repository.odb:
-                    return None
+            except _UNREADABLE as error:
+                found = self._loose_header(id)
+                if found or (isinstance(error, KeyError) and oid not in repository.odb):
+                    return found
                 if last:
                     raise Damaged("an object cannot be read", at=id.hex()) from error
             self._reopen(repository)
         raise AssertionError("unreachable")
 
     def exists(self, id: ObjectId) -> bool:
-        return pygit2.Oid(raw=id) in self._repository.odb
+        return pygit2.Oid(raw=id) in self._repository.odb or loose.exists(self.objects_dir, id)
 
     def tree(self, id: ObjectId) -> Tree:
         """The entries of one folder: name to (mode, id)."""
@@ -209,20 +213,15 @@ class ObjectStore:
         Where one is an ancestor of the other the answer comes from libgit2 in about 1 ms for near relatives; else
         the git program is asked (some ms), since libgit2 as pygit2 offers it names only one base.
         """
-        first, second = pygit2.Oid(raw=a), pygit2.Oid(raw=b)
-        for last in (False, True):
-            repository = self._repository
-            try:
-                base = repository.merge_base(first, second)
-                break
-            except (KeyError, OSError, pygit2.GitError) as error:
-                if last:
-                    raise Damaged("history between two commits cannot be read", at=a.hex()) from error
-                self._reopen(repository)
-        if base is None:
-            return []
-        if base.raw in (a, b):
-            return [bytes(base.raw)]
+        try:
+            base = self._repository.merge_base(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
+        except _UNREADABLE:  # a loose commit on the way, or packs that a gc has replaced
+            self._reopen(self._repository)
+        else:
+            if base is None:
+                return []
+            if base.raw in (a, b):
+                return [bytes(base.raw)]
         try:
             said = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()])
         except program.GitFailed as error:
@@ -283,13 +282,27 @@ class ObjectStore:
                     raise Limit(f"an object has {size} bytes, {limit} are read at most", at=id.hex())
                 kind, body = repository.odb.read(oid)
                 return _KINDS[int(kind)], body
-            except (KeyError, OSError, pygit2.GitError) as error:
+            except _UNREADABLE as error:
+                found = self._loose(id, limit)
+                if found:
+                    return found
                 if last:
                     what = "missing" if isinstance(error, KeyError) else "broken"
-                    next_step = "Run `kgd fsck`; another copy of the workspace may have it."
-                    raise Damaged(f"an object is {what}", at=id.hex(), next=next_step) from error
+                    raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from error
             self._reopen(repository)
         raise AssertionError("unreachable")
+
+    def _loose(self, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
+        try:
+            return loose.read(self.objects_dir, id, limit)
+        except (ValueError, OSError) as error:
+            raise Damaged("an object is broken", at=id.hex(), next=_ANOTHER_COPY) from error
+
+    def _loose_header(self, id: ObjectId) -> tuple[str, int] | None:
+        try:
+            return loose.header(self.objects_dir, id)
+        except (ValueError, OSError) as error:
+            raise Damaged("an object cannot be read", at=id.hex()) from error
 
     def _expect(self, id: ObjectId, kind: str) -> bytes:
         found, body = self._read(id, READ_LIMIT)
@@ -300,7 +313,12 @@ class ObjectStore:
     def _open(self) -> pygit2.Repository:
         try:
             # As if it were bare: objects and refs are all we want, and the work tree may be missing just now.
-            return pygit2.Repository(str(self.git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
+            repository = pygit2.Repository(str(self.git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
+            # Packs alone: what is loose is read by `kgd.git.loose`, since a cut one would stop every thread for ever.
+            objects = pygit2.Odb()
+            objects.add_backend(pygit2.OdbBackendPack(str(self.objects_dir)), 1)
+            repository.set_odb(objects)
+            return repository
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
 

@@ -182,13 +182,13 @@ def _merge_commit(
     rewound = store.is_ancestor(branch, tip)
     if rewound and not merged.files:
         return Staged(False)
-    changed = write(staging, merged.files)
+    write(staging, merged.files)
     parents = [tip] if rewound else sorted((tip, branch))
     name = host.layout.branch.removeprefix("refs/heads/")
     subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"
     message = message_of(ChangeSet((), Author(by.name, by.email), subject, operation="merge"), ())
     commit = staging.commit(staging.write_tree(), parents, by, message)
-    return Staged(True, commit, changed, by)
+    return Staged(True, commit, None)  # what the commits of others did to versions is for history to say
 
 
 def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:

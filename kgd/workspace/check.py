@@ -23,7 +23,12 @@ _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 def check(workspace: Workspace) -> list[Finding]:
     """Everything that is wrong, worst first: ``damage``, ``error``, ``warning``. An empty list is a clean bill."""
-    found = [*_objects(workspace), *_files(workspace), *_derived(workspace)]
+    found: list[Finding] = []
+    for part in (_objects, _files, _graph, _versions, _index, _ref):
+        try:
+            found += part(workspace)
+        except KgdError as refusal:  # one part that cannot be read says so, and hides no other
+            found.append(Finding("damage", refusal.at or "objects", refusal.message, refusal.next))
     order = {"damage": 0, "error": 1, "warning": 2}
     return sorted(found, key=lambda finding: (order[finding.level], finding.where))
 
@@ -68,22 +73,31 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
             yield Finding("error", path, refusal.message, "Mend the file, or revert the commit that broke it.")
 
 
-def _derived(workspace: Workspace) -> Iterator[Finding]:
-    """The graph, the versions and the index say what a fresh look at git says."""
+def _graph(workspace: Workspace) -> Iterator[Finding]:
+    """The graph says what a fresh load of the tip says."""
     tree = workspace.store.tree_of(bytes.fromhex(workspace.tip))
     fresh = Served(workspace.store, workspace.id, workspace.sharded, lambda path: None)
     fresh.load(tree)
     if _facts(fresh.graph) != _facts(workspace.graph) and not fresh.invalid_files():
         yield Finding("error", "graph", "the graph in memory differs from the tip", "Run `kgd reindex`.")
+
+
+def _versions(workspace: Workspace) -> Iterator[Finding]:
     counted = {row.path: row.count for row in versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip))}
     wrong = [path for path, count in counted.items() if paths.is_node_path(path) and workspace.version(path) != count]
     if wrong:
         yield Finding(
             "error", "versions", f"{len(wrong)} versions differ from history, {wrong[0]} first", "Run `kgd reindex`."
         )
+
+
+def _index(workspace: Workspace) -> Iterator[Finding]:
     indexed, stored = workspace.indexed_count(), len(workspace.graph)
     if indexed != stored:
         yield Finding("error", "index", f"{indexed} nodes are indexed, {stored} are stored", "Run `kgd reindex`.")
+
+
+def _ref(workspace: Workspace) -> Iterator[Finding]:
     head = workspace.store.ref(HEAD)
     if head is None or head.hex() != workspace.tip:
         yield Finding("error", HEAD, "the ref is not where this process left it", "Restart the daemon with `kgd down`.")

@@ -35,6 +35,8 @@ def look(line: Connection, place: str, words: list[str]) -> None:
         return
     try:
         seen = answers(ws, words)
+        again = change(Append(uri("log/7"), "once more"), request="request-of-7")
+        seen["repeated"] = said(lambda: ws.submit(again).repeated)
         seen["check"] = [str(finding) for finding in check(ws)]
         seen["written"] = said(lambda: ws.submit(change(Append(uri("log/written"), "after the damage"))).commit)
         seen["degraded"] = list(ws.degraded())
@@ -56,7 +58,6 @@ def answers(ws: Workspace, words: list[str]) -> dict[str, Any]:
         "broken": [tuple(link) for link in ws.broken_links()],
         "found": {word: said(lambda word=word: sorted(hit.uri for hit in ws.search(word, limit=50))) for word in words},
         "history": said(lambda: [entry.commit for entry in ws.history(limit=200)]),
-        "request": said(lambda: ws.repeats("request-of-7")),
         "invalid": [(file.path, file.reason) for file in ws.invalid_files()],
         "tip": ws.tip,
     }
