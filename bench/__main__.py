@@ -20,16 +20,24 @@ from pathlib import Path
 
 import orjson
 
+from bench import (
+    MEMORY_SERVER,
+    PYTHON_PEERS,
+    RESULTS,
+    bootstrap,
+    client,
+    commits,
+    corpus,
+    machine,
+    mcp_calls,
+    search,
+    starting,
+    traverse,
+)
+from bench.corpus import Made
+from bench.row import Row, line, verdict
+
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "bench-results"
-PYTHON_PEERS = RESULTS / "peers/python"
-MEMORY_SERVER = RESULTS / "peers/node_modules/@modelcontextprotocol/server-memory/dist/index.js"
-sys.path.append(str(PYTHON_PEERS))
-
-from bench import bootstrap, client, commits, corpus, machine, mcp_calls, search, starting, traverse  # noqa: E402
-from bench.corpus import Made  # noqa: E402
-from bench.row import Row, line, verdict  # noqa: E402
-
 SIZES = (1_000, 10_000, 100_000)
 MIDDLE = 10_000
 """The size for what does not depend on it much."""
@@ -96,6 +104,7 @@ def main() -> int:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     RESULTS.mkdir(exist_ok=True)
+    sys.path.append(str(PYTHON_PEERS))
     subprocess.run([ROOT / "bench/install_peers.sh", sys.executable], check=False)
     began = time.monotonic()
     found: list[Row] = []

@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from bench import PYTHON_PEERS
 from bench.row import Row, compare, missing, value
 
 TYPE_CHECKING = False
@@ -177,6 +178,7 @@ def _bound(git_dir: Path) -> int:
 def _yaml(git_dir: Path) -> None:
     import gc
 
+    sys.path.append(str(PYTHON_PEERS))
     import networkx as nx
     import pygit2
     import yaml

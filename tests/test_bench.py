@@ -1,0 +1,61 @@
+"""The measurements run, at a size where their figures say nothing, so that they cannot rot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import client, commits, corpus, mcp_calls, search, starting, traverse
+from bench.corpus import Made
+from bench.row import Row, line, verdict
+
+NODES = 60
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return corpus.build(tmp_path_factory.mktemp("bench") / "workspace", NODES)
+
+
+def told(rows: list[Row]) -> None:
+    """Each row can be printed and judged."""
+    assert rows
+    for row in rows:
+        assert row["what"] in line(row)
+        assert verdict(row) in ("met", "missed", "not measured", "")
+
+
+def test_calls_over_mcp_are_measured(made: Made, tmp_path: Path) -> None:
+    told(mcp_calls.rows([made], tmp_path, None, alone=2))
+
+
+def test_the_short_processes_and_many_clients_are_measured(made: Made, tmp_path: Path) -> None:
+    told(client.rows(made, tmp_path / "short", starts=1, trips=5))
+    load = client.load(made, tmp_path / "load", clients=2, seconds=0.3)
+    told(load)
+    assert load[1]["value"] == 0
+
+
+def test_durable_commits_and_reads_beside_them_are_measured(made: Made, tmp_path: Path) -> None:
+    told(commits.rows(made, tmp_path, rounds=1, seconds=0.1))
+
+
+def test_starts_are_measured(tmp_path: Path) -> None:
+    made = corpus.build(tmp_path / "workspace", NODES)
+    told(starting.without_cache(made.layout.git_dir, NODES, rounds=1))
+    told(starting.with_cache(made.layout.git_dir, NODES, rounds=1))
+    told([starting.restart(tmp_path / "home", made)])
+
+
+def test_walks_and_searches_are_measured() -> None:
+    told(traverse.rows(NODES * 10))
+    told(search.rows(NODES * 10))
+
+
+def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
+    row: Row = {"what": "x", "peer": "y", "per_s": 20.0, "peer_per_s": 10.0, "ratio": 2.0, "target": 1.5}
+    assert verdict(row) == "met"
+    assert verdict({**row, "target": 2.5}) == "missed"
+    assert verdict({"what": "x", "value": 3.0, "unit": "s", "target": 2.0}) == "missed"
+    assert verdict({"what": "x", "peer": "y", "not_measured": "no npm"}) == "not measured"
