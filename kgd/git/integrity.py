@@ -196,6 +196,8 @@ def _last_checkpoint(layout: Layout) -> dict[str, ObjectId]:
 
 def _repair_refs(layout: Layout, report: Report, good: dict[str, ObjectId]) -> None:
     _repair_head_file(layout, report)
+    if refs.mend_packed_refs(layout.git_dir, layout.derived_dir):
+        report.repaired_refs.append("packed-refs")
     for name in (refs.HEAD, layout.branch):
         known = (good[name],) if name in good else ()
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ HEAD = "refs/kgd/head"
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)
+_PACKED_LINE = re.compile(rb"#[^\0]*|\^[0-9a-f]{40}|[0-9a-f]{40} refs/[^\0-\x20\x7f~^:?*\[\\]+").fullmatch
+"""What packed-refs may hold: a comment, what a tag leads to, a ref."""
 _serial = itertools.count()
 
 
@@ -198,6 +201,18 @@ def repair_ref(
     return None
 
 
+def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
+    """Whether packed-refs had lines that git would refuse the whole repository for. They are gone then; the file as it
+    was is kept in ``broken/`` of the scratch folder."""
+    content = _loose(git_dir, "packed-refs")
+    if not content or (content.endswith(b"\n") and all(map(_PACKED_LINE, content.split(b"\n")[:-1]))):
+        return False
+    kept = scratch_dir / "broken"
+    kept.mkdir(parents=True, exist_ok=True)
+    _mend_packed(git_dir, kept)
+    return True
+
+
 def _link(mine: Path, lock: Path, end: float) -> None:
     wait = 0.001
     while True:
@@ -259,11 +274,7 @@ def _mend_packed(git_dir: Path, kept: Path) -> None:
     """Keep the lines that can be read. git would refuse the whole repository over one that cannot."""
     content = (git_dir / "packed-refs").read_bytes()
     write_new(kept / f"packed-refs.{time.time_ns()}", content)
-    good = []
-    for line in content.split(b"\n"):
-        head = line[1:] if line[:1] == b"^" else line[:40]
-        if line[:1] == b"#" or (len(head) == 40 and head.strip(b"0123456789abcdef") == b"" and b"\0" not in line):
-            good.append(line + b"\n")
+    good = [line + b"\n" for line in content.split(b"\n")[:-1] if _PACKED_LINE(line)]
     replace(git_dir / "packed-refs", b"".join(good))
 
 
