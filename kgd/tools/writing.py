@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.errors import Stale
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import OWNED, Uri, build
@@ -22,6 +24,10 @@ from kgd.tools.tool import Hints, Tool
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
     from kgd.workspace.workspace import Workspace
+
+
+WORDS, NAME = 6, 40
+"""Words and characters of a fact that its URI repeats at most."""
 
 
 class PutParams(Params):
@@ -115,23 +121,44 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
         for index, target in enumerate(params.about)
     )
-    edit = Upsert(
-        _uri_of_fact(params.type, workspace.id, text),
-        type=params.type, name=summary, summary=summary, content=text if text != summary else None,
-        tags=tuple(params.tags), relations=relations,
-    )  # fmt: skip
-    changes = ChangeSet((edit,), author=session.author(workspace), operation="remember")
-    return answer_of(workspace, workspace.submit(changes, dry_run=params.dry_run), dry_run=params.dry_run)
+    author = session.author(workspace)
+    while True:
+        uri, is_new = _uri_of_fact(workspace, params.type, text)
+        edit = Upsert(uri, tags=tuple(params.tags), relations=relations)
+        if is_new:
+            content = text if text != summary else None
+            edit = replace(edit, type=params.type, name=summary, summary=summary, content=content, expect_version=0)
+        try:
+            outcome = workspace.submit(ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run)
+        except Stale:
+            if not is_new:
+                raise
+        else:
+            return answer_of(workspace, outcome, dry_run=params.dry_run)
 
 
-def _uri_of_fact(type: str, workspace: str, text: str) -> Uri:
-    """A readable name; a fact that does not fit into it whole is told from others by a hash of all of it."""
-    words = re.sub(r"[^\w]+", "-", text.lower()).strip("-")
-    name = words[:60].strip("-") or "fact"
-    if name != words:
-        name += "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
+def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
+    """A name of its first words, and whether nothing is called so.
+
+    A fact that finds another one under its name is told from it by a hash of all of it.
+    """
     scheme = type if type in OWNED - {"file", "dir"} else "concept"
-    return build(scheme, workspace, [name.encode()])
+    name = _first_words(text)
+    uri = build(scheme, workspace.id, [name.encode()])
+    there = workspace.node(workspace.graph.resolve(uri))
+    if there is None or text.split() in (there.content.split(), there.summary.split()):
+        return uri, there is None
+    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+    uri = build(scheme, workspace.id, [f"{name}-{digest[:8]}".encode()])
+    return uri, workspace.node(workspace.graph.resolve(uri)) is None
+
+
+def _first_words(text: str) -> str:
+    """The first six words, or as many of them as make at most 40 characters."""
+    words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[:WORDS]
+    while len(words) > 1 and len("-".join(words)) > NAME:
+        words.pop()
+    return "-".join(words)[:NAME] or "fact"
 
 
 def _first_uris(changes: list[Any]) -> list[str]:

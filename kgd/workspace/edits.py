@@ -16,7 +16,7 @@ from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelat
 from kgd.model.conflict import WHOLE, Conflict
 from kgd.model.fields import from_plain, with_field
 from kgd.model.node import Json, Node, Relation, default_type
-from kgd.model.uri import Uri, is_owned, workspace_of
+from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.draft import Draft, is_resource
 
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
@@ -201,7 +201,8 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     if is_resource(target, home):
         draft.put(Node(target))
     else:
-        draft.warnings.append(f"{target} does not exist: a broken link until somebody writes it")
+        or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
+        draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until somebody writes it")
 
 
 def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -175,3 +176,46 @@ def test_a_fact_is_remembered_once_and_found_by_its_words_and_by_what_it_is_abou
     assert ask.search(query="key rotation")["hits"][0]["uri"] == uri
     near = ask.traverse(start="src/auth", direction="in", edge_types="about")
     assert uri in [node["uri"] for node in near["nodes"]]
+
+
+FACT = "Tokens outlive a key rotation by ten minutes"
+
+
+@pytest.mark.parametrize(
+    ("text", "uri"),
+    [
+        ("Sessions last.", "insight://shop/sessions-last"),
+        (f"{FACT}, and nobody knows why.", "insight://shop/tokens-outlive-a-key-rotation-by"),
+        (
+            "Internationalisation notwithstanding, antidisestablishmentarianism",
+            "insight://shop/internationalisation-notwithstanding",
+        ),
+        ("x" * 90, f"insight://shop/{'x' * 40}"),
+        ("…", "insight://shop/fact"),
+    ],
+    ids=["short", "six words", "40 characters", "one word", "no word"],
+)
+def test_a_fact_is_called_by_its_first_words(ask: Ask, text: str, uri: str) -> None:
+    assert ask.remember(text=text)["created"] == [uri]
+
+
+def test_facts_that_begin_alike_are_two_and_each_is_remembered_once(ask: Ask) -> None:
+    first = ask.remember(text=f"{FACT}.")["created"]
+    second = ask.remember(text=f"{FACT}, in the old cluster.\n\nNot in the new one.")["created"]
+    assert second[0].startswith(first[0] + "-")
+    for again in (f"{FACT}.", f"{FACT},  in the old cluster.\n\nNot in the new one."):
+        assert ask.remember(text=again)["commit"] is None
+
+
+def test_many_facts_that_begin_alike_are_remembered_at_once_and_none_covers_another(ask: Ask) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda n: ask.remember(text=f"{FACT} ({n})")["created"], range(8)))
+    nodes = ask.get(uris=[uri for (uri,) in made])["nodes"]
+    assert sorted(node["summary"] for node in nodes) == [f"{FACT} ({n})" for n in range(8)]
+
+
+def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None:
+    (warning,) = ask.remember(text="Somebody mistyped this.", about=["src/chekout.py"])["warnings"]
+    assert warning.startswith("no node is called concept://shop/src/chekout.py, and no file src/chekout.py: ")
+    (warning,) = ask.remember(text="And this.", about=["decision:nobodys"])["warnings"]
+    assert warning.startswith("no node is called decision://shop/nobodys: ")
