@@ -7,7 +7,7 @@ through here, by a rule that knows endings less well than SQLite's stemmer; wher
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kgd.index.words import Term, is_unspaced, parts_of
@@ -54,8 +54,9 @@ def asked(terms: Sequence[Term]) -> list[Asked]:
 
 
 def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -> Marked | None:
-    """The explanation, or None when not one of the words is seen in the texts."""
+    """The explanation, or None when not one of the words is seen in the texts. A word is named where it counts most."""
     why = []
+    named: set[str] = set()
     first: dict[str, int] = {}
     for column, text in zip(columns, texts, strict=True):
         folded = text.casefold()
@@ -66,18 +67,23 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -
                 begin, end = at
                 found.append(folded[begin:end])
                 first[column] = min(begin, first.get(column, begin))
-        if found:
-            why.append(_reason(column, found))
+        if fresh := set(found) - named:
+            why.append(_reason(column, fresh))
+            named |= fresh
     return Marked(_snippet(columns, texts, first), tuple(why)) if why else None
 
 
 def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
     """The same from texts in which SQLite has marked what matched."""
-    named = [(column, _MARKED.findall(text), text.find(BEGIN)) for column, text in zip(columns, texts, strict=True)]
     plain = [text.replace(BEGIN, "").replace(END, "") for text in texts]
-    first = {column: at for column, _, at in named if at >= 0}
-    why = tuple(_reason(column, [word.casefold() for word in found]) for column, found, _ in named if found)
-    return Marked(_snippet(columns, plain, first), why)
+    first, why, named = {}, [], set[str]()
+    for column, text in zip(columns, texts, strict=True):
+        if BEGIN in text:
+            first[column] = text.find(BEGIN)
+        if fresh := {word.casefold() for word in _MARKED.findall(text)} - named:
+            why.append(_reason(column, fresh))
+            named |= fresh
+    return Marked(_snippet(columns, plain, first), tuple(why))
 
 
 def one_line(text: str) -> str:
@@ -111,8 +117,8 @@ def _is_form(one: str, two: str) -> bool:
     return one[same:] in _ENDINGS and two[same:] in _ENDINGS
 
 
-def _reason(column: str, found: Sequence[str]) -> str:
-    distinct = sorted(set(found))
+def _reason(column: str, found: Collection[str]) -> str:
+    distinct = sorted(found)
     more = f" and {len(distinct) - WORDS_NAMED} more" if len(distinct) > WORDS_NAMED else ""
     return f"{column}: {', '.join(word[:40] for word in distinct[:WORDS_NAMED])}{more}"
 

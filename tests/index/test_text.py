@@ -88,6 +88,13 @@ def test_other_scripts_are_searched(index: TextIndex, text: str, query: str) -> 
     assert (hit.uri, bool(hit.why)) == (uri("a"), True)
 
 
+def test_a_word_is_named_once_in_the_field_where_it_counts_most(index: TextIndex) -> None:
+    index.apply(
+        [doc("session-keys", name="Session keys", summary="Session keys rotate", content="keys rotate at night")]
+    )
+    assert index.search("session keys rotate")[0].why == ("name: keys, session", "summary: rotate")
+
+
 def test_why_names_the_words_and_the_fields_and_the_snippet_is_around_them(index: TextIndex) -> None:
     index.apply(
         [doc("a", name="Session keys", tags=("auth",), content="x " * 300 + "they rotate every night " + "y " * 300)]
