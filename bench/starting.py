@@ -112,7 +112,7 @@ def _move_tip(git_dir: Path, nodes: int) -> None:
             importing.stdin.write(b"M 100644 inline %s\ndata %d\n%s\n" % (path, len(data), data))
 
 
-def restart(folder: Path, made: Made) -> Row:
+def restart(folder: Path, made: Made, *, seconds: float = 0.5) -> Row:
     """From starting the daemon to its first answer, after `kill -9` in the middle of writing."""
     from bench import corpus
     from bench.house import House
@@ -132,7 +132,7 @@ def restart(folder: Path, made: Made) -> Row:
     writers = [threading.Thread(target=write) for _ in range(4)]
     for writer in writers:
         writer.start()
-    time.sleep(0.5)
+    time.sleep(seconds)
     house.stop(signal.SIGKILL)
     stop.set()
     for writer in writers:

@@ -26,6 +26,7 @@ def told(rows: list[Row]) -> None:
         assert verdict(row) in ("met", "missed", "not measured", "")
 
 
+@pytest.mark.filterwarnings("ignore:ping is removed")
 def test_calls_over_mcp_are_measured(made: Made, tmp_path: Path) -> None:
     told(mcp_calls.rows([made], tmp_path, None, alone=2))
 
@@ -45,7 +46,7 @@ def test_starts_are_measured(tmp_path: Path) -> None:
     made = corpus.build(tmp_path / "workspace", NODES)
     told(starting.without_cache(made.layout.git_dir, NODES, rounds=1))
     told(starting.with_cache(made.layout.git_dir, NODES, rounds=1))
-    told([starting.restart(tmp_path / "home", made)])
+    told([starting.restart(tmp_path / "home", made, seconds=0.1)])
 
 
 def test_walks_and_searches_are_measured() -> None:
