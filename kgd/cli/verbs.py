@@ -65,7 +65,7 @@ _VERSION = _arg("--expect-version", type=int, help="refuse if it is no longer at
 _REQUEST = _arg("--request-id", help="a repeat with the same id is applied once", metavar="ID")
 _WRITE = (_MESSAGE, _REQUEST)
 _LIMIT = _arg("--limit", type=int, help="at most so many", metavar="N")
-_TYPES = _many("--types", "only nodes of this type; may be repeated")
+_TYPES = _many("--types", "only nodes of this type, such as insight, file or dir; may be repeated")
 _EDGE_TYPES = _many("--edge-types", "only relations of this type; may be repeated")
 
 VERBS: tuple[Verb, ...] = (

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from kgd.errors import Invalid
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Direction, Edge, EdgeSource
-from kgd.model.uri import Uri
+from kgd.model.uri import CODE_TREE, Uri
 
 UNIT = 10**WEIGHT_DIGITS
 """Costs are whole numbers of this part of a step inside a walk."""
@@ -114,7 +114,8 @@ def traverse(
 
     A node that several sources have is one node: its card is that of the first, its origins are those of all, and its
     neighbours those of all. `edge_types` says which relations are followed and answered. `types` says which nodes are
-    answered: others are walked through but not listed, do not count as `max_nodes`, and starts are always listed.
+    answered: others are walked through but not listed, do not count as `max_nodes`, and starts are always listed. Of
+    files and directories, which are of no type of their own, `file` and `dir` are types too.
 
     `sources` are at least one; those that have a `lock` are held for the time of the walk. The answer depends on the
     graph alone, not on the order in which it was written.
@@ -129,6 +130,7 @@ def traverse(
         _whole(max_nodes, "max_nodes", 1),
         frozenset(edge_types) if edge_types else None,
         frozenset(types) if types else None,
+        tuple(f"{scheme}://" for scheme in CODE_TREE if scheme in (types or ())),
         ("out", "in") if direction == "both" else (direction,),
     )
     with _held(sources):
@@ -142,6 +144,8 @@ class _Options:
     max_nodes: int | None
     edge_types: frozenset[str] | None
     types: frozenset[str] | None
+    schemes: tuple[str, ...]
+    """How URIs begin that are answered whatever their type."""
     directions: tuple[Direction, ...]
 
 
@@ -173,7 +177,8 @@ class _Walker:
     def walk(self, starts: Sequence[Uri]) -> Walk:
         missing = self._begin(starts)
         heap, reached, nodes, sources = self.heap, self.reached, self.nodes, self.sources
-        types, deep, most = self.options.types, self.options.max_depth is not None, self.options.max_nodes
+        types, schemes = self.options.types, self.options.schemes
+        deep, most = self.options.max_depth is not None, self.options.max_nodes
         passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
         follow = self._follower()
         first, *others = (source.card for source in sources)
@@ -202,7 +207,7 @@ class _Walker:
                 break
             passes -= 1
             path = (*way[1], make(Step, (origin, type, way[2]))) if hops else ()
-            if new and (types is None or hops == 0 or card.type in types):
+            if new and (types is None or hops == 0 or card.type in types or uri.startswith(schemes)):
                 if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
                     break
@@ -285,9 +290,9 @@ class _Walker:
     def _waiting(self, but: Uri) -> int:
         """How many more nodes would be next, of those whose turn the heap knows."""
         heads = {entry[2] for entry in self.heap} - self.reached.keys() - {but}
-        wanted = self.options.types
+        wanted, schemes = self.options.types, self.options.schemes
         cards = (next((card for s in self.sources if (card := s.card(uri))), None) for uri in heads)
-        return sum(1 for card in cards if card is not None and (not wanted or card.type in wanted))
+        return sum(1 for c in cards if c and (not wanted or c.type in wanted or c.uri.startswith(schemes)))
 
     def _note(self, limit: Limit, at: Uri, count: int) -> None:
         before = self.cut.get(limit)

@@ -13,7 +13,7 @@ from kgd.index import marks, words
 from kgd.index.database import Database
 from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search
 from kgd.model.node import default_type
-from kgd.model.uri import Uri, is_owned
+from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
@@ -154,8 +154,9 @@ class TextIndex:
     ) -> list[Hit]:
         """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
 
-        The last word may be unfinished. A node has one of the `types`, any of the `tags`, and lies in `namespace` or
-        below. Any text is a question, none is an error; one without letters or digits finds nothing.
+        The last word may be unfinished. A node has one of the `types` (those of the code tree are also of `file` and
+        `dir`), any of the `tags`, and lies in `namespace` or below. Any text is a question, none is an error; one
+        without letters or digits finds nothing.
         """
         terms = words.terms(query)
         want = offset + max(0, limit)
@@ -216,7 +217,7 @@ class TextIndex:
 def _doc_filter(types: Collection[str] | None, tags: Collection[str] | None, namespace: str) -> Filter:
     sql, values = [], []
     if types:
-        sql.append(f"AND docs.type IN ({_places(types)})")
+        sql.append(f"AND ({_of_types('docs', types)})")
         values += sorted(types)
     if tags:
         sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({_places(tags)}))")
@@ -228,9 +229,15 @@ def _file_filter(types: Collection[str] | None, namespace: str) -> Filter:
     sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]  # someone added to it: found as knowledge
     values: list[str] = []
     if types:
-        sql.append(f"AND (files.type IN ({_places(types)}) OR files.kind IN ({_places(types)}))")
+        sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({_places(types)}))")
         values += [*sorted(types), *sorted(types)]
     return _within("files", namespace, sql, values)
+
+
+def _of_types(table: str, types: Collection[str]) -> str:
+    """Files and directories are of no type of their own: they are found by their scheme too."""
+    schemes = [f"{table}.uri GLOB '{scheme}://*'" for scheme in CODE_TREE if scheme in types]
+    return " OR ".join([f"{table}.type IN ({_places(types)})", *schemes])
 
 
 def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:

@@ -43,6 +43,9 @@ OWNED = frozenset(
 )
 """Schemes whose form and files kgd defines."""
 
+CODE_TREE = ("file", "dir")
+"""Schemes of what the code tree itself serves."""
+
 RESERVED = "kgd"
 """Scheme of kgd's own resources (status, conflicts, jobs); never the URI of a node."""
 

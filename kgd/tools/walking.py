@@ -34,7 +34,7 @@ class TraverseParams(Params):
     ] = 1.0
     max_depth: Annotated[int | None, Field(ge=0)] = None
     edge_types: Many[str] = Field(default_factory=list)
-    types: Many[str] = Field(default_factory=list)
+    types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
     direction: Literal["out", "in", "both"] = "out"
     max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = 50
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000

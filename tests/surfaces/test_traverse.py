@@ -163,3 +163,22 @@ def test_after_100_nodes_the_oldest_leave_and_the_hint_names_them_with_a_ready_p
 
 def test_a_path_of_the_tree_that_was_never_mentioned_can_be_a_start(ask: Ask, code: Path) -> None:
     assert names(ask.traverse(start=str(code / "src"), max_cost=1))[:1] == ["src"]
+
+
+@pytest.mark.parametrize(
+    ("types", "listed"),
+    [
+        (["file"], ["session.py", "keys.py"]),
+        (["dir"], []),
+        (["file", "insight"], ["session.py", "keys.py", "tokens-expire"]),
+        (["resource"], ["session.py", "keys.py"]),
+    ],
+    ids=str,
+)
+def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed: list[str]) -> None:
+    ask.remember(text="Tokens expire.", about=["src/auth"])
+    ask.put(changes=upsert("src/auth/keys.py", tags=["stored"]))
+    walked = names(ask.traverse(start="src/auth", types=types, direction="both", max_cost=1))
+    assert sorted(walked) == sorted(["auth", *listed, *(["src"] if types == ["dir"] else [])])
+    found = [hit["uri"].rsplit("/", 1)[1] for hit in ask.search(query="auth tokens", types=types)["hits"]]
+    assert sorted(set(found) & {*listed, "auth"}) == sorted([*listed, *(["auth"] if types == ["dir"] else [])])
