@@ -38,12 +38,12 @@ class KgdError(Exception):
     def __init__(self, message: str, *, at: str = "", next: str = "") -> None:
         self.message = _clean(message)[:320]
         self.at = _clean(at)[:80] if len(at) > 80 else _clean(at)
-        self.next = _clean(next)[: max(0, MESSAGE_LIMIT - len(self.message) - len(self.at) - 4)]
+        self.next = _clean(next)[: max(0, MESSAGE_LIMIT - len(self.message) - len(self.at) - 5)]
         super().__init__(str(self))
 
     def __str__(self) -> str:
         place = f" ({self.at})" if self.at else ""
-        return f"{self.message}{place}" + (f" {self.next}" if self.next else "")
+        return f"{self.message}{place}" + (f". {self.next}" if self.next else "")
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data: ``code``, ``message`` and, where they are known, ``at`` and ``next``."""

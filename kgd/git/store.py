@@ -7,6 +7,7 @@ an unvetted tree can hang those or eat all memory. Tree walks are our own, with 
 from __future__ import annotations
 
 import heapq
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -44,6 +45,8 @@ OLDEST_LIBGIT2 = (1, 9, 7)
 _UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
 """What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
 _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
+_WRONG_NAME = re.compile(rb"\A(\.{0,2}|\.git)\Z|[/\0]", re.IGNORECASE)
+"""What leads out of a folder, or into a repository; git itself checks nothing of the kind out."""
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 
@@ -150,6 +153,7 @@ class ObjectStore:
         """Every entry below the tree that is no folder, with its mode, in git's order.
 
         Raises:
+            Damaged: A folder cannot be read, or holds a name that leads out of it.
             Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
         """
         for path, _, new in self._walk(None, tree, budget):
@@ -361,6 +365,9 @@ class ObjectStore:
             if named > REPEATS_FREE + REPEATS_PER_OBJECT * distinct:
                 raise Limit("the tree names the same few objects over and over", at=text(path[:60]))
             changed = {n for n in x.keys() | y.keys() if x.get(n) != y.get(n)}
+            for name in changed:
+                if _WRONG_NAME.search(name):
+                    raise Damaged("a folder has an entry of a name that no git makes", at=text(path[:60]))
             prefix = path + b"/" if path else b""
             stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
 

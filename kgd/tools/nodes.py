@@ -246,11 +246,16 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
     }
 
 
+def printable(path: str) -> str:
+    """A path as text: git holds names that are not UTF-8, an answer cannot."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def invalid(workspace: Workspace, one: InvalidFile) -> InvalidAnswer:
     is_served = one.uri is not None and workspace.exists(one.uri)
     until = "its last good value is served until then" if is_served else "it is served as soon as it can be read"
     answer: InvalidAnswer = {
-        "path": one.path,
+        "path": printable(one.path),
         "line": one.line,
         "reason": one.reason,
         "next": f"Mend that file in the work tree; {until}.",

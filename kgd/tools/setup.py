@@ -18,7 +18,7 @@ from kgd.git.layout import Layout
 from kgd.git.place import find_place, setting
 from kgd.git.refs import HEAD
 from kgd.model.uri import is_workspace_id, workspace_id_from
-from kgd.tools import addressing
+from kgd.tools import addressing, nodes
 from kgd.tools.house import Nothing, tree_counts
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
@@ -298,7 +298,7 @@ def fsck(session: Session, params: Nothing) -> FsckResult:
 
 
 def _problem(one: Finding) -> Problem:
-    answer: Problem = {"level": one.level, "path": one.where, "reason": one.message}
+    answer: Problem = {"level": one.level, "path": nodes.printable(one.where), "reason": one.message}
     if one.fix:
         answer["next"] = one.fix
     return answer
@@ -362,7 +362,8 @@ def _looked_at(workspace: Workspace, *, fix: bool) -> list[Check]:
 
 
 def _check(workspace: Workspace, one: Finding, state: str) -> Check:
-    answer: Check = {"name": f"{workspace.id} {one.where}"[:120], "state": state, "detail": one.message}
+    name = f"{workspace.id} {nodes.printable(one.where)}"
+    answer: Check = {"name": name[:120], "state": state, "detail": one.message}
     if one.fix and state != "fixed":
         answer["next"] = one.fix
     return answer

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kgd.codec import documents, paths
-from kgd.errors import Damaged, KgdError, Limit
+from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId, Signature, signature
+from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.workspace.admission import check
 from kgd.workspace.draft import is_resource
 from kgd.workspace.hand_edits import HandEdit
 from kgd.workspace.integrate import merge_file, merge_trees
 from kgd.workspace.transaction import message_of, write
+from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
 
 R = TypeVar("R")
@@ -90,7 +92,7 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
     it back (docs/decisions/0004-rewritten-branch.md). The job has to run alone. Its answer is whether the tip moved.
 
     Raises:
-        Limit, Damaged: The branch holds what no workspace can hold; nothing of it was taken.
+        KgdError: The branch holds what no workspace can hold; nothing of it was taken.
     """
     store = host.store
     _look_through(host, branch)
@@ -113,15 +115,34 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
 
 
 def _look_through(host: Host, branch: ObjectId) -> None:
-    """Refuse a tree that cannot be walked before any ref of ours leads to it: from there nobody could open it."""
-    name = host.layout.branch.removeprefix("refs/heads/")
+    """Refuse what no workspace can hold before any ref of ours leads to it: from there nobody could open it."""
+    store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
-        for _ in host.store.diff(host.store.tree_of(bytes.fromhex(host.tip)), host.store.tree_of(branch)):
+        tree = store.tree_of(branch)
+        for _ in store.diff(store.tree_of(bytes.fromhex(host.tip)), tree):
             pass
-    except (Limit, Damaged) as error:
-        error.next = f"Nothing of it was taken; `git update-ref refs/heads/{name} refs/kgd/head` takes it back."
+        _check_top(host, tree)
+    except Unavailable:
+        raise  # a newer format: nothing is wrong with it
+    except KgdError as error:
+        error.next = (
+            f"Nothing of '{name}' is taken until that is mended by a further commit; "
+            f"`git update-ref refs/heads/{name} refs/kgd/head` gives up what was committed there since."
+        )
         error.args = (str(error),)
         raise
+
+
+def _check_top(host: Host, tree: ObjectId) -> None:
+    """The folders that kgd owns are folders, and the settings are those of this workspace."""
+    top = host.store.tree(tree)
+    for folder in OWNED_FOLDERS:
+        if (found := top.get(folder.encode())) and found[0] != FOLDER:
+            raise Invalid("this has to be a folder", at=folder)
+    mode, id = top.get(SETTINGS.encode(), (b"", b""))
+    if not mode.startswith(PLAIN):
+        raise Invalid("the branch has no such plain file, and without it is no workspace", at=SETTINGS)
+    check(SETTINGS, host.store.read(id, FILE_LIMIT), None, host.workspace, host.sharded)
 
 
 def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:

@@ -174,7 +174,7 @@ class Served:
 
     def _apply(self, path: str, new: ObjectId | None) -> Change | None:
         if path.startswith("conflicts/"):
-            self._note_conflict(path, new is not None)
+            self._apply_conflict(path, new)
             return None
         if not path.startswith("nodes/"):
             return None
@@ -184,6 +184,20 @@ class Served:
             return self._put(path, new)
         except KgdError as refusal:
             return self._keep_last_good(path, refusal)
+
+    def _apply_conflict(self, path: str, new: ObjectId | None) -> None:
+        """A record that cannot be read is named, and counts as none."""
+        refusal: KgdError | None = None
+        try:
+            if new:
+                documents.decode_conflict(self._store.read(new, FILE_LIMIT), at=path)
+        except KgdError as error:
+            refusal = error
+        self._note_conflict(path, bool(new) and refusal is None)
+        with self._lock:
+            self._invalid.pop(path, None)
+            if refusal:
+                self._invalid[path] = _invalid(path, None, refusal)
 
     def _note_conflict(self, path: str, is_open: bool) -> None:
         folder = path.rpartition("/")[0]
@@ -222,10 +236,8 @@ class Served:
 
     def _keep_last_good(self, path: str, refusal: KgdError) -> Change | None:
         uri = self._uri_of(path)
-        place, _, line = refusal.at.rpartition(":")
-        number = int(line) if place and line.isdigit() else 1
         with self._lock:
-            self._invalid[path] = InvalidFile(path, uri, number, refusal.message)
+            self._invalid[path] = _invalid(path, uri, refusal)
         if uri is None or self.graph.card(uri) is not None:
             return None
         good = self._last_good(path)
@@ -252,3 +264,8 @@ def _glance(data: bytes, path: str) -> _Glance:
         return _Glance(known.uri, known.type, known.name, known.summary, relations, known.aliases)
     node = documents.decode(data, at=path)
     return _Glance(node.uri, node.type, node.name, node.summary, node.relations, node.aliases)
+
+
+def _invalid(path: str, uri: Uri | None, refusal: KgdError) -> InvalidFile:
+    place, _, line = refusal.at.rpartition(":")
+    return InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, refusal.message)

@@ -102,8 +102,8 @@ class WorkTree:
 
     def look(self, path: str) -> Found:
         """What is at the path now. A file that did not change since it was last looked at is not opened."""
-        folder, _, name = path.rpartition("/")
         try:
+            folder, name = _split(path)
             fd = self._open_folder(folder)
         except (FileNotFoundError, NotADirectoryError):
             return Found(None)
@@ -118,8 +118,8 @@ class WorkTree:
 
     def read(self, path: str) -> bytes | None:
         """The bytes at the path; None if nothing, or nothing that may be read, is there."""
-        folder, _, name = path.rpartition("/")
         try:
+            folder, name = _split(path)
             fd = self._open_folder(folder)
         except (OSError, Odd):
             return None
@@ -170,7 +170,7 @@ class WorkTree:
             Odd: A link or a file is where a folder has to be; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
-        folder, _, name = path.rpartition("/")
+        folder, name = _split(path)
         self._known.pop(path, None)
         fd = self._open_folder(folder, make=True)
         try:
@@ -198,7 +198,7 @@ class WorkTree:
         Raises:
             Odd, OSError: As for `place`.
         """
-        folder, _, name = path.rpartition("/")
+        folder, name = _split(path)
         self._known.pop(path, None)
         try:
             fd = self._open_folder(folder)
@@ -316,6 +316,23 @@ class WorkTree:
             finally:
                 os.close(fd)
             folder = above
+
+
+_IGNORED = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+"""Characters that some file systems drop from names."""
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Folder and name.
+
+    Raises:
+        Odd: A part of it leads out of the work tree or into a repository's own folder, on any file system.
+    """
+    for part in path.translate(_IGNORED).lower().split("/"):
+        if part in ("", ".", "..", ".git", "git~1") or "\0" in part:
+            raise Odd(path, "its path leads out of the work tree, or into a repository")
+    folder, _, name = path.rpartition("/")
+    return folder, name
 
 
 def same_device(a: Path, b: Path) -> bool:

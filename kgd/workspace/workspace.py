@@ -391,7 +391,9 @@ class Workspace:
         blob = self._store.entry(self._store.tree_of(tip), "kgd.yaml")
         if blob is None:
             raise Unavailable(
-                "the tip has no kgd.yaml", at=str(self.layout.git_dir), next="Restore it with `kgd revert`."
+                "the tip has no kgd.yaml",
+                at=str(self.layout.git_dir),
+                next="There: `git update-ref refs/kgd/head refs/kgd/head@{1}` goes back by one step.",
             )
         return decode_settings(self._store.read(blob), newer=True)
 
@@ -402,7 +404,7 @@ class Workspace:
         for entry in git_log(self._store, tip, paths=(path,), limit=50):
             blob = self._store.entry(entry.commit.tree, path)
             try:
-                if blob and documents.decode(self._store.read(blob), at=path):
+                if blob and self.path(documents.decode(self._store.read(blob), at=path).uri) == path:
                     return blob
             except KgdError:
                 continue
