@@ -7,6 +7,8 @@ then comes back from git, with the same answers.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import logging
 import queue
 import re
@@ -19,6 +21,7 @@ from typing import Any
 
 from kgd.codec import documents
 from kgd.errors import KgdError
+from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.index import snapshot
@@ -127,6 +130,8 @@ class Derived:
             self._thread.join()
         self._save_snapshot()
         self._database.close()
+        if not self._behind:
+            self._vouch()
 
     # ---- being told (the writer's thread)
 
@@ -218,6 +223,7 @@ class Derived:
     # ---- following (the follower's thread)
 
     def _follow(self) -> None:
+        self._attempt(self._verify)
         while True:
             try:
                 batch = self._queue.get(timeout=IDLE)
@@ -354,6 +360,27 @@ class Derived:
     def _snapshot_file(self) -> Path:
         return self._folder / "graph.snapshot"
 
+    @property
+    def _sum_file(self) -> Path:
+        return self._folder / "index.sum"
+
+    def _vouch(self) -> None:
+        """At a clean stop: SQLite notices a torn file, but not a flipped bit in a version or a word."""
+        with contextlib.suppress(OSError):
+            replace_file(self._sum_file, _digest(self._database.path), flush=False)
+
+    def _verify(self) -> None:
+        """Whether the index is what a clean stop left; after any other stop there is nothing to compare with."""
+        try:
+            expected = self._sum_file.read_bytes()
+            self._sum_file.unlink()
+            sound = _digest(self._database.path) == expected
+        except OSError:
+            return
+        if not sound:
+            log.warning("the index is not what was left and is built anew")
+            self._database.recreate()
+
     def _save_snapshot(self) -> None:
         if not self._unsaved:
             return
@@ -363,6 +390,11 @@ class Derived:
             self._unsaved = 0
         except OSError as error:
             log.warning("the snapshot could not be written", extra={"reason": str(error)})
+
+
+def _digest(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha1").hexdigest().encode()
 
 
 def _texts(value: Json) -> Iterator[str]:
