@@ -26,9 +26,8 @@ def main() -> None:
     for node in walk["nodes"][:8]:
         print(f"  {node['cost']:<4g} {node['uri']}")
     print(f'\nTo have kgd on the PATH:   export PATH="{program.parent}:$PATH"')
-    print(
-        f"To paste into an MCP client: {json.dumps({'mcpServers': {'kgd': {'command': str(program), 'args': ['mcp']}}})}"
-    )
+    wiring = {"mcpServers": {"kgd": {"command": str(program), "args": ["mcp"]}}}
+    print(f"To paste into an MCP client: {json.dumps(wiring)}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tests.daemon.conftest import ROOT, end_daemon
 from tests.e2e.lean import LeanClient
 
 PIP_CACHE = os.environ.get("PIP_CACHE_DIR") or str(Path.home() / ".cache/pip")
-"""The person's own, asked for before a test gets a home of its own: what was downloaded once is not downloaded again."""
+"""The person's own, asked for before a test gets a home of its own: nothing is downloaded twice."""
 
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 

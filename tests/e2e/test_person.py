@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.conftest import Machine, git, until
 from tests.e2e.lean import LeanClient
 
+WAYS = ("value", "node")
+
 
 def summary_of(client: LeanClient, uri: str) -> str:
     return str(client.call("get", uris=[uri])["nodes"][0].get("summary", ""))
@@ -36,7 +38,7 @@ def test_what_a_person_saves_is_served_within_a_second_and_committed_as_theirs(m
             expected = f"by hand {number}"
             seconds.append(until(lambda expected=expected: summary_of(client, "auth") == expected))  # type: ignore[misc]
         new = path.with_name("new.yaml")
-        new.write_text("type: plan\nsummary: written in an editor\n")
+        new.write_text("uri: concept://shop/new\ntype: plan\nsummary: written in an editor\n")
         seconds.append(until(lambda: client.call("get", uris=["new"])["nodes"]))
         path.unlink()
         until(lambda: client.call("get", uris=["auth"])["missing"])
@@ -80,7 +82,9 @@ def test_a_file_that_does_not_parse_is_named_with_its_line_and_the_last_good_val
 
 
 @pytest.mark.requirement("B11")
-@pytest.mark.parametrize("settled_by", ["side", "value", "node"])
+@pytest.mark.parametrize(
+    "settled_by", ["side", *(pytest.param(one, marks=pytest.mark.slow) for one in ("value", "node"))]
+)
 def test_two_versions_of_one_field_are_listed_shown_and_settled_at_the_command_line(
     machine: Machine, settled_by: str
 ) -> None:

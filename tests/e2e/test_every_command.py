@@ -1,0 +1,200 @@
+"""Every command of `kgd --help`, called for real: once as it is meant, and once with something wrong in it.
+
+Rows are carried out in their order by one person in one repository, so that later ones find what earlier ones wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kgd.cli.verbs import EXIT_CODES, VERBS
+from kgd.config import Home
+from tests.daemon.conftest import ROOT, end_daemon
+from tests.e2e.conftest import Machine, make_repository
+
+
+class Right(NamedTuple):
+    """A command line that works, and what its answer holds (a regular expression)."""
+
+    line: list[str]
+    says: str
+    stdin: str = ""
+
+
+class Wrong(NamedTuple):
+    """A command line that does not, the class of its refusal, and what the one message names."""
+
+    line: list[str]
+    code: str
+    says: str
+    stdin: str = ""
+
+
+BAD, GONE, STALE, RULE = "VALIDATION_ERROR", "NOT_FOUND", "CONFLICT", "INVARIANT_VIOLATION"
+CHANGES = json.dumps(
+    [{"op": "upsert", "uri": "one"}, {"op": "relate", "source": "one", "target": "auth", "type": "related_to"}]
+)
+
+RIGHT = [
+    Right(["up"], r"workspace shop is (made|up)[\s\S]*claude mcp add"),
+    Right(["init"], r"shop"),
+    Right(["status"], r"workspace shop in "),
+    Right(["doctor"], r"ok +shop"),
+    Right(["doctor", "--fix"], r"ok +shop"),
+    Right(["config"], r"workspaces.yaml"),
+    Right(["service", "systemd"], r"ExecStart="),
+    Right(["service", "launchd"], r"<plist"),
+    Right(["completion", "bash"], r"complete "),
+    Right(["completion", "zsh"], r"compdef"),
+    Right(["completion", "fish"], r"complete -c kgd"),
+    Right(["put", "auth", "--summary", "who may", "--tags", "core", "--content", "A text."], r"auth +new"),
+    Right(["put", "auth", "--relations", "about:./src/auth@0.5", "--data", '{"a": 1}'], r"auth +version 2"),
+    Right(["put", "auth", "--dry-run", "--summary", "other"], r"auth"),
+    Right(["put", "--changes", "-"], r"concept://shop/one", CHANGES),
+    Right(["get", "auth", "./src/auth"], r"who may[\s\S]*dir://shop/src/auth"),
+    Right(["show", "auth"], r"<- related_to concept://shop/one"),
+    Right(["append", "auth", "more to say"], r"auth +version 3"),
+    Right(["append", "auth", "-"], r"auth +version 4", "from standard input"),
+    Right(["link", "auth", "one", "--type", "before", "--weight", "0.25"], r"version 5"),
+    Right(["unlink", "auth", "one", "--type", "before"], r"version 6"),
+    Right(["tag", "auth", "hot", "new"], r"version 7"),
+    Right(["tag", "auth", "hot", "--remove"], r"version 8"),
+    Right(["mv", "one", "two"], r"concept://shop/two"),
+    Right(["rm", "two"], r"commit"),
+    Right(["remember", "keys rotate on Mondays", "--about", "src/auth", "--tags", "ops"], r"insight://shop/\S+ +new"),
+    Right(["recall", "rotate"], r"keys rotate on Mondays"),
+    Right(["search", "who", "--tags", "core", "--limit", "3"], r"concept://shop/auth"),
+    Right(["traverse", "auth", "--max-cost", "none", "--max-nodes", "5"], r"dir://shop/src/auth"),
+    Right(["history", "auth", "--diff", "--limit", "3"], r"untag|hot"),
+    Right(["log", "--limit", "2"], r"^[0-9a-f]{7,}"),
+    Right(["diff", "HEAD~2..HEAD"], r"insight://shop"),
+    Right(["undo"], r"commit"),
+    Right(["revert", "HEAD"], r"commit"),
+    Right(["bootstrap"], r"files"),
+    Right(["ingest", "."], r"files"),
+    Right(["reindex"], r"shop"),
+    Right(["fsck"], r"shop"),
+    Right(["conflicts"], r"no conflicts|nothing"),
+]  # fmt: skip
+
+WRONG = [
+    Wrong([], BAD, r"required|command"),
+    Wrong(["updog"], BAD, r"updog"),
+    Wrong(["up", "--id", "Not An Id"], BAD, r"id"),
+    Wrong(["up", "--id", "another"], RULE, r"'shop'"),
+    Wrong(["init", "--id", "-"], BAD, r"id"),
+    Wrong(["-C", "/no/such/folder", "status"], BAD, r"/no/such/folder"),
+    Wrong(["-w", "nobody", "status"], GONE, r"nobody"),
+    Wrong(["doctor", "--fixx"], BAD, r"--fixx"),
+    Wrong(["service", "openrc"], BAD, r"openrc"),
+    Wrong(["completion", "tcsh"], BAD, r"tcsh"),
+    Wrong(["put"], BAD, r"URI"),
+    Wrong(["put", "auth", "--summary", "x" * 101], "LIMIT", r"100"),
+    Wrong(["put", "auth", "--data", "{nope"], BAD, r"JSON"),
+    Wrong(["put", "auth", "--relations", "nocolon"], BAD, r"TYPE:TARGET"),
+    Wrong(["put", "auth", "--relations", "about:one@7"], BAD, r"weight|0 to 1|0\.\.1"),
+    Wrong(["put", "auth", "--content", "replaced"], STALE, r"version"),
+    Wrong(["put", "auth", "--summary", "x", "--expect-version", "1"], STALE, r"version"),
+    Wrong(["put", "concept://elsewhere/x", "--summary", "x"], GONE, r"elsewhere"),
+    Wrong(["put", "concept://shop/a/../b", "--summary", "x"], BAD, r"\.\."),
+    Wrong(["put", "AUTH", "--summary", "a twin"], RULE, r"auth"),
+    Wrong(["put", "key", "--content", "ghp_" + "a1B2" * 9], "REFUSED_CONTENT", r"secret|key|token"),
+    Wrong(["put", "--changes", "no-such-file.json"], BAD, r"no-such-file.json"),
+    Wrong(["put", "--changes", "-"], BAD, r"JSON", "not json"),
+    Wrong(["put", "--changes", "-"], BAD, r"nonsense", '[{"op": "upsert", "uri": "x", "nonsense": 1}]'),
+    Wrong(["get", "no/such/node"], GONE, r"no/such/node"),
+    Wrong(["get", "auth", "--as-of", "badc0de"], GONE, r"badc0de|commit"),
+    Wrong(["get", "auth", "--cursor", "made-up"], BAD, r"cursor"),
+    Wrong(["show", "no/such/node"], GONE, r"no/such/node"),
+    Wrong(["append", "file://elsewhere/x", "text"], GONE, r"elsewhere"),
+    Wrong(["edit", "file://elsewhere/x"], GONE, r"elsewhere"),
+    Wrong(["rm", "no/such/node"], GONE, r"no/such/node"),
+    Wrong(["mv", "no/such/node", "there"], GONE, r"no/such/node"),
+    Wrong(["link", "no/such/node", "auth"], GONE, r"no/such/node"),
+    Wrong(["link", "auth", "src/auth", "--weight", "2"], BAD, r"weight|0 to 1|0\.\.1"),
+    Wrong(["unlink", "no/such/node", "auth"], GONE, r"no/such/node"),
+    Wrong(["tag", "auth"], BAD, r"TAG"),
+    Wrong(["remember", ""], BAD, r"TEXT"),
+    Wrong(["recall"], BAD, r"WORD"),
+    Wrong(["search"], BAD, r"WORD"),
+    Wrong(["search", "x", "--limit", "0"], BAD, r"limit"),
+    Wrong(["traverse", "no/such/node"], GONE, r"no/such/node"),
+    Wrong(["traverse", "auth", "--max-cost", "cheap"], BAD, r"max-cost"),
+    Wrong(["traverse", "auth", "--direction", "up"], BAD, r"direction"),
+    Wrong(["history", "--commit", "badc0de"], GONE, r"commit"),
+    Wrong(["history", "--since", "the other day"], BAD, r"since|date"),
+    Wrong(["log", "--limit", "many"], BAD, r"many"),
+    Wrong(["diff", "badc0de..HEAD"], GONE, r"commit"),
+    Wrong(["revert", "badc0de"], GONE, r"commit"),
+    Wrong(["ingest", "/etc"], BAD, r"outside"),
+    Wrong(["ingest", ".", "--kind", "film"], BAD, r"film|kind"),
+    Wrong(["conflicts", "concept://elsewhere/x"], GONE, r"elsewhere"),
+    Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"not open"),
+    Wrong(["resolve", "0123abcd", "--take", "c"], BAD, r"take"),
+    Wrong(["resolve", "0123abcd", "--take", "a", "--fields", "{}"], BAD, r"--take or --fields"),
+    Wrong(["undo", "twice"], BAD, r"twice"),
+    Wrong(["down", "now"], BAD, r"now"),
+    Wrong(["uninstall", "-w", "nobody"], GONE, r"nobody"),
+]  # fmt: skip
+
+ELSEWHERE = {"mcp", "serve", "edit", "down", "uninstall", "resolve"}
+"""Commands that other tests call as they are meant; `mcp` is under every client."""
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Home]]:
+    home = Home.at(str(tmp_path_factory.mktemp("commands") / "home"))
+    yield tmp_path_factory.mktemp("commands") / "shop", home
+    end_daemon(home)
+
+
+@pytest.fixture
+def person(places: tuple[Path, Home], monkeypatch: pytest.MonkeyPatch) -> Machine:
+    code, home = places
+    monkeypatch.setenv("KGD_HOME", home.config)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    machine = Machine(code, home)
+    if not code.exists():
+        make_repository(code)
+        machine("up", "--quiet")
+    return machine
+
+
+def test_every_command_does_what_it_is_meant_for(person: Machine) -> None:
+    for row in RIGHT:
+        done = person.run(*row.line, stdin=row.stdin)
+        assert done.returncode == 0, (row.line, done.stderr)
+        assert re.search(row.says, done.stdout, re.MULTILINE), (row.line, done.stdout)
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: " ".join(row.line)[:60] or "nothing")
+def test_a_wrong_command_line_is_refused_with_one_message_that_names_what_is_wrong(person: Machine, row: Wrong) -> None:
+    done = person.run(*row.line, stdin=row.stdin)
+    assert EXIT_CODES[row.code][0] == done.returncode, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("kgd: ") == 1, done.stderr
+    assert re.search(row.says, done.stderr), done.stderr
+    assert len(done.stderr.splitlines()) <= 3, "one message, and what to do next"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_every_command_explains_itself(person: Machine) -> None:
+    for verb in VERBS:
+        said = person(verb.name, "--help")
+        assert said.startswith(f"usage: kgd {verb.name}")
+
+
+def test_no_command_is_left_out() -> None:
+    verbs = {verb.name for verb in VERBS}
+    assert {row.line[0] for row in RIGHT} | ELSEWHERE == verbs
+    tried = {word for row in WRONG for word in row.line if word in verbs}
+    without_arguments = {"status", "config", "serve", "mcp", "bootstrap", "reindex", "fsck"}
+    assert tried | without_arguments >= verbs
