@@ -98,10 +98,9 @@ def wiring(command: str) -> list[tuple[str, str]]:
 
 def doctor(answer: Answer) -> None:
     for check in answer["checks"]:
-        mark = {"ok": "ok ", "fixed": "fix"}.get(check["state"], "!! ")
-        _line(f"{mark} {check['name']}{_tail(check['detail'])}")
+        _line(f"{check['state']:<8} {check['name']}{_tail(check['detail'])}")
         if check.get("next"):
-            _line(f"    {check['next']}")
+            _line(f"{'':<8} {check['next']}")
 
 
 def fsck(answer: Answer) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import NotFound
+from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.reading import GET
 from kgd.tools.searching import SEARCH
 from kgd.tools.session import Session
 from kgd.tools.settling import CONFLICTS, RESOLVE
-from kgd.tools.setup import DOCTOR, FSCK, REINDEX, UNINSTALL, UP, WORKSPACES
+from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
 from kgd.tools.tool import Answer, Tool
 from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER

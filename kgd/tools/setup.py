@@ -1,33 +1,28 @@
-"""This file is where workspaces are set up, listed, checked and let go. For this machine's own command line only."""
+"""This file is where workspaces are set up, listed and let go. For this machine's own command line only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.codec.settings import PATH, decode_settings, first_files
-from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
 from kgd.git.layout import Layout
 from kgd.git.place import find_place, setting
 from kgd.git.refs import HEAD
 from kgd.model.uri import is_workspace_id, workspace_id_from
-from kgd.tools import addressing, nodes
+from kgd.tools import addressing
 from kgd.tools.house import Nothing, tree_counts
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
-from kgd.workspace.check import check
-
-if TYPE_CHECKING:
-    from kgd.workspace.outcome import Finding
-    from kgd.workspace.workspace import Workspace
 
 
 class UpParams(Nothing):
@@ -275,112 +270,6 @@ def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
     return {"workspaces": found}
 
 
-class Problem(TypedDict):
-    """One thing that is wrong; `next` says what mends it."""
-
-    level: str
-    path: str
-    reason: str
-    next: NotRequired[str]
-
-
-class FsckResult(TypedDict):
-    ok: bool
-    workspace: str
-    problems: list[Problem]
-
-
-def fsck(session: Session, params: Nothing) -> FsckResult:
-    """Everything stored can be read, and everything derived equals it. Reads all of the tip."""
-    workspace = addressing.choose(session, params.workspace)
-    found = [_problem(one) for one in check(workspace)]
-    return {"ok": not found, "workspace": workspace.id, "problems": found}
-
-
-def _problem(one: Finding) -> Problem:
-    answer: Problem = {"level": one.level, "path": nodes.printable(one.where), "reason": one.message}
-    if one.fix:
-        answer["next"] = one.fix
-    return answer
-
-
-class DoctorParams(Nothing):
-    fix: bool = False
-
-
-class Check(TypedDict):
-    """One thing that was looked at. `state` is ok, fixed, warning, error or damage."""
-
-    name: str
-    state: str
-    detail: str
-    next: NotRequired[str]
-
-
-class DoctorResult(TypedDict):
-    ok: bool
-    checks: list[Check]
-
-
-def doctor(session: Session, params: DoctorParams) -> DoctorResult:
-    """What is wrong with the home and its workspaces; with `fix`, what kgd can mend by itself is mended."""
-    checks = [_registry(session)]
-    try:
-        chosen = [addressing.choose(session, params.workspace)]
-    except NotFound:
-        if params.workspace:
-            raise
-        chosen = session.daemon.opened()
-    for workspace in chosen:
-        checks += _looked_at(workspace, fix=params.fix)
-    return {"ok": all(one["state"] in ("ok", "fixed") for one in checks), "checks": checks}
-
-
-def _registry(session: Session) -> Check:
-    problem = session.daemon.registry.problem
-    if problem is None:
-        count = len(session.daemon.workspace_ids())
-        return {"name": "registry", "state": "ok", "detail": f"{count} workspaces"}
-    found: Check = {"name": "registry", "state": "error", "detail": str(problem)}
-    return found
-
-
-def _looked_at(workspace: Workspace, *, fix: bool) -> list[Check]:
-    if fix:
-        workspace.hint(None)
-    found = check(workspace)
-    derived = [one for one in found if "reindex" in one.fix]
-    checks: list[Check] = []
-    if fix and derived:
-        workspace.reindex()
-        after = check(workspace)
-        checks += [_check(workspace, one, "fixed") for one in derived if one not in after]
-        found = after
-    checks += [_check(workspace, one, one.level) for one in found]
-    checks += [{"name": workspace.id, "state": "warning", "detail": text} for text in workspace.degraded()]
-    return checks or [{"name": workspace.id, "state": "ok", "detail": f"{len(workspace.graph)} nodes"}]
-
-
-def _check(workspace: Workspace, one: Finding, state: str) -> Check:
-    name = f"{workspace.id} {nodes.printable(one.where)}"
-    answer: Check = {"name": name[:120], "state": state, "detail": one.message}
-    if one.fix and state != "fixed":
-        answer["next"] = one.fix
-    return answer
-
-
-class ReindexResult(TypedDict):
-    workspace: str
-    nodes: int
-
-
-def reindex(session: Session, params: Nothing) -> ReindexResult:
-    """Throws away what is derived and builds it anew; answers stay the same."""
-    workspace = addressing.choose(session, params.workspace)
-    workspace.reindex()
-    return {"workspace": workspace.id, "nodes": len(workspace.graph)}
-
-
 UP = Tool(
     name="up", title="Set up a workspace", description="Finds, takes over or makes the workspace of a directory.",
     Params=UpParams, Result=UpResult, hints=Hints(idempotent=True), run=up,
@@ -392,16 +281,4 @@ UNINSTALL = Tool(
 WORKSPACES = Tool(
     name="workspaces", title="Registered workspaces", description="Lists them without opening any.",
     Params=Nothing, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
-)  # fmt: skip
-FSCK = Tool(
-    name="fsck", title="Check a workspace", description="Reads everything and compares what is derived.",
-    Params=Nothing, Result=FsckResult, hints=Hints(read_only=True, idempotent=True), run=fsck,
-)  # fmt: skip
-DOCTOR = Tool(
-    name="doctor", title="What is wrong", description="Checks the home and its workspaces, and mends with fix.",
-    Params=DoctorParams, Result=DoctorResult, hints=Hints(idempotent=True), run=doctor,
-)  # fmt: skip
-REINDEX = Tool(
-    name="reindex", title="Rebuild what is derived", description="Text index, versions and snapshot.",
-    Params=Nothing, Result=ReindexResult, hints=Hints(idempotent=True), run=reindex,
 )  # fmt: skip

@@ -206,6 +206,7 @@ class Derived:
 
     def rebuild(self) -> None:
         """Forget the index and the versions and build them anew from git; callers wait for it as after a start."""
+        self._unsaved += 1  # the snapshot is made anew too
         self._mend()
         self._catch_up()
 

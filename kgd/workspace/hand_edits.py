@@ -292,7 +292,8 @@ class HandEdits:
         if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
             self.held = (
                 f"{nodes} of {total} node files are missing in the work tree, and are not deleted before you say so: "
-                "`git commit -am deleted` there deletes them, `git checkout -- nodes` brings them back"
+                "`kgd doctor --confirm-deletions` deletes them, or `git commit -am deleted` there; "
+                "`git checkout -- nodes` there brings them back"
             )
             return []
         self.held = ""

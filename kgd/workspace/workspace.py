@@ -281,6 +281,10 @@ class Workspace:
         """Something moved in the work tree or the repository: these paths, or anything (None). Never blocks."""
         self._publication.hint(changed)
 
+    def confirm_deletions(self) -> None:
+        """Files that are missing in the work tree, and are held because they are many, were meant to be deleted."""
+        self._publication.confirm_deletions()
+
     def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
         """Have the code tree found by search too; see `Derived.note_files`. Returns at once."""
         self._derived.note_files(present, gone, complete=complete)
@@ -312,6 +316,7 @@ class Workspace:
 
     def reindex(self) -> None:
         """Throw away what is derived and build it anew; answers stay the same."""
+        self._writer.run(self._load_anew, alone=True)
         self._derived.rebuild()
 
     def close(self) -> None:
@@ -379,6 +384,14 @@ class Workspace:
         for listener in self._listeners:
             listener(touched)
         self._wake_publication()
+
+    def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
+        """The graph as the tip's files say it; it takes the place of the old one in one moment."""
+        fresh = Served(self._store, self.id, self.sharded, self._last_good)
+        fresh.load(self._store.tree_of(tip))
+        _, rows, care = fresh.export()
+        self._served.restore(self._store.tree_of(tip), rows, care)
+        return Staged(None)
 
     def _moved(self, tip: ObjectId) -> None:
         """The ref is not where it was expected after a failed flush: follow it."""

@@ -1,0 +1,210 @@
+"""This file is where a workspace and the home around it are checked, and what kgd can mend by itself is mended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import NotFound
+from kgd.tools import addressing, nodes
+from kgd.tools.house import Nothing
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+from kgd.workspace.check import check
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Finding, Stage
+    from kgd.workspace.workspace import Workspace
+
+LOOK_AGAIN = 2.0
+"""Seconds in which a stage that was blocked may show that it goes on."""
+
+REMEDIES = {
+    "commit": "Make room on the disk, or make it writable; the next change is then written.",
+    "publish": "End in .kgd what is said here; kgd then goes on by itself.",
+    "integrate": "Mend in .kgd what is said here; kgd then goes on by itself.",
+    "index": "Run `kgd doctor --fix`, which builds it anew.",
+    "upkeep": "Nothing is lost; it is attempted again with the next changes.",
+}
+"""What helps where a stage does not work and its own words name no command."""
+
+
+class Problem(TypedDict):
+    """One thing that is wrong; `next` says what mends it."""
+
+    level: str
+    path: str
+    reason: str
+    next: NotRequired[str]
+
+
+class FsckResult(TypedDict):
+    ok: bool
+    workspace: str
+    problems: list[Problem]
+
+
+def fsck(session: Session, params: Nothing) -> FsckResult:
+    """Everything stored can be read, and everything derived equals it. Reads all of the tip."""
+    workspace = addressing.choose(session, params.workspace)
+    found = [_problem(one) for one in check(workspace)]
+    return {"ok": not found, "workspace": workspace.id, "problems": found}
+
+
+def _problem(one: Finding) -> Problem:
+    answer: Problem = {"level": one.level, "path": nodes.printable(one.where), "reason": one.message}
+    if one.fix:
+        answer["next"] = one.fix
+    return answer
+
+
+class DoctorParams(Nothing):
+    fix: bool = False
+    confirm_deletions: bool = False
+
+
+class Check(TypedDict):
+    """One thing that was looked at. `state` is ok, fixed, waiting, off, warning, error or damage."""
+
+    name: str
+    state: str
+    detail: str
+    next: NotRequired[str]
+
+
+class DoctorResult(TypedDict):
+    ok: bool
+    checks: list[Check]
+
+
+def doctor(session: Session, params: DoctorParams) -> DoctorResult:
+    """What is wrong with the home and its workspaces; with `fix`, what kgd can mend by itself is mended.
+
+    `confirm_deletions` says of files that are missing in a work tree, and are kept because they are many, that they
+    were meant to be deleted.
+    """
+    checks = [_registry(session)]
+    try:
+        chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
+    except NotFound:
+        if params.workspace or params.confirm_deletions:
+            raise
+        chosen = session.daemon.opened()
+    for workspace in chosen:
+        checks += _looked_at(workspace, params)
+        checks += [_told(workspace, "warning", text) for text in session.daemon.degraded(workspace)]
+    return {"ok": all(one["state"] in ("ok", "fixed", "waiting", "off") for one in checks), "checks": checks}
+
+
+def _registry(session: Session) -> Check:
+    problem = session.daemon.registry.problem
+    if problem is None:
+        count = len(session.daemon.workspace_ids())
+        return {"name": "registry", "state": "ok", "detail": f"{count} workspace{'s' if count != 1 else ''}"}
+    found: Check = {"name": "registry", "state": "error", "detail": problem.message}
+    found["next"] = problem.next or f"Mend {session.daemon.home.registry}; until then what it said before holds."
+    return found
+
+
+def _looked_at(workspace: Workspace, params: DoctorParams) -> list[Check]:
+    before = workspace.health()
+    if params.confirm_deletions:
+        workspace.confirm_deletions()
+    found = check(workspace)
+    if params.fix:
+        workspace.hint(None)
+        if before["index"].state == "degraded" or any("reindex" in one.fix for one in found):
+            workspace.reindex()
+            after = check(workspace)
+            mended = [one for one in found if one not in after]
+            found = after
+        else:
+            mended = []
+    else:
+        mended = []
+    if params.fix or params.confirm_deletions:
+        _wait_until_it_goes_on(workspace)
+    return [
+        *(_stage(workspace, stage, before[stage.name]) for stage in workspace.health().values()),
+        *(_finding(workspace, one, "fixed") for one in mended),
+        *(_finding(workspace, one, one.level) for one in found),
+        *_unread(workspace, {one.where for one in found}),
+        *_others(workspace),
+    ] + ([] if found else [_told(workspace, "ok", "everything that is stored can be read")])
+
+
+def _wait_until_it_goes_on(workspace: Workspace) -> None:
+    deadline = time.monotonic() + LOOK_AGAIN
+    while any(one.state in ("blocked", "waiting") for one in workspace.health().values()):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
+
+
+def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
+    levels = {"blocked": "error", "degraded": "warning"}
+    was_wrong = before.state in levels
+    state = levels.get(stage.state) or ("fixed" if was_wrong and stage.state == "ok" else stage.state)
+    answer: Check = {"name": f"{workspace.id} {stage.name}", "state": state, "detail": stage.blocker}
+    if state == "fixed":
+        answer["detail"] = before.blocker
+    elif stage.state in levels and "`" not in stage.blocker:
+        answer["next"] = REMEDIES[stage.name]
+    return answer
+
+
+def _finding(workspace: Workspace, one: Finding, state: str) -> Check:
+    name = f"{workspace.id} {nodes.printable(one.where)}"[:120]
+    answer: Check = {"name": name, "state": state, "detail": one.message}
+    if one.fix and state != "fixed":
+        answer["next"] = one.fix.replace("`kgd reindex`", "`kgd doctor --fix`")
+    return answer
+
+
+def _unread(workspace: Workspace, known: set[str]) -> Iterator[Check]:
+    """Files of the work tree that wait for somebody to mend them."""
+    for one in workspace.invalid_files():
+        if one.path not in known:
+            told = nodes.invalid(workspace, one)
+            name = f"{workspace.id} {told['path']}:{told['line']}"
+            yield {"name": name, "state": "warning", "detail": told["reason"], "next": told["next"]}
+
+
+def _others(workspace: Workspace) -> Iterator[Check]:
+    stages = {f"{stage.name}: {stage.blocker}" for stage in workspace.health().values()}
+    for text in workspace.degraded():
+        if text not in stages:
+            yield _told(workspace, "warning", text)
+
+
+def _told(workspace: Workspace, state: str, text: str) -> Check:
+    return {"name": workspace.id, "state": state, "detail": text}
+
+
+class ReindexResult(TypedDict):
+    workspace: str
+    nodes: int
+
+
+def reindex(session: Session, params: Nothing) -> ReindexResult:
+    """Throws away what is derived and builds it anew; answers stay the same."""
+    workspace = addressing.choose(session, params.workspace)
+    workspace.reindex()
+    return {"workspace": workspace.id, "nodes": len(workspace.graph)}
+
+
+FSCK = Tool(
+    name="fsck", title="Check a workspace", description="Reads everything and compares what is derived.",
+    Params=Nothing, Result=FsckResult, hints=Hints(read_only=True, idempotent=True), run=fsck,
+)  # fmt: skip
+DOCTOR = Tool(
+    name="doctor", title="What is wrong", description="Checks the home and its workspaces, and mends with fix.",
+    Params=DoctorParams, Result=DoctorResult, hints=Hints(idempotent=True), run=doctor,
+)  # fmt: skip
+REINDEX = Tool(
+    name="reindex", title="Rebuild what is derived", description="Text index, versions and snapshot.",
+    Params=Nothing, Result=ReindexResult, hints=Hints(idempotent=True), run=reindex,
+)  # fmt: skip

@@ -1,0 +1,107 @@
+"""`doctor` names each stage with what helps, mends what it can, and takes a mass deletion that was meant."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import NotFound
+from tests.surfaces.conftest import Ask, git, until, upsert
+
+STAGES = {"shop commit", "shop publish", "shop integrate", "shop index", "shop upkeep"}
+
+
+def named(answer: Any) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in answer["checks"]}
+
+
+def test_every_stage_is_listed_and_all_is_well(ask: Ask) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    until(lambda: all(check["state"] == "ok" for check in ask.doctor()["checks"]))
+    assert {"registry", "shop", *STAGES} == set(named(ask.doctor()))
+
+
+def test_what_holds_publication_back_is_named_with_what_ends_it(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    git(ws.layout.work_tree, "switch", "-q", "--detach")
+    ask.put(changes=upsert("b", summary="s"))
+    until(lambda: named(ask.doctor())["shop publish"]["state"] == "error")
+    answer = ask.doctor()
+    assert not answer["ok"]
+    assert "`git switch kgd` resumes publication" in named(answer)["shop publish"]["detail"]
+    git(ws.layout.work_tree, "switch", "-q", "kgd")
+    assert ask.doctor(fix=True)["ok"]
+
+
+def test_a_file_that_waits_to_be_mended_is_named(ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    path = ws.layout.work_tree / "nodes/concept/a.yaml"
+    until(path.exists)
+    path.write_text("summary: [never closed\n")
+    ws.hint(None)
+    until(lambda: "shop nodes/concept/a.yaml:2" in named(ask.doctor()))
+    check = named(ask.doctor())["shop nodes/concept/a.yaml:2"]
+    assert "a bracket [ is never closed" in check["detail"]
+    assert check["next"].startswith("Mend that file")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM docs", "UPDATE versions SET count = 7", "DELETE FROM versions"],
+    ids=["index", "wrong versions", "no versions"],
+)
+def test_what_doctor_says_that_it_mends_is_mended(ask: Ask, ws: Any, statement: str) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    until(lambda: ask.doctor()["ok"])
+    with sqlite3.connect(ws.layout.derived_dir / "index.sqlite") as connection:
+        connection.execute(statement)
+    connection.close()
+    wrong = [check for check in ask.doctor()["checks"] if check.get("next") == "Run `kgd doctor --fix`."]
+    assert wrong
+    mended = named(ask.doctor(fix=True))
+    assert [mended[check["name"]]["state"] for check in wrong] == ["fixed"] * len(wrong)
+    assert all(check["state"] != "fixed" for check in ask.doctor()["checks"])
+    assert ask.doctor()["ok"]
+
+
+def test_a_graph_that_is_not_what_the_tip_says_is_loaded_anew(ask: Ask, ws: Any) -> None:
+    ask.put(changes=[upsert("a", summary="s"), upsert("b", summary="s")])
+    ws.graph.remove("concept://shop/a")
+    assert named(ask.doctor())["shop graph"]["next"] == "Run `kgd doctor --fix`."
+    assert named(ask.doctor(fix=True))["shop graph"]["state"] == "fixed"
+    assert ask.get(uris="a")["nodes"][0]["version"] == 1
+
+
+@pytest.fixture
+def emptied(ask: Ask, ws: Any) -> Callable[[], list[Path]]:
+    """Somebody deletes the files of a dozen nodes; gives those that are there."""
+    ask.put(changes=[upsert(f"n{number}", summary="s") for number in range(12)])
+    folder = ws.layout.work_tree / "nodes/concept"
+    until(lambda: len(list(folder.glob("*.yaml"))) == 12)
+    until(lambda: ask.doctor()["ok"])
+    for file in folder.glob("*.yaml"):
+        file.unlink()
+    ws.hint(None)
+    until(lambda: named(ask.doctor())["shop integrate"]["state"] == "error")
+    return lambda: list(folder.glob("*.yaml"))
+
+
+def test_many_missing_files_are_no_deletion_before_somebody_says_so(
+    ask: Ask, emptied: Callable[[], list[Path]]
+) -> None:
+    assert "`kgd doctor --confirm-deletions` deletes them" in named(ask.doctor())["shop integrate"]["detail"]
+    assert ask.status()["counts"]["nodes"] == 12
+    answer = ask.doctor(confirm_deletions=True)
+    assert named(answer)["shop integrate"]["state"] == "fixed"
+    until(lambda: ask.status()["counts"]["nodes"] == 0)
+    assert emptied() == []
+
+
+def test_a_confirmation_names_its_workspace(ask: Ask, tmp_path: Path) -> None:
+    ask.session.cwd, ask.session.here = tmp_path, None
+    with pytest.raises(NotFound):
+        ask.doctor(confirm_deletions=True)
