@@ -115,10 +115,11 @@ class Node:
     def relation(self, type: str, target: Uri) -> Relation | None:
         return next((r for r in self.relations if r.key == (type, target)), None)
 
-    def with_relation(self, relation: Relation) -> Node:
-        """The node with this relation added, or replaced where (type, target) is already there."""
-        others = tuple(r for r in self.relations if r.key != relation.key)
-        return replace(self, relations=(*others, relation))
+    def with_relation(self, *relations: Relation) -> Node:
+        """The node with these relations added, each in place of one with its (type, target). The last one counts."""
+        added = {relation.key: relation for relation in relations}
+        others = (relation for relation in self.relations if relation.key not in added)
+        return replace(self, relations=(*others, *added.values()))
 
     @property
     def is_bare(self) -> bool:

@@ -126,8 +126,8 @@ def _look_through(host: Host, branch: ObjectId) -> None:
         raise  # a newer format: nothing is wrong with it
     except KgdError as error:
         error.next = (
-            f"Nothing of '{name}' is taken until that is mended by a further commit; "
-            f"`git update-ref refs/heads/{name} refs/kgd/head` gives up what was committed there since."
+            f"Nothing of '{name}' is taken until a further commit mends that; "
+            f"`git update-ref refs/heads/{name} refs/kgd/head` drops what was committed there."
         )
         error.args = (str(error),)
         raise

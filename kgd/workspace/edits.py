@@ -52,8 +52,7 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
         aliases=(*node.aliases, *edit.aliases),
         data=merged_data(node.data, edit.data),
     )
-    for relation in edit.relations:
-        node = node.with_relation(relation)
+    node = node.with_relation(*edit.relations)
     if old is not None and node == old:
         draft.warnings.append(f"{uri} already is so; nothing changed")
     draft.put(node)
