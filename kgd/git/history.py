@@ -32,6 +32,8 @@ class Versioned:
     created_by: str
     updated_at: int
     updated_by: str
+    updated_commit: str
+    """Hex."""
 
 
 class Change(NamedTuple):
@@ -68,16 +70,18 @@ def versions(git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None) -> 
     """
     found: dict[str, list[int | str]] = {}
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
-    for _, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
+    for id, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
         for path, _, _ in changes:
             row = found.get(path)
             if row is None:
-                found[path] = [1, when, who, when, who]
+                found[path] = [1, when, who, when, who, id.hex()]
             else:
                 row[0] = int(row[0]) + 1
                 row[1], row[2] = when, who
-    for path, (count, created_at, created_by, updated_at, updated_by) in found.items():
-        yield Versioned(path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by))
+    for path, (count, created_at, created_by, updated_at, updated_by, commit) in found.items():
+        yield Versioned(
+            path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by), str(commit)
+        )
 
 
 def log(

@@ -17,7 +17,7 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
@@ -57,7 +57,8 @@ CREATE TABLE versions (
     created_at INTEGER NOT NULL,
     created_by TEXT NOT NULL,
     updated_at INTEGER NOT NULL,
-    updated_by TEXT NOT NULL
+    updated_by TEXT NOT NULL,
+    updated_commit TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE served (uri TEXT NOT NULL, version INTEGER NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (uri, version))
     WITHOUT ROWID;

@@ -20,13 +20,14 @@ _HEAD = "versions_head"
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """What history says of one path. Times are seconds of Unix; `by` names an author."""
+    """What history says of one path. Times are seconds of Unix; `by` names an author; the commit is in hex."""
 
     count: int
     created_at: int
     created_by: str
     updated_at: int
     updated_by: str
+    updated_commit: str
 
 
 class Versions:
@@ -45,7 +46,7 @@ class Versions:
         with self._database.read() as connection:
             for some in _batches(paths):
                 rows = connection.execute(
-                    f"SELECT path, count, created_at, created_by, updated_at, updated_by FROM versions"
+                    f"SELECT path, count, created_at, created_by, updated_at, updated_by, updated_commit FROM versions"
                     f" WHERE path IN ({', '.join('?' * len(some))})",
                     [_bytes(path) for path in some],
                 )
@@ -60,7 +61,7 @@ class Versions:
         with self._database.write() as connection:
             connection.executemany("DELETE FROM versions WHERE path = ?", ((_bytes(path),) for path in removed))
             connection.executemany(
-                "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)",
                 ((_bytes(path), *astuple(row)) for path, row in rows),
             )
             self._database.set_meta(_HEAD, head)

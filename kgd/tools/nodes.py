@@ -224,7 +224,7 @@ def origin(found: Found, version: Version | None) -> Origin:
     if found.as_of:
         answer["commit"] = found.as_of
     elif version is not None:
-        answer["author"] = version.updated_by
+        answer["commit"], answer["author"] = version.updated_commit, version.updated_by
     return answer
 
 

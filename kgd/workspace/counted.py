@@ -74,12 +74,13 @@ class Counted:
             if one.author is None:
                 continue
             who, when = f"{one.author.name} <{one.author.email}>", one.author.time
+            commit = one.commit.hex() if one.commit else ""
             for path in one.changed or ():
                 old = self.version(path)
                 if old:
-                    new = replace(old, count=old.count + 1, updated_at=when, updated_by=who)
+                    new = replace(old, count=old.count + 1, updated_at=when, updated_by=who, updated_commit=commit)
                 else:
-                    new = Version(1, when, who, when, who)
+                    new = Version(1, when, who, when, who, commit)
                 with self._lock:
                     self._fresh[path] = bumped[path] = new
         return bumped
@@ -194,6 +195,7 @@ def come_back(why: str) -> Unavailable:
 
 def _added(old: VersionRow | None, new: Versioned) -> VersionRow:
     """What was counted up to some commit, and what was counted from there."""
+    updated = new.updated_at, new.updated_by, new.updated_commit
     if old is None:
-        return VersionRow(new.count, new.created_at, new.created_by, new.updated_at, new.updated_by)
-    return VersionRow(old.count + new.count, old.created_at, old.created_by, new.updated_at, new.updated_by)
+        return VersionRow(new.count, new.created_at, new.created_by, *updated)
+    return VersionRow(old.count + new.count, old.created_at, old.created_by, *updated)

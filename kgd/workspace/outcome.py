@@ -22,6 +22,7 @@ class Version:
     created_by: str
     updated_at: int
     updated_by: str
+    updated_commit: str
 
 
 @dataclass(frozen=True, slots=True)

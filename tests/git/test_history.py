@@ -25,13 +25,13 @@ def counts(git_dir: Path, tip: ObjectId, since: ObjectId | None = None) -> Count
 
 @pytest.mark.requirement("E14")
 def test_versions_count_commits_and_name_the_first_and_the_last(pen: Pen) -> None:
-    pen.write({"nodes/a.yaml": b"1\n", "nodes/b.yaml": b"1\n"}, author=person("Ann", 100))
+    first = pen.write({"nodes/a.yaml": b"1\n", "nodes/b.yaml": b"1\n"}, author=person("Ann", 100))
     pen.write({"nodes/a.yaml": b"2\n"}, author=person("Bob", 50))  # a clock that runs behind decides nothing
     tip = pen.write({"nodes/a.yaml": b"3\n"}, author=person("Cyd", 300))
     rows = {row.path: row for row in history.versions(pen.layout.git_dir, tip)}
     ann, cyd = "Ann <ann@example.org>", "Cyd <cyd@example.org>"
-    assert rows["nodes/a.yaml"] == Versioned("nodes/a.yaml", 3, 100, ann, 300, cyd)
-    assert rows["nodes/b.yaml"] == Versioned("nodes/b.yaml", 1, 100, ann, 100, ann)
+    assert rows["nodes/a.yaml"] == Versioned("nodes/a.yaml", 3, 100, ann, 300, cyd, tip.hex())
+    assert rows["nodes/b.yaml"] == Versioned("nodes/b.yaml", 1, 100, ann, 100, ann, first.hex())
     assert rows["kgd.yaml"].count == 1
 
 

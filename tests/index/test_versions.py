@@ -14,7 +14,7 @@ A = Uri("concept://w/a")
 
 
 def row(count: int) -> VersionRow:
-    return VersionRow(count, 100, "Ada", 100 + count, "Grace")
+    return VersionRow(count, 100, "Ada", 100 + count, "Grace", f"{count:040x}")
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from tests.surfaces.conftest import Ask, git, until, upsert
 
 @pytest.mark.requirement("E1")
 def test_a_node_comes_with_version_stamps_and_origin(ask: Ask) -> None:
-    ask.put(changes=upsert("auth", name="Auth", summary="s", content="c\n", tags=["b", "a"], data={"k": [1, None]},
-                           source={"type": "doc", "id": "7"}))  # fmt: skip
+    commit = ask.put(changes=upsert("auth", name="Auth", summary="s", content="c\n", tags=["b", "a"],
+                                    data={"k": [1, None]}, source={"type": "doc", "id": "7"}))["commit"]  # fmt: skip
     (node,) = ask.get(uris="auth")["nodes"]
     by, at = node["created"]["by"], node["created"]["at"]
     assert "Ann Person" in by
@@ -25,8 +25,17 @@ def test_a_node_comes_with_version_stamps_and_origin(ask: Ask) -> None:
         "uri": "concept://shop/auth", "type": "concept", "name": "Auth", "version": 1, "summary": "s",
         "tags": ["a", "b"], "data": {"k": [1, None]}, "source": {"type": "doc", "id": "7"}, "content": "c\n",
         "created": {"by": by, "at": at}, "updated": {"by": by, "at": at},
-        "origin": {"workspace": "shop", "author": by, "trust": "local"},
+        "origin": {"workspace": "shop", "commit": commit, "author": by, "trust": "local"},
     }  # fmt: skip
+
+
+def test_the_origin_names_the_commit_of_the_last_change_also_when_it_is_derived_anew(ask: Ask, ws: Any) -> None:
+    ask.put(changes=[upsert("a", summary="one"), upsert("b", summary="one")])
+    last = ask.put(changes=upsert("a", summary="two"))["commit"]
+    for _ in range(2):
+        a, b = ask.get(uris=["a", "b"])["nodes"]
+        assert (a["origin"]["commit"], b["origin"]["commit"]) == (last, ask.history()["commits"][1]["commit"])
+        ws.reindex()
 
 
 def test_a_file_of_the_code_tree_is_a_node_that_nobody_stored(ask: Ask) -> None:
