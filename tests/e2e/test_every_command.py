@@ -80,7 +80,7 @@ RIGHT = [
     Right(["ingest", "."], r"files"),
     Right(["reindex"], r"shop"),
     Right(["fsck"], r"shop"),
-    Right(["conflicts"], r"no conflicts|nothing"),
+    Right(["conflicts"], r"no open conflicts"),
 ]  # fmt: skip
 
 WRONG = [

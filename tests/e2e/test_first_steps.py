@@ -96,6 +96,7 @@ def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine
     assert "kept" in machine("get", "fact"), "it is found again"
 
 
+@pytest.mark.slow
 def test_uninstall_of_a_workspace_of_its_own_leaves_the_repository(machine: Machine, tmp_path: Path) -> None:
     notes = machine.at(tmp_path / "notes")
     notes.directory.mkdir()

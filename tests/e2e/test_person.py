@@ -65,6 +65,7 @@ def truncate_then_write(path: Path, text: str) -> None:
         file.write(text)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B11")
 def test_a_file_that_does_not_parse_is_named_with_its_line_and_the_last_good_value_stays(machine: Machine) -> None:
     machine("up")
