@@ -115,7 +115,11 @@ def _settle_packs(layout: Layout, report: Report) -> None:
     goes, and a later gc takes what is unreachable.
     """
     pack_dir = layout.git_dir / "objects" / "pack"
-    for leftover in pack_dir.glob("tmp_*"):  # of a killed gc or roll-up; upkeep is ours, so nobody else prunes
+    graph_lock = layout.git_dir / "objects" / "info" / "commit-graph.lock"
+    for leftover in (
+        *pack_dir.glob("tmp_*"),
+        graph_lock,
+    ):  # of a killed gc or roll-up; upkeep is ours, nobody else prunes
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > _ABANDONED:
                 leftover.unlink()

@@ -27,7 +27,9 @@ HEAD = "refs/kgd/head"
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)
-_PACKED_LINE = re.compile(rb"# pack-refs with:[ -~]*|\^[0-9a-f]{40}|[0-9a-f]{40} refs/[^\0-\x20\x7f~^:?*\[\\]+").fullmatch
+_PACKED_LINE = re.compile(
+    rb"# pack-refs with:[ -~]*|\^[0-9a-f]{40}|[0-9a-f]{40} refs/[^\0-\x20\x7f~^:?*\[\\]+"
+).fullmatch
 """What packed-refs may hold: the one comment that git knows, what a tag leads to, a ref."""
 _serial = itertools.count()
 

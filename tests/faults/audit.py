@@ -62,8 +62,15 @@ def fsck(git_dir: Path) -> list[str]:
 
 
 def strays(git_dir: Path) -> list[str]:
-    """Locks and half-written files that nobody works with any more."""
-    return sorted(str(path.relative_to(git_dir)) for kind in STRAYS for path in git_dir.rglob(kind))
+    """Locks and half-written files that nobody works with any more.
+
+    Left out: what a power cut made of a ``.keep`` (empty, it could be a person's), and the lock of git's own
+    commit-graph, which goes after a day: a person's gc may hold it.
+    """
+    found = sorted(path for kind in STRAYS for path in git_dir.rglob(kind) if path.name != "commit-graph.lock")
+    return [
+        str(path.relative_to(git_dir)) for path in found if path.suffix != ".keep" or path.read_bytes().strip(b"\0")
+    ]
 
 
 def requests_in(git_dir: Path) -> dict[str, list[str]]:

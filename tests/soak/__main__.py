@@ -1,0 +1,133 @@
+"""The long proofs, by time: kills, gc beside writers, any order of changes, power cuts, a person at the work tree.
+
+    python -m tests.soak --minutes 60 [--only kill] [--seed 7]
+
+They take turns, a minute or so each. Every turn appends a line to ``tests/soak/ledger.jsonl``: when, which proof, its
+seed, the commit of the code, what was counted, and how it ended. A failed turn is run again with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import PROGRAMS, ROOT
+
+LEDGER = Path(__file__).with_name("ledger.jsonl")
+Counts = dict[str, Any]
+
+
+def kill(place: Path, seed: int) -> Counts:
+    from tests.faults.test_kill import killed_at_random
+
+    return {"kills": 100, **asdict(killed_at_random(place, 100, seed))}
+
+
+def gc(place: Path, seed: int) -> Counts:
+    from tests.faults.test_gc import tidied_up
+
+    found, ran = tidied_up(place, 40, seed, publish=bool(seed % 2))
+    assert found.complaints == [], found
+    return {**asdict(found), **ran}
+
+
+def damage(place: Path, seed: int) -> Counts:
+    from tests.faults.damage import copy, make_template
+    from tests.faults.test_damage import HITS, looked_at
+
+    template = make_template(place / "template")
+    truth = looked_at(copy(template, place / "truth"))
+    for number, what in zip(range(300), itertools.cycle(HITS), strict=False):
+        HITS[what](template, truth, place / str(number), seed * 1000 + number)
+    return {"damaged": 300}
+
+
+def model(place: Path, seed: int) -> Counts:
+    command = [sys.executable, "-m", "pytest", "-q", "tests/faults/test_model.py", f"--hypothesis-seed={seed}"]
+    return by_pytest([*command, "-o", "timeout=3000"])
+
+
+def person(place: Path, seed: int) -> Counts:
+    return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "soak", "tests/workspace", "-o", "timeout=3000"])
+
+
+def by_pytest(command: list[str]) -> Counts:
+    environment = {**os.environ, "KGD_SOAK": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 5), done.stdout[-4000:]
+    return {"said": done.stdout.strip().splitlines()[-1][:120]}
+
+
+def power(place: Path, seed: int) -> Counts:
+    from tests.faults.test_power_cut import cuts
+
+    seen = cuts(place, "flushed", seed * 1000, 40)
+    assert seen["failed"] == 0, seen
+    (place / "control").mkdir()
+    control = cuts(place / "control", "unflushed", seed * 1000, 10)
+    assert control["failed"] >= 0.95 * control["cuts"], f"the control loses too little to prove anything: {control}"
+    return {"cuts": seen["cuts"], **seen["found"], "control": f"{control['failed']} of {control['cuts']} failed"}
+
+
+PROOFS: dict[str, Callable[[Path, int], Counts]] = {
+    "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "person": person,
+}  # fmt: skip
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(prog="python -m tests.soak")
+    options.add_argument("--minutes", type=float, default=60)
+    options.add_argument("--only", choices=PROOFS, action="append")
+    options.add_argument("--seed", type=int, help="the first turn's seed; later ones count on from it")
+    chosen = options.parse_args()
+    end, failed = time.monotonic() + 60 * chosen.minutes, 0
+    seeds = itertools.count(chosen.seed) if chosen.seed is not None else iter(lambda: random.randrange(10**6), None)
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    own_world()
+    for name in itertools.cycle(chosen.only or PROOFS):
+        if time.monotonic() > end:
+            break
+        if name == "power" and not PROGRAMS["mount"]():
+            print("power: MISSING PROGRAM mount (needs root)")
+            continue
+        line = turn(name, int(str(next(seeds))), commit.stdout.strip())
+        failed += line["result"] != "passed"
+        print(json.dumps(line), flush=True)
+    return min(failed, 1)
+
+
+def turn(name: str, seed: int, commit: str) -> Counts:
+    began, line = time.monotonic(), {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "proof": name}
+    line |= {"seed": seed, "commit": commit}
+    with tempfile.TemporaryDirectory(prefix="kgd-soak-", ignore_cleanup_errors=True) as place:
+        try:
+            counts, result = PROOFS[name](Path(place), seed), "passed"
+        except Exception:  # noqa: BLE001  the ledger holds failures as well
+            counts, result = {"trace": traceback.format_exc()[-3000:]}, "failed"
+    line |= {"result": result, "seconds": round(time.monotonic() - began, 1), "counts": counts}
+    with open(LEDGER, "a") as ledger:
+        ledger.write(json.dumps(line) + "\n")
+    return line
+
+
+def own_world() -> None:
+    """Nothing of the person's git configuration or home, as in the tests."""
+    home = tempfile.mkdtemp(prefix="kgd-soak-home-")
+    (Path(home) / ".gitconfig").write_text("[user]\n\tname = Ann Person\n\temail = ann@example.org\n")
+    os.environ.update(HOME=home, KGD_HOME=f"{home}/kgd", GIT_CONFIG_NOSYSTEM="1", LC_ALL="C.UTF-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
