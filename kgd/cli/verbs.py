@@ -47,26 +47,29 @@ def _arg(*flags: str, help: str, **options: Any) -> Argument:
     return Argument(flags, {"help": help, **options})
 
 
-def _many(flag: str, help: str, **options: Any) -> Argument:
-    return _arg(flag, help=help, action="append", metavar=flag.lstrip("-").upper().replace("-", "_"), **options)
+def _many(flag: str, metavar: str, help: str) -> Argument:
+    return _arg(flag, help=help, action="append", metavar=metavar)
 
 
 def _flag(*flags: str, help: str) -> Argument:
     return _arg(*flags, help=help, action="store_true", default=None)
 
 
-_URI = _arg("uri", help="a URI, or a path", metavar="URI")
+_ADDRESS = "a URI, or in short: services/auth, ./src/main.py, insight:a-fact"
+_URI = _arg("uri", help=_ADDRESS, metavar="URI")
 _BUDGET = _arg("--budget", type=int, help="tokens that the answer may cost (4000)", metavar="N")
 _CURSOR = _arg("--cursor", help="continue an answer that was cut", metavar="CURSOR")
-_CONTEXT = _arg("--context-id", help="the conversation whose ActiveContext this enters", metavar="ID")
+_CONTEXT = _arg("--context-id", help="enter what is shown into the working set of that conversation", metavar="ID")
 _AS_OF = _arg("--as-of", help="as it was at that commit", metavar="COMMIT")
 _MESSAGE = _arg("-m", "--message", dest="message", help="why: the commit's subject", metavar="TEXT")
 _VERSION = _arg("--expect-version", type=int, help="refuse if it is no longer at this version", metavar="N")
 _REQUEST = _arg("--request-id", help="a repeat with the same id is applied once", metavar="ID")
 _WRITE = (_MESSAGE, _REQUEST)
-_LIMIT = _arg("--limit", type=int, help="at most so many", metavar="N")
-_TYPES = _many("--types", "only nodes of this type, such as insight, file or dir; may be repeated")
-_EDGE_TYPES = _many("--edge-types", "only relations of this type; may be repeated")
+_LIMIT = _arg("--limit", type=int, help="at most so many (20)", metavar="N")
+_HITS = _arg("--limit", type=int, help="at most so many (10)", metavar="N")
+_OPEN = _arg("--limit", type=int, help="at most so many (50)", metavar="N")
+_TYPES = _many("--types", "TYPE", "only nodes of this type, such as insight, file or dir; may be repeated")
+_EDGE_TYPES = _many("--edge-types", "TYPE", "only relations of this type; may be repeated")
 
 VERBS: tuple[Verb, ...] = (
     Verb("up", "Running", "make a workspace here, or find the one that is here, and start the daemon",
@@ -80,8 +83,9 @@ VERBS: tuple[Verb, ...] = (
           _flag("--replace", help="take the place of another repository of this id")),
          call="up", ask="place", print="init", writes=True),
     Verb("down", "Running", "stop the daemon; the next command that needs it starts it again", own="down"),
-    Verb("status", "Running", "how the daemon and the workspaces are", call="status", print="status"),
-    Verb("doctor", "Running", "check the installation, the home and the workspaces",
+    Verb("status", "Running", "how kgd is here: the daemon, the workspace, what waits and why", call="status",
+         print="status"),
+    Verb("doctor", "Running", "check everything, and say what helps",
          (_flag("--fix", help="mend what kgd can mend by itself without a loss"),
           _flag("--confirm-deletions", help="many files are missing in .kgd and are kept: delete their nodes")),
          call="doctor", print="doctor"),
@@ -96,29 +100,30 @@ VERBS: tuple[Verb, ...] = (
     Verb("uninstall", "Running", "take kgd away from here; the knowledge stays, and it says where",
          (_flag("--all", help="every workspace, and the home itself"),), own="uninstall", writes=True),
 
-    Verb("put", "Writing", "write a node, or a set of changes as one commit",
-         (_arg("uri", nargs="?", help="the node, as a URI or path", metavar="URI"),
+    Verb("put", "Writing", "write a node (what is not named stays as it is), or a set of changes as one commit",
+         (_arg("uri", nargs="?", help="the node; without it, --type and --name make its URI", metavar="URI"),
           _arg("--changes", help="a file of JSON changes, as the tool takes them; - is standard input", metavar="FILE"),
           _arg("--type", help="what it is", metavar="TYPE"),
           _arg("--name", help="its title", metavar="TEXT"),
           _arg("--summary", help="one line of at most 100 characters", metavar="TEXT"),
-          _arg("--content", help="its text; - reads standard input", metavar="TEXT"),
-          _many("--tags", "add a tag; may be repeated"),
-          _many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated"),
-          _many("--unset", "clear a field, or data.KEY; may be repeated"),
+          _arg("--content", metavar="TEXT",
+               help="its text; - reads standard input; to replace one, also --expect-version"),
+          _many("--tags", "TAG", "add a tag; may be repeated"),
+          _many("--relations", "RELATION", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated"),
+          _many("--unset", "FIELD", "clear a field, or data.KEY; may be repeated"),
           _arg("--data", help="JSON object; merged by key", metavar="JSON"), _VERSION, *_WRITE),
          call="put", ask="put", print="put", writes=True),
     Verb("get", "Reading", "show nodes: summary, content, relations",
-         (_arg("uris", nargs="+", help="URIs or paths", metavar="URI"),
-          _many("--include", "content, relations, incoming or history; may be repeated"),
+         (_arg("uris", nargs="+", help=_ADDRESS, metavar="URI"),
+          _many("--include", "PART", "content, relations, incoming or history; may be repeated"),
           _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="get", print="get"),
     Verb("append", "Writing", "add a paragraph to a node",
          (_URI, _arg("text", help="the paragraph; - reads standard input", metavar="TEXT"), *_WRITE),
          call="put", ask="append", print="put", writes=True),
     Verb("edit", "Writing", "open a node in your editor and write back what you changed", (_URI, _MESSAGE),
          own="edit", writes=True),
-    Verb("rm", "Writing", "delete nodes with their outgoing relations",
-         (_arg("uris", nargs="+", help="URIs or paths", metavar="URI"), _VERSION, *_WRITE),
+    Verb("rm", "Writing", "delete nodes with their outgoing relations; incoming ones become broken links",
+         (_arg("uris", nargs="+", help=_ADDRESS, metavar="URI"), _VERSION, *_WRITE),
          call="put", ask="rm", print="put", writes=True),
     Verb("mv", "Writing", "give a node another URI; the old one stays as an alias",
          (_URI, _arg("to", help="the new URI", metavar="TO"), *_WRITE), call="put", ask="mv", print="put", writes=True),
@@ -136,23 +141,24 @@ VERBS: tuple[Verb, ...] = (
     Verb("tag", "Writing", "add tags to a node, or take them away",
          (_URI, _arg("tags", nargs="+", help="the tags", metavar="TAG"),
           _flag("--remove", help="take them away"), *_WRITE), call="put", ask="tag", print="put", writes=True),
-    Verb("remember", "Writing", "write down one fact",
+    Verb("remember", "Writing", "write down one fact, to be found again with recall",
          (_arg("text", help="the fact, in one sentence; - reads standard input", metavar="TEXT"),
-          _many("--about", "a node or path that it is about; may be repeated"),
-          _many("--tags", "a tag; may be repeated"),
+          _many("--about", "URI", "a node or path that it is about; may be repeated"),
+          _many("--tags", "TAG", "a tag; may be repeated"),
           _arg("--type", help="what it is (insight)", metavar="TYPE")),
          call="remember", ask="remember", print="put", writes=True),
-    Verb("recall", "Reading", "find what was remembered",
-         (_arg("query", nargs="+", help="words", metavar="WORD"), _LIMIT), call="search", ask="recall", print="search"),
+    Verb("recall", "Reading", "find what was remembered: a search by words alone",
+         (_arg("query", nargs="+", help="words", metavar="WORD"), _HITS), call="search", ask="recall", print="search"),
 
     Verb("search", "Reading", "find nodes by words",
-         (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES, _many("--tags", "with any of these tags"),
+         (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES,
+          _many("--tags", "TAG", "with this tag; repeated: with any of them"),
           _arg("--namespace", help="below this path", metavar="PATH"), _EDGE_TYPES,
           _arg("--max-depth", type=int, help="steps to expand from each hit (1)", metavar="N"),
           _arg("--min-score", type=float, help="leave out what scores less", metavar="X"),
-          _LIMIT, _BUDGET, _CURSOR), call="search", ask="search", print="search"),
+          _HITS, _BUDGET, _CURSOR), call="search", ask="search", print="search"),
     Verb("traverse", "Reading", "walk from nodes along the cheapest paths",
-         (_arg("start", nargs="+", help="URIs or paths", metavar="START"),
+         (_arg("start", nargs="+", help=_ADDRESS, metavar="START"),
           _arg("--max-cost", help="what a path may cost (1); 'none' for no limit", metavar="COST"),
           _arg("--max-depth", type=int, help="relations on a path", metavar="N"), _EDGE_TYPES, _TYPES,
           _arg("--direction", choices=("out", "in", "both"), help="along relations, against them, or both (out)"),
@@ -164,14 +170,14 @@ VERBS: tuple[Verb, ...] = (
     Verb("history", "The past", "who changed what and why; of one node or of all",
          (_arg("uri", nargs="?", help="a URI or path", metavar="URI"),
           _arg("--commit", help="this commit alone", metavar="COMMIT"),
-          _arg("--since", help="not before this date", metavar="DATE"),
+          _arg("--since", help="not before this date, such as 2026-11-20 or 2026-11-20T14:00", metavar="DATE"),
           _arg("--until", help="not after this date", metavar="DATE"),
           _arg("--author", help="by whom", metavar="TEXT"),
           _flag("--diff", help="with the fields that changed"), _LIMIT, _CURSOR), call="history", print="history"),
     Verb("log", "The past", "the commits of the workspace, newest first",
          (_arg("--author", help="by whom", metavar="TEXT"), _LIMIT, _CURSOR), call="history", print="log"),
     Verb("diff", "The past", "what differs between two commits, field by field",
-         (_arg("range", help="A..B, or one commit", metavar="A..B"),
+         (_arg("range", help="two commits, or one: what it changed", metavar="A..B"),
           _arg("uri", nargs="?", help="of this node alone", metavar="URI")), call="diff", print="diff"),
     Verb("revert", "The past", "take one commit back; what changed since is kept",
          (_arg("commit", help="the commit", metavar="COMMIT"), _MESSAGE), call="revert", print="put", writes=True),
@@ -186,12 +192,12 @@ VERBS: tuple[Verb, ...] = (
          call="ingest", print="facts", writes=True),
     Verb("reindex", "Care", "throw away all that is derived and build it anew", (), call="reindex", print="facts"),
     Verb("fsck", "Care", "check every stored object and node", (), call="fsck", print="fsck"),
-    Verb("conflicts", "Care", "list what two people wrote differently",
-         (_arg("uri", nargs="?", help="of this node alone", metavar="URI"), _LIMIT, _CURSOR),
+    Verb("conflicts", "Care", "list what two people wrote differently, with both sides",
+         (_arg("uri", nargs="?", help="of this node alone", metavar="URI"), _OPEN, _CURSOR),
          call="conflicts", print="conflicts"),
-    Verb("resolve", "Care", "settle conflicts",
-         (_arg("ids", nargs="+", help="the conflict's id, or the node's URI", metavar="ID"),
-          _arg("--take", choices=("a", "b", "base"), help="which version, for every field"),
+    Verb("resolve", "Care", "settle conflicts: take a side, or give each field its value",
+         (_arg("ids", nargs="+", help="the node, if it has one open conflict, or the conflict's id", metavar="ID"),
+          _arg("--take", choices=("a", "b", "base"), help="a side, as `kgd conflicts` shows it, or what was before"),
           _arg("--fields", help="JSON object: a value for each field", metavar="JSON"), _MESSAGE),
          call="resolve", ask="resolve", print="put", writes=True),
 )  # fmt: skip
