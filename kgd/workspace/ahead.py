@@ -26,17 +26,23 @@ class Ahead:
         self._served = served
         self._counts: Counter[str] = Counter()
         self._nodes: dict[Uri, Node | None] = {}
+        self._unkeyed: list[Uri] = []
+        self._keys: dict[str, list[Uri]] = {}
+        """Which nodes have which collision key; made when a new name is first compared."""
 
     def begin(self) -> None:
         """A flush begins: what is served is all there is."""
         self._counts.clear()
         self._nodes.clear()
+        self._unkeyed.clear()
+        self._keys.clear()
 
     def note(self, paths: Iterable[str], nodes: Mapping[Uri, Node | None]) -> None:
         """A change was staged: the files it changes, and its nodes as it leaves them (None: removed)."""
         for path in paths:
             self._counts[path] += 1
         self._nodes.update(nodes)
+        self._unkeyed += nodes
 
     @property
     def workspace(self) -> str:
@@ -63,8 +69,10 @@ class Ahead:
         gone = found in self._nodes and self._nodes[found] is None
         if not self._nodes or (found is not None and not gone):
             return found
-        key = collision_key(uri)
-        return next((u for u, node in self._nodes.items() if node and u != uri and collision_key(u) == key), None)
+        for known in self._unkeyed:
+            self._keys.setdefault(collision_key(known), []).append(known)
+        self._unkeyed.clear()
+        return next((u for u in self._keys.get(collision_key(uri), ()) if u != uri and self._nodes[u]), None)
 
     def in_overlay(self, uri: Uri) -> bool:
         return self._served.in_overlay(uri)

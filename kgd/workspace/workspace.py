@@ -263,7 +263,9 @@ class Workspace:
             return Staged(done) if done else transaction.stage(staging, parent)
 
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
-        return replace(outcome, similar=self._similar(outcome.created)) if outcome.created else outcome
+        if outcome.created and not self._writer.is_busy:  # a courtesy, which nobody else should wait for
+            outcome = replace(outcome, similar=self._similar(outcome.created))
+        return outcome
 
     def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
         """Carry out a job in the writer's thread: for publication and sync, which bring commits of other people.

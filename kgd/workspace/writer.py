@@ -102,6 +102,11 @@ class Writer:
         """Changes that wait for the flush after the one that is under way."""
         return self._queue.qsize()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether changes wait for the next flush."""
+        return not self._queue.empty()
+
     def run(self, job: Callable[[Staging, ObjectId], Staged[R]], *, request: str = "", alone: bool = False) -> R:
         """Carry out `job` against the tip and return its answer once it is durable.
 
