@@ -155,6 +155,7 @@ def test_a_moved_repository_registers_itself_and_loses_nothing(machine: Machine,
     assert not machine.directory.exists(), "nothing is made anew where it was"
 
 
+@pytest.mark.slow
 def test_every_worktree_has_the_same_workspace_and_its_own_files(machine: Machine, tmp_path: Path) -> None:
     machine("up")
     git(machine.directory, "worktree", "add", "-q", tmp_path / "second")
