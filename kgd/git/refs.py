@@ -125,21 +125,18 @@ def move_ref(
     write_new(mine, new.hex().encode() + b"\n")
     try:
         _link(mine, lock, time.monotonic() + min(deadline, LOCK_DEADLINE))
-        try:
-            found = read_ref(git_dir, name)
-            if found != old:
-                raise RefMoved(name, found)
-            _log(git_dir, name, old, new, note)
-            os.rename(lock, path)
-        except BaseException:
-            if same_file(mine, lock):
-                lock.unlink(missing_ok=True)
-            raise
+        found = read_ref(git_dir, name)
+        if found != old:
+            raise RefMoved(name, found)
+        _log(git_dir, name, old, new, note)
+        os.rename(lock, path)
         sync_folder(path.parent)
         found = read_ref(git_dir, name)
-        if found in (old, None):  # any other value was set on top of ours, by this same protocol
+        if found != new:
             raise RefMoved(name, found, ours_first=True)
     finally:
+        if same_file(mine, lock):
+            lock.unlink(missing_ok=True)
         mine.unlink(missing_ok=True)
 
 

@@ -105,3 +105,19 @@ def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kin
         assert refused or told.answer == requests_in(layout.git_dir)[request][0], case
         assert settled(layout, kind, request, None if refused else told.answer) == [], case
     assert reached >= len(found) * 0.75, f"{reached} of {found}"
+
+
+@pytest.mark.parametrize("call", ["rename", "link", "unlink"])
+def test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back(tmp_path: Path, call: str) -> None:
+    layout, log = a_layout(tmp_path, "put"), tmp_path / "strace.log"
+    found = [point for point in steps(layout, "put", log) if point.call == call]
+    assert found
+    for number, point in enumerate(found):
+        request = f"{call}-{number}"
+        told = interfere(layout, "put", request, log, f"{call}:retval=0:when={point.number}")
+        case = f"{point} did nothing: {told}"
+        assert told.reached, case
+        assert told.closed, case
+        refused = isinstance(told.answer, KgdError)
+        assert refused == (call != "unlink"), case
+        assert settled(layout, "put", request, None if refused else told.answer) == [], case

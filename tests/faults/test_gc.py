@@ -55,7 +55,7 @@ def audited(layout: Layout, diary: Path, publish: bool) -> Findings:
 
 @pytest.mark.parametrize("publish", [False, True], ids=["objects only", "published"])
 def test_nothing_is_lost_beside_a_loop_of_gc(tmp_path: Path, publish: bool) -> None:
-    found, ran = tidied_up(tmp_path, 1.5, 3, publish=publish)
+    found, ran = tidied_up(tmp_path, 1.2, 3, publish=publish)
     assert (found.complaints, found.unsure) == ([], 0), ran
     assert found.acked > 30, found
     assert ran["gc"] >= 2, ran
@@ -63,9 +63,8 @@ def test_nothing_is_lost_beside_a_loop_of_gc(tmp_path: Path, publish: bool) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_is_lost_beside_a_long_loop_of_gc(tmp_path: Path, seed: int) -> None:
-    found, ran = tidied_up(tmp_path, 10, seed, publish=seed == 2)
+def test_nothing_is_lost_beside_a_long_loop_of_gc(tmp_path: Path) -> None:
+    found, ran = tidied_up(tmp_path, 12, 1, publish=True)
     print(found, ran)
-    assert found.complaints == [], f"seed {seed}: {found} {ran}"
+    assert found.complaints == [], f"{found} {ran}"
     assert found.acked > 300, found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections import Counter
@@ -205,4 +206,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = pytest.mark.requirement("B2")(Model.TestCase)
-TestModel.settings = settings(max_examples=8, stateful_step_count=25)
+TestModel.settings = settings(max_examples=150 if os.environ.get("KGD_SOAK") else 6, stateful_step_count=25)

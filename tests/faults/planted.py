@@ -1,0 +1,135 @@
+"""Bugs planted one by one into a copy of the code, to see which test finds each: a test that finds nothing is none.
+
+    python -m tests.faults.planted [NAME...]
+
+Prints a row for each. Not part of any suite: it takes some minutes, and is run again where the write path changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import ROOT
+
+
+class Bug(NamedTuple):
+    what: str
+    file: str
+    right: str
+    wrong: str
+    tests: tuple[str, ...]
+    """Each of these has to fail."""
+
+
+BUGS = {
+    "keep": Bug(
+        "no .keep beside a new pack", "kgd/git/pack.py",
+        "        write_new(keep, KEEP, flush=False)", "        pass",
+        ("tests/faults/test_gc.py::test_nothing_is_lost_beside_a_long_loop_of_gc",),
+    ),
+    "read-back": Bug(
+        "objects are not read back", "kgd/git/store.py",
+        "        try:\n            self.confirm(objects)\n", "        try:\n            pass\n",
+        ("tests/faults/test_each_step.py::test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back",),
+    ),
+    "ref-read-back": Bug(
+        "the ref is not read back", "kgd/git/refs.py",
+        "        if found != new:\n", "        if False:\n",
+        ("tests/faults/test_each_step.py::test_a_disk_that_says_yes_and_does_nothing_is_found_out_by_reading_back",),
+    ),
+    "ref-cas": Bug(
+        "the ref is moved whatever it holds", "kgd/git/refs.py",
+        "        if found != old:\n", "        if False:\n",
+        ("tests/faults/test_together.py::test_a_tip_that_somebody_else_moved_is_followed_and_never_buried",),
+    ),
+    "fsync": Bug(
+        "files are not flushed", "kgd/git/files.py",
+        "            if flush:\n                os.fsync(fd)", "            if False:\n                os.fsync(fd)",
+        ("tests/faults/test_power_cut.py::test_a_power_cut_takes_nothing_that_was_acknowledged",
+         "tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged"),
+    ),
+    "folder-fsync": Bug(
+        "folders are not flushed", "kgd/git/files.py",
+        "    try:\n        os.fsync(fd)\n    finally", "    try:\n        pass\n    finally",
+        ("tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged",),
+    ),
+    "request-id": Bug(
+        "request ids are not looked up", "kgd/workspace/workspace.py",
+        "commit = self._derived.request(request) if request else None", "commit = None",
+        ("tests/faults/test_kill.py::test_nothing_acknowledged_is_lost_when_the_writer_is_killed",
+         "tests/faults/test_together.py::test_a_request_that_is_asked_eight_times_at_once_is_done_once"),
+    ),
+    "blind-flush": Bug(
+        "changes of one flush do not see each other", "kgd/workspace/ahead.py",
+        "        self._nodes.update(nodes)", "        self._counts.clear()",
+        ("tests/faults/test_together.py::test_writers_of_the_same_nodes_lose_nothing_and_overwrite_nothing_unread",),
+    ),
+    "false-yes": Bug(
+        "an error of the disk is answered with success", "kgd/workspace/writer.py",
+        "            return self._recover(old, head, staged, error)", "            log.debug('%s', error)",
+        ("tests/faults/test_disks.py::test_a_full_disk_acknowledges_nothing_that_is_not_there",
+         "tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[put-EIO]"),
+    ),
+    "stale-locks": Bug(
+        "locks of a killed process stay", "kgd/git/integrity.py",
+        "refs.drop_stale_locks(layout.git_dir, layout.derived_dir)", "[]",
+        ("tests/faults/test_each_step.py::test_a_kill_at_any_step_leaves_all_of_the_change_or_nothing[put]",),
+    ),
+    "forgotten-flush": Bug(
+        "a flush that the index missed stays missed", "kgd/workspace/derived.py",
+        "        elif len(self._behind) > 1:", "        elif False:",
+        ("tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[index-EIO]",),
+    ),
+}  # fmt: skip
+
+
+def main() -> int:
+    missed = 0
+    for name in sys.argv[1:] or BUGS:
+        bug = BUGS[name]
+        with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+            plant(bug, Path(place))
+            for test in bug.tests:
+                found = run(Path(place), test)
+                missed += not found
+                print(f"| {bug.what} | {test.removeprefix('tests/')} | {'found' if found else 'MISSED'} |", flush=True)
+    return min(missed, 1)
+
+
+def plant(bug: Bug, place: Path) -> None:
+    for folder in ("kgd", "tests"):
+        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", place)
+    file = place / bug.file
+    text = file.read_text()
+    assert text.count(bug.right) == 1, f"{bug.file} does not hold once: {bug.right}"
+    file.write_text(text.replace(bug.right, bug.wrong))
+
+
+def run(place: Path, test: str) -> bool:
+    """Whether the test fails in the copy."""
+    command = [
+        sys.executable,
+        "-B",
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "slow or not slow",
+        test,
+    ]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout[-2000:]
+    return done.returncode == 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
