@@ -12,7 +12,7 @@ from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
-from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
+from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many, refuse_unseen
 
 Spell = Callable[[str, str], Uri]
 """(text, at) to the canonical URI; for the node itself its workspace must be known."""
@@ -199,6 +199,8 @@ def _checked(change: Any) -> Any:
             at="content" if hasattr(change, "content") else "text",
             next="Split it into several nodes and relate them.",
         )
+    for field in ("name", "summary"):
+        refuse_unseen(getattr(change, field, None), field)
     return change
 
 

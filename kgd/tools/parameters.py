@@ -7,6 +7,7 @@ advertises the list. After that nothing is lenient: an unknown field is refused 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -86,6 +87,23 @@ def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
         wanted = f"one of {expected}" if expected else "set"
         return Invalid(f"'op' must be {wanted or 'set'}", at=f"{at}.op")
     return Invalid(_sentence(first["msg"]), at=at)
+
+
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]").search
+_UNSEEN_IN_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]").search
+
+
+def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
+    """Refuse what would break a line, steer a terminal, or make a name read as another one in lists and prompts.
+
+    With `lines` it may have lines and marks of direction: a text, not a name.
+
+    Raises:
+        Invalid: Placed at `at`.
+    """
+    if text and (_UNSEEN_IN_TEXT if lines else _UNSEEN)(text):
+        kind = "control characters" if lines else "line ends, control and direction characters"
+        raise Invalid(f"a {at} is written without {kind}", at=at, next="Leave them out.")
 
 
 def place(location: Sequence[int | str]) -> str:

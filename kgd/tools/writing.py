@@ -17,7 +17,7 @@ from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing
 from kgd.tools.changes import Changes, edits
 from kgd.tools.nodes import CommitLine
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 
@@ -64,6 +64,7 @@ class PutResult(TypedDict):
 
 def put(session: Session, params: PutParams) -> PutResult:
     """Applies all changes as one commit, or none of them."""
+    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
 
     def own(text: str, at: str) -> Uri:

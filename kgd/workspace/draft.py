@@ -146,8 +146,7 @@ class Draft:
                 continue
             if read.node is None:
                 self._refuse_twin(uri)
-            if read.node is None or node.content != read.node.content or node.data != read.node.data:
-                refuse_secrets(node)
+            refuse_secrets(node, read.node)
             data = documents.rewrite(read.data, node)
             if len(data) > MAX_NODE_BYTES:
                 raise Limit(

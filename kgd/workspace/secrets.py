@@ -43,14 +43,15 @@ MIN_ENTROPY = 4.0
 """Bits per character; English prose has about 4.1 over letters and blanks but breaks off at the first blank."""
 
 
-def refuse_secrets(node: Node) -> None:
-    """Raise if a field of the node holds what looks like a credential.
+def refuse_secrets(node: Node, before: Node | None = None) -> None:
+    """Raise if a field of the node holds what looks like a credential, and did not when it was `before`.
 
     Raises:
         Refused: Names the node, the field and the kind of secret.
     """
+    known = set(_texts(plain(before), "")) if before else set()
     for field, text in _texts(plain(node), ""):
-        kind = secret_in(text)
+        kind = "" if (field, text) in known else secret_in(text)
         if kind:
             raise Refused(
                 f"the field '{field}' holds what looks like a secret ({kind})", at=node.uri,
