@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,16 +12,39 @@ from tests.daemon.conftest import ROOT, end_daemon
 from tests.hostile.target import Target
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    with pytest.MonkeyPatch.context() as world:
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The environment in which the daemons of these tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [n for n in os.environ if n.startswith(("GIT_", "KGD_", "XDG_")) and n != "KGD_SOAK"]:
+            patch.delenv(name)
         home = tmp_path_factory.mktemp("person")
-        for name in [n for n in os.environ if n.startswith(("GIT_", "KGD_", "XDG_"))]:
-            world.delenv(name)
-        world.setenv("HOME", str(home))
-        world.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        world.setenv("PYTHONPATH", str(ROOT))
-        (home / ".gitconfig").write_text("[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n")
-        made = Target(tmp_path_factory.mktemp("hostile"))
-        yield made
-        end_daemon(made.home)
+        name = "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
+        # Whoever runs what a repository asks for leaves a trace: filters, hooks and drivers all lead here.
+        traps = f'[filter "evil"]\n\tclean = touch {home}/ran\n\tsmudge = touch {home}/ran\n\trequired = true\n'
+        (home / ".gitconfig").write_text(name + traps)
+        patch.setenv("HOME", str(home))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("PYTHONPATH", str(ROOT))
+        yield
+
+
+@pytest.fixture(scope="module")
+def target(world: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    made = Target(tmp_path_factory.mktemp("hostile"))
+    yield made
+    end_daemon(made.home)
+
+
+@pytest.fixture
+def fresh_target(world: None, tmp_path: Path) -> Iterator[Callable[[], Target]]:
+    """Targets for attacks that leave a workspace in need of a person."""
+    made: list[Target] = []
+
+    def make() -> Target:
+        made.append(Target(tmp_path / str(len(made))))
+        return made[-1]
+
+    yield make
+    for one in made:
+        end_daemon(one.home)

@@ -5,9 +5,9 @@ Everything goes through the public way in. What an attack cost the daemon is rea
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +18,7 @@ from typing import Any
 
 from kgd.client.connection import Connection
 from kgd.config import Home
+from kgd.errors import BY_CODE
 from tests.daemon.conftest import ROOT
 
 SECONDS = 1.0
@@ -25,10 +26,7 @@ SECONDS = 1.0
 MEMORY = 64 << 20
 """Bytes that the daemon may grow by while it refuses."""
 MESSAGE_LIMIT = 512
-CODES = frozenset(
-    "VALIDATION_ERROR NOT_FOUND CONFLICT INVARIANT_VIOLATION FORBIDDEN UNAUTHORIZED LIMIT UNAVAILABLE DAMAGED"
-    " REFUSED_CONTENT".split()
-)
+CODES = {error.code for error in BY_CODE.values()} - {"INTERNAL"} | {"CONFLICT"}
 """Every code that a refusal may have. INTERNAL is a defect of kgd, and never an answer to an attack."""
 
 Answer = dict[str, Any]
@@ -37,20 +35,23 @@ Answer = dict[str, Any]
 class Target:
     """One home with one daemon and the workspace `shop` over a small code repository."""
 
-    def __init__(self, place: Path, settings: str = "") -> None:
+    def __init__(self, place: Path) -> None:
         self.home = Home.at(str(place / "home"))
         self.code = place / "shop"
         self.code.mkdir(parents=True)
         (self.code / "main.py").write_text("print(1)\n")
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "code"]):
             git(self.code, *words)
-        if settings:
-            self.home.prepare()
-            Path(self.home.registry).write_text(settings)
+        self.port = free_port()
+        self.home.prepare()
+        Path(self.home.registry).write_text(f"settings:\n  http_port: {self.port}\n")
         made = self.call("up", {"environment": {}})
         self.work_tree, self.git_dir = Path(made["path"]), Path(made["git_dir"])
         self.branch = made["branch"]
         self.put("concept://shop/good", summary="what an honest person wrote")
+        with self.mcp() as warm:  # so that what is measured later is the attack, not the first use of something
+            warm.tool(1, "search", {"query": "honest"})
+        eventually(self.in_step, say=self.status)
 
     # ---- asking as an honest client
 
@@ -74,6 +75,19 @@ class Target:
 
     def status(self) -> Answer:
         return self.call("status", {})
+
+    def in_step(self) -> bool:
+        """What is in the branch is what is served, and the other way round."""
+        head, branch = (git(self.git_dir, "rev-parse", ref) for ref in ("refs/kgd/head", self.branch))
+        return head == branch and self.status()["health"] == "ok"
+
+    def blocker(self) -> str:
+        """What stands in the way of publication, in words."""
+        return next((stage.get("blocker", "") for stage in self.status()["stages"] if stage["name"] == "publish"), "")
+
+    def invalid(self) -> dict[str, str]:
+        """The files that are named as unreadable, with the reasons."""
+        return {one["path"]: one["reason"] for one in self.status()["invalid_files"]}
 
     def answers(self) -> None:
         """A normal call is answered, in time, by the same daemon."""
@@ -123,7 +137,7 @@ class Target:
 
 
 class Memory:
-    """How far the daemon's memory rose above where it was, at its highest, while the block ran."""
+    """How far the daemon's memory rose above where it was, at its highest, while the block ran: at most `MEMORY`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -135,6 +149,8 @@ class Memory:
 
     def __exit__(self, *failed: object) -> None:
         self.rose = self._field("VmHWM") - self._before
+        if failed == (None, None, None):
+            assert self.rose <= MEMORY, f"{self.rose >> 20} MiB"
 
     def _field(self, name: str) -> int:
         lines = Path(f"/proc/{self._pid}/status").read_text().splitlines()
@@ -146,18 +162,16 @@ class Wire:
 
     def __init__(self, path: str, hello: bytes) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(10)
         self.sock.connect(path)
+        self.sock.settimeout(10)
         self._file = self.sock.makefile("rb")
         if hello:
             self.send(hello)
 
     def send(self, line: bytes, end: bytes = b"\n") -> None:
         """Says it whole, or as much of it as the daemon is ready to hear."""
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.sock.sendall(line + end)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def ask(self, key: int | str, name: str, args: Any) -> Answer:
         self.send(json.dumps({"id": key, "call": name, "args": args}).encode("utf-8", "surrogatepass"))
@@ -212,13 +226,15 @@ def refusal(answer: Answer) -> Answer:
     return error
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def eventually(what: Callable[[], object], seconds: float = 15.0, say: Callable[[], object] = lambda: "") -> None:
     """Wait for what happens by itself; polls, because there is no event to offer here."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, f"not within {seconds} s: {say()}"
         time.sleep(0.02)
-
-
-def remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -34,7 +34,7 @@ class Smith:
         return self._store(hashlib.sha1(data).hexdigest(), zlib.compress(data, 1))
 
     def zeros(self, size: int) -> bytes:
-        """A blob of zero bytes, never whole in this process's memory: it lies in the repository a thousandth as large."""
+        """A blob of zero bytes, never whole in memory here: in the repository it has a thousandth of its size."""
         head, block = f"blob {size}\0".encode(), bytes(1 << 20)
         digest, packer = hashlib.sha1(head), zlib.compressobj(1)
         parts = [packer.compress(head)]
