@@ -152,6 +152,7 @@ def vet(store: ObjectStore, tip: ObjectId) -> None:
         Refused: Said with the path.
         Limit: The tree is beyond all bounds.
     """
+    store.walk_through(tip)
     settings = False
     for path, mode, id in store.files(store.tree_of(tip)):
         header = store.kind_and_size(id) if mode == FILE else None

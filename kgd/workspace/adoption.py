@@ -118,10 +118,9 @@ def _look_through(host: Host, branch: ObjectId) -> None:
     """Refuse what no workspace can hold before any ref of ours leads to it: from there nobody could open it."""
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
-        tree = store.tree_of(branch)
-        for _ in store.diff(store.tree_of(bytes.fromhex(host.tip)), tree):
-            pass
-        _check_top(host, tree)
+        tip = bytes.fromhex(host.tip)
+        store.walk_through(branch, [tip, *store.merge_bases(tip, branch)])
+        _check_top(host, store.tree_of(branch))
     except Unavailable:
         raise  # a newer format: nothing is wrong with it
     except KgdError as error:
