@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from kgd.cli.output import show
@@ -29,17 +31,37 @@ def edit(given: Given, options: Given) -> int:
         found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})
         answer = found["nodes"][0] if found["nodes"] else {"uri": found["missing"][0]["uri"], "version": 0}
         before = _node(answer)
-        after = _edited(before)
-        changes = changes_between(before, after, int(answer["version"]))
-        if not changes:
-            sys.stdout.write("nothing changed\n")
-            return 0
-        request = {"changes": changes, "request_id": os.urandom(12).hex(), **scope}
-        for name in ("message", "dry_run"):
-            if given.get(name):
-                request[name] = given[name]
-        show("put", connection.call("put", request), options)
+        with _kept_unless_done(before) as path:
+            after = _edited(before, path)
+            changes = changes_between(before, after, int(answer["version"]))
+            if not changes:
+                sys.stdout.write("nothing changed\n")
+                return 0
+            request = {"changes": changes, "request_id": os.urandom(12).hex(), **scope}
+            for name in ("message", "dry_run"):
+                if given.get(name):
+                    request[name] = given[name]
+            show("put", connection.call("put", request), options)
     return 0
+
+
+@contextlib.contextmanager
+def _kept_unless_done(node: Node) -> Iterator[str]:
+    """A file with the node's text for the editor. What the person wrote stays, and is named, unless it was saved."""
+    original = documents.encode(node)
+    handle, path = tempfile.mkstemp(prefix="kgd-edit-", suffix=".yaml")
+    with open(handle, "wb") as file:
+        file.write(original)
+    try:
+        yield path
+    except BaseException:
+        with open(path, "rb") as file:
+            if file.read() == original:
+                os.unlink(path)
+            else:
+                sys.stderr.write(f"kgd: what you wrote is kept in {path}\n")
+        raise
+    os.unlink(path)
 
 
 def changes_between(before: Node, after: Node, version: int) -> list[Given]:
@@ -81,27 +103,30 @@ def changes_between(before: Node, after: Node, version: int) -> list[Given]:
     return changes
 
 
-def _edited(node: Node) -> Node:
-    """What the person made of it; an error is shown and the editor opened again, so that no work is lost."""
-    with tempfile.TemporaryDirectory(prefix="kgd-") as folder:
-        path = os.path.join(folder, "node.yaml")
-        with open(path, "wb") as file:
-            file.write(documents.encode(node))
-        while True:
-            try:
-                subprocess.run([*shlex.split(editor()), path], check=True)
-            except (OSError, subprocess.CalledProcessError) as error:
-                raise Unavailable(f"the editor failed: {error}", next="Set EDITOR.") from error
-            with open(path, "rb") as file:
-                text = file.read()
-            try:
-                return documents.decode(text, at="node.yaml", expect=node.uri)
-            except KgdError as error:
-                sys.stderr.write(f"kgd: {error}\n")
-                if not sys.stdin.isatty():
-                    raise
-                if input("Edit again? [Y/n] ").strip().lower().startswith("n"):
-                    raise Invalid("not saved", at=node.uri) from None
+def _edited(node: Node, path: str) -> Node:
+    """What the person made of it; an error is shown and the editor opened again, where somebody can answer."""
+    while True:
+        try:
+            subprocess.run([*shlex.split(editor()), path], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Unavailable(f"the editor failed: {error}", next="Set EDITOR.") from error
+        with open(path, "rb") as file:
+            text = file.read()
+        try:
+            return documents.decode(text, at="node.yaml", expect=node.uri)
+        except KgdError as error:
+            if not sys.stdin.isatty():
+                raise
+            sys.stderr.write(f"kgd: {error}\n")
+            if not _again():
+                raise Invalid("not saved", at=node.uri) from None
+
+
+def _again() -> bool:
+    try:
+        return not input("Edit again? [Y/n] ").strip().lower().startswith("n")
+    except EOFError:
+        return False
 
 
 def _node(answer: Given) -> Node:

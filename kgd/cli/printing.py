@@ -117,6 +117,8 @@ def uninstall(answer: Answer) -> None:
     _line(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
     for place in answer["kept"]:
         _line(f"  its knowledge is in {place}")
+    for place in answer["left"]:
+        _line(f"  ! {place} holds files that are not part of it yet, and was left as it is")
     if answer["kept"] and not answer.get("dry_run"):
         _line("  `kgd up` in the same place takes it up again")
 

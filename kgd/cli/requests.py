@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from typing import Any
@@ -44,6 +45,13 @@ def put(options: Options) -> Options:
     if "relations" in change:
         change["relations"] = [_relation(text) for text in change["relations"]]
     return {**call, "changes": [{"op": "upsert", **change}]}
+
+
+def diff(options: Options) -> Options:
+    """`A B` is read as `A..B`, as git's users write it; a URI is no revision."""
+    if re.fullmatch(r"HEAD(?:[~^]\d*)*|[0-9a-f]{7,40}", options.get("uri", "")) and ".." not in options["range"]:
+        return {**options, "range": f"{options['range']}..{options['uri']}", "uri": None}
+    return options
 
 
 def append(options: Options) -> Options:

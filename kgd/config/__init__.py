@@ -5,7 +5,6 @@ library's cheapest corner only: plain classes instead of dataclasses, ``str`` in
 settings are in `kgd.config.registry`, which costs more.
 """
 
-
 from __future__ import annotations
 
 import os

@@ -126,7 +126,7 @@ class RegistryFile:
             if known and known.path != entry.path and not replace and (is_alive is None or is_alive(known)):
                 raise InvariantViolation(
                     f"another repository is registered as '{entry.id}'", at=known.path,
-                    next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
+                    next="A new one gets its own id: `kgd up --id NEW`; a copy takes its place: `kgd up --replace`.",
                 )  # fmt: skip
             return with_entry(text, entry.id, entry.written())
 

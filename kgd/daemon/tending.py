@@ -38,7 +38,8 @@ class Tending:
                 layout.code_tree, workspace.id, environment=person_environment(),
                 cache=layout.derived_dir / "overlay",
             )  # fmt: skip
-            workspace.overlay = self._overlay
+            workspace.overlay = overlay = self._overlay
+            workspace.code_files = lambda: _files(overlay, overlay.uris())
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
             self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
         self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)

@@ -275,7 +275,7 @@ def refuse_foreign(place: Place, layout: Layout) -> None:
         InvariantViolation: ``.kgd`` or ``kgd`` in the git directory is somebody else's, or the code tracks ``.kgd``.
     """
     tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
-    if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())):
+    if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())) and not _tied(layout):
         raise InvariantViolation(".kgd is there already and is not kgd's", at=str(tree), next=next_step)
     if os.path.lexists(layout.git_dir):
         raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
@@ -289,6 +289,15 @@ def refuse_foreign(place: Place, layout: Layout) -> None:
 
 
 # ---- inside
+
+
+def _tied(layout: Layout) -> bool:
+    """Whether the work tree says that it is of this git directory: `remove` leaves one with unsaved work so."""
+    try:
+        named = (layout.work_tree / ".git").read_text().strip().removeprefix("gitdir: ")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return os.path.normpath(layout.work_tree / named) == os.path.normpath(layout.git_dir)
 
 
 def _on_its_own(place: Place) -> Layout:

@@ -129,7 +129,7 @@ def _found(directory: Path, id: str | None, params: UpParams) -> _Made | None:
     if id is not None and id != known:
         raise InvariantViolation(
             f"this workspace has the id '{known}', and every URI in it carries that", at=str(layout.work_tree),
-            next="Use it under this id; `--replace` registers it in place of another with the same id.",
+            next="Use it under this id; a copy takes the place of the other with `kgd up --replace`.",
         )  # fmt: skip
     return _Made(layout)
 
@@ -220,6 +220,7 @@ class UninstallParams(Nothing):
 class UninstallResult(TypedDict):
     workspaces: list[str]
     kept: list[str]
+    left: list[str]
     dry_run: NotRequired[bool]
 
 
@@ -232,7 +233,7 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
         chosen = [daemon.workspace(id) for id in daemon.workspace_ids()]
     else:
         chosen = [addressing.choose(session, params.workspace, writing=True)]
-    answer: UninstallResult = {"workspaces": [one.id for one in chosen], "kept": []}
+    answer: UninstallResult = {"workspaces": [one.id for one in chosen], "kept": [], "left": []}
     for workspace in chosen:
         if params.dry_run:
             answer["kept"].append(str(workspace.layout.git_dir))
@@ -240,6 +241,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
         daemon.forget(workspace)
         daemon.registry.forget(workspace.id)
         answer["kept"].append(str(layouts.remove(workspace.layout)))
+        if workspace.layout.in_code and workspace.layout.work_tree.exists():
+            answer["left"].append(str(workspace.layout.work_tree))
     session.here = None
     if params.dry_run:
         answer["dry_run"] = True

@@ -119,7 +119,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
         "cut": page.cut,
         "broken_links": [
             {"source": b.source, "type": b.type, "target": b.target, "reason": b.reason}
-            for b in found.broken if b.source in answered
+            for b in found.broken
+            if b.source in answered and not (commit and workspace.in_overlay(b.target))  # the tree has no past here
         ][:BROKEN_SHOWN],
         "conflicts": _conflicts(workspace, answered) if workspace.conflict_count and not commit else [],
     }  # fmt: skip

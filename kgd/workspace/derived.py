@@ -80,9 +80,17 @@ class Derived:
 
     Args:
         folder: Where the files are; everything in it that belongs to this class may be deleted.
+        code_files: What the code tree has just now, for an index that is made anew.
     """
 
-    def __init__(self, store: ObjectStore, served: Served, folder: Path, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        served: Served,
+        folder: Path,
+        clock: Callable[[], float],
+        code_files: Callable[[], Sequence[FileDoc]],
+    ) -> None:
         self._store, self._served, self._folder, self._clock = store, served, folder, clock
         self._queue: queue.SimpleQueue[_Batch | _Files | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
@@ -90,6 +98,7 @@ class Derived:
         self._sent: OrderedDict[tuple[str, int], ObjectId] = OrderedDict()
         self._behind: list[_Batch] = []
         """Flushes that the derived file has not, since it could not be written; then it is brought to the tip anew."""
+        self._code_files = code_files
         self._state = Stage("index", "waiting", blocker="starting")
         self._unsaved = 0
         self._closing = False
@@ -303,6 +312,7 @@ class Derived:
             self._counted.end()
             raise
         self._bring_to(self._tip, self._counted.end)
+        self._apply_files(_Files(self._code_files(), (), True))
 
     def _bring_to(self, tip: ObjectId, counted: Callable[[], None] = lambda: None) -> None:
         """Bring versions, request ids and text index to a tip from wherever they stand."""

@@ -199,6 +199,8 @@ def _check_link(draft: Draft, relation: Relation) -> None:
         return
     if is_resource(target, home):
         draft.put(Node(target))
+        if is_owned(target):
+            draft.warnings.append(f"{target} is not in the code tree; it was made as a resource all the same")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
         draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until somebody writes it")

@@ -44,7 +44,7 @@ POLL = 1.0
 ACTIVITY_CAP = 5.0
 """Programs that refresh the index every second (prompts, editors) do not stop publication longer than this."""
 RESCAN = 300.0
-RESTORED_SHOWN = 600.0
+RESTORED_SHOWN = 60.0
 
 log = logging.getLogger(__name__)
 _libc = ctypes.CDLL(None, use_errno=True)

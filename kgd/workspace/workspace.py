@@ -61,6 +61,8 @@ class Workspace:
         self.layout = layout
         self.overlay: EdgeSource | None = None
         """The code tree as it is; whoever watches it sets this."""
+        self.code_files: Callable[[], Sequence[FileDoc]] = tuple
+        """What full text should know of the code tree; set together with `overlay`."""
         self.known_workspaces: frozenset[str] = frozenset()
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
@@ -78,7 +80,7 @@ class Workspace:
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self._last_good)
-            self._derived = Derived(self._store, self._served, derived_dir, clock)
+            self._derived = Derived(self._store, self._served, derived_dir, clock, lambda: self.code_files())
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
