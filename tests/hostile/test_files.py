@@ -25,8 +25,9 @@ def save(target: Target, path: str, data: bytes) -> Path:
 
 
 @pytest.mark.requirement("E2")
-def test_no_yaml_of_the_table_is_taken_and_each_is_named(target: Target) -> None:
-    chosen: list[Hostile] = [case for case in YAML if case.name != "nothing"]
+@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_yaml_of_the_table_is_taken_and_each_is_named(target: Target, each: int) -> None:
+    chosen: list[Hostile] = [case for case in YAML if case.name != "nothing"][::each]
     with target.memory():
         for number, case in enumerate(chosen):
             save(target, f"{NODES}/yaml{number}.yaml", case.data)
@@ -121,6 +122,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_read_for_ever(target: Target)
     path.unlink()
 
 
+@pytest.mark.slow
 def test_thousands_of_files_at_once_are_taken_in_and_nobody_waits(fresh_target: Callable[[], Target]) -> None:
     target = fresh_target()
     with target.memory():
