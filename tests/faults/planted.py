@@ -88,10 +88,17 @@ BUGS = {
 }  # fmt: skip
 
 
+CONTROL = Bug("nothing", "kgd/errors.py", "class KgdError", "class KgdError", ())
+
+
 def main() -> int:
     missed = 0
-    for name in sys.argv[1:] or BUGS:
-        bug = BUGS[name]
+    chosen = [BUGS[name] for name in sys.argv[1:] or BUGS]
+    with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+        plant(CONTROL, Path(place))
+        for test in sorted({test for bug in chosen for test in bug.tests}):
+            assert not run(Path(place), test), f"{test} fails without any bug"
+    for bug in chosen:
         with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
             plant(bug, Path(place))
             for test in bug.tests:
@@ -107,7 +114,7 @@ def plant(bug: Bug, place: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", place)
     file = place / bug.file
     text = file.read_text()
-    assert text.count(bug.right) == 1, f"{bug.file} does not hold once: {bug.right}"
+    assert bug.right in text, f"{bug.file} does not hold: {bug.right}"
     file.write_text(text.replace(bug.right, bug.wrong))
 
 

@@ -45,7 +45,7 @@ def _let_live(child: Child, layout: Layout, dice: random.Random, *, early: bool,
         time.sleep(dice.uniform(0, 0.06))
         return
     child.hear()
-    end = time.monotonic() + dice.uniform(0.01, 0.25)
+    end = time.monotonic() + dice.uniform(0.01, 0.2)
     lock = layout.git_dir / "index.lock"
     while time.monotonic() < end and not (placing and lock.exists()):
         time.sleep(0.0005)
@@ -54,7 +54,7 @@ def _let_live(child: Child, layout: Layout, dice: random.Random, *, early: bool,
 @pytest.mark.requirement("B3")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path, seed: int) -> None:
-    found = killed_at_random(tmp_path, 6, seed)
+    found = killed_at_random(tmp_path, 5, seed)
     assert found.acked > 20, found
 
 
