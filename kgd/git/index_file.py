@@ -48,6 +48,7 @@ def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> 
         Unmerged: See there.
         DamagedIndex: See there.
         Unavailable: git can read it but kgd cannot (a split or sparse index).
+        OSError: The disk refused.
     """
     shutil.copyfile(source, target)
     if not _is_intact(target):
@@ -76,7 +77,7 @@ def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> 
                 index.remove(path)
             else:
                 index.add(_entry(path, new))
-    index.write()
+    _write(index)
     return staged
 
 
@@ -86,7 +87,7 @@ def build(target: Path, files: Iterable[tuple[str, ObjectId]]) -> None:
     index = pygit2.Index(str(target))
     for path, id in files:
         index.add(_entry(path, id))
-    index.write()
+    _write(index)
 
 
 def entries(source: Path, paths: Iterable[str]) -> dict[str, ObjectId | None]:
@@ -96,6 +97,13 @@ def entries(source: Path, paths: Iterable[str]) -> dict[str, ObjectId | None]:
         return {path: bytes(index[path].id.raw) if path in index else None for path in paths}
     except (pygit2.GitError, OSError):
         return dict.fromkeys(paths)
+
+
+def _write(index: pygit2.Index) -> None:
+    try:
+        index.write()
+    except pygit2.GitError as error:  # what libgit2 makes of a full or read-only disk
+        raise OSError(f"the index could not be written: {error}") from error
 
 
 def _entry(path: str, id: ObjectId) -> pygit2.IndexEntry:
