@@ -6,10 +6,14 @@ in where a workspace is.
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pygit2
+
+from kgd.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +31,36 @@ class Place:
 
 
 def find_place(directory: Path) -> Place | None:
-    """The nearest repository at or above the directory; None if there is none."""
+    """The nearest repository at or above the directory; None if there is none.
+
+    Raises:
+        Unavailable: A folder on the way cannot be read.
+    """
+    if "\0" in os.fspath(directory):
+        return None
     directory = directory.resolve()
     for at in (directory, *directory.parents):
-        dot = at / ".git"
-        if dot.is_file():
-            target = _gitdir_line(dot)
-            if target and _is_git_dir(target):
-                return _place(at, target)
-        elif _is_git_dir(dot):
-            return _place(at, dot.resolve())
-        if _is_git_dir(at):
-            return _place(None, at)
+        try:
+            found = _place_at(at)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                continue  # nothing can be there
+            reason = f"this folder cannot be read: {error.strerror}"
+            raise Unavailable(reason, at=str(at), next="Check who may read it.") from None
+        if found:
+            return found
     return None
+
+
+def _place_at(at: Path) -> Place | None:
+    dot = at / ".git"
+    if dot.is_file():
+        target = _gitdir_line(dot)
+        if target and _is_git_dir(target):
+            return _place(at, target)
+    elif _is_git_dir(dot):
+        return _place(at, dot.resolve())
+    return _place(None, at) if _is_git_dir(at) else None
 
 
 def _place(top: Path | None, git_dir: Path) -> Place:

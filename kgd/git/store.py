@@ -385,6 +385,28 @@ class ObjectStore:
             stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
 
 
+class Lookup:
+    """Look-ups in one tree that remember the folders they read: for many paths, which often share one."""
+
+    def __init__(self, store: ObjectStore, tree: ObjectId) -> None:
+        self._store, self._root = store, tree
+        self._folders: dict[str, Tree] = {}
+
+    def entry(self, path: str) -> ObjectId | None:
+        """As `ObjectStore.entry`."""
+        folder, _, name = path.rpartition("/")
+        found = self._folder(folder).get(raw(name))
+        return found[1] if found and found[0] != FOLDER else None
+
+    def _folder(self, path: str) -> Tree:
+        known = self._folders.get(path)
+        if known is None:
+            above, _, name = path.rpartition("/")
+            found = self._folder(above).get(raw(name)) if path else (FOLDER, self._root)
+            known = self._folders[path] = self._store.tree(found[1]) if found and found[0] == FOLDER else {}
+        return known
+
+
 def _refuse_surprises(git_dir: Path, work_tree: Path | None) -> None:
     """libgit2 obeys what a repository's own configuration says; refuse what would lead elsewhere or cannot be read.
 

@@ -20,7 +20,7 @@ from kgd.codec import paths
 from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.files import replace
 from kgd.git.objects import PLAIN, ObjectId, object_id
-from kgd.git.store import ObjectStore
+from kgd.git.store import Lookup, ObjectStore
 from kgd.workspace.admission import check
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.work_tree import FILE_LIMIT, SETTINGS, Found, WorkTree, is_owned
@@ -87,7 +87,7 @@ class HandEdits:
         self._taken: dict[str, tuple[ObjectId | None, bytes | None]] = {}
         self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
         """Texts that somebody's editor may have started from, newest last, with the time."""
-        self._published: ObjectId | None = None
+        self._published: Lookup | None = None
         self.bases = _load(memory, store)
         """Files that were published past while a person's version of them waited: what that version started from."""
         self.held = ""
@@ -197,18 +197,19 @@ class HandEdits:
         else:
             asked = sorted({*hints, *self._seen, *self._invalid, *self.bases})
             found = {path: self._tree.look(path) for path in asked}
-            base = {path: self._store.entry(published, path) for path in asked}
-        now = time.monotonic()
+            there = Lookup(self._store, published)
+            base = {path: there.entry(path) for path in asked}
+        now, tip = time.monotonic(), Lookup(self._store, head)
         edits: list[HandEdit] = []
         missing: set[str] = set()
         restore: list[str] = []
         for path, at in found.items():
-            self._compare(path, at, base.get(path), head, now, settle, edits, missing, restore)
+            self._compare(path, at, base.get(path), tip, now, settle, edits, missing, restore)
         if full:
             self._forget_all_but(found)
             missing |= {path for path in base if path not in found and path != SETTINGS}
             restore += [SETTINGS] if SETTINGS in base and SETTINGS not in found else []
-            missing = {path for path in missing if self._is_news(path, head)}
+            missing = {path for path in missing if self._is_news(path, tip)}
             edits += self._deletions(frozenset(missing), base, now)
         elif missing - self._missing:
             self._rescan = True  # whether it is one file or everything, only a scan tells
@@ -240,7 +241,7 @@ class HandEdits:
         path: str,
         at: Found,
         base: ObjectId | None,
-        head: ObjectId,
+        head: Lookup,
         now: float,
         settle: bool,
         edits: list[HandEdit],
@@ -256,7 +257,7 @@ class HandEdits:
             self._seen.pop(path, None)
             self._invalid.pop(path, None)
             (restore.append if path == SETTINGS else missing.add)(path)
-        elif at.id == self._store.entry(head, path):
+        elif at.id == head.entry(path):
             self._forget(path)
         elif self._is_quiet(path, at.id, now, settle):
             edit = self._read(path, at.id)
@@ -304,9 +305,9 @@ class HandEdits:
         self._missing = frozenset()
         return [HandEdit(path, None, self._base(path, None)) for path in sorted(missing)]
 
-    def _is_news(self, path: str, head: ObjectId) -> bool:
+    def _is_news(self, path: str, head: Lookup) -> bool:
         known = self._taken.get(path)
-        return not (known is not None and known[0] is None) and self._store.entry(head, path) is not None
+        return not (known is not None and known[0] is None) and head.entry(path) is not None
 
     def _base(self, path: str, data: bytes | None) -> bytes | None:
         """What the person started from: their last version, what is published, or what was a moment ago.
@@ -343,11 +344,11 @@ class HandEdits:
             return None
 
     def _published_blob(self, path: str) -> ObjectId | None:
-        return self._store.entry(self._published, path) if self._published else None
+        return self._published.entry(path) if self._published else None
 
     def published(self, tree: ObjectId) -> None:
         """Which tree is the published one."""
-        self._published = tree
+        self._published = Lookup(self._store, tree)
 
     def _remember(self, path: str, before: bytes | None, now: bytes | None) -> None:
         """What was at the path and what is; the order is that in which somebody may have opened them."""
