@@ -144,7 +144,7 @@ def attempts(attempt: Attempt, dice: Dice, count: int, until: float | None = Non
     return refused
 
 
-PURE = [(parse_uri, 4_000), (uri_of_path, 4_000), (decode_node, 400)]
+PURE = [(parse_uri, 4_000), (uri_of_path, 4_000), (decode_node, 200)]
 
 
 @pytest.mark.parametrize(("attempt", "count"), PURE, ids=[attempt.__name__ for attempt, _ in PURE])

@@ -99,6 +99,7 @@ def test_a_client_that_disappears_in_the_middle_of_a_call_leaves_all_of_it_or_no
     assert target.kgd("fsck").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_socket_without_a_daemon_is_no_obstacle(fresh_target: Callable[[], Target]) -> None:
     target = fresh_target()
     os.kill(target.pid, signal.SIGKILL)
