@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgd.errors import Limit, NotFound, Refused, Unavailable
+from kgd.errors import Damaged, Limit, NotFound, Refused, Unavailable
 from kgd.git import layout as layouts
 from kgd.git import program, refs
 from kgd.git.layout import CODE_BRANCH, Layout
@@ -152,7 +152,13 @@ def vet(store: ObjectStore, tip: ObjectId) -> None:
         Refused: Said with the path.
         Limit: The tree is beyond all bounds.
     """
-    store.walk_through(tip)
+    try:
+        store.walk_through(tip)
+    except (Damaged, Limit) as error:
+        raise Refused(
+            f"what the remote has as a workspace cannot be taken over: {error.message}", at=error.at,
+            next="Tell whoever keeps it; `kgd up --standalone` in another folder makes one of your own.",
+        ) from error  # fmt: skip
     settings = False
     for path, mode, id in store.files(store.tree_of(tip)):
         header = store.kind_and_size(id) if mode == FILE else None

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -288,3 +289,26 @@ def test_a_bomb_in_the_past_is_found_though_the_newest_tree_is_clean(fresh_targe
         target.call("history", {"limit": 10, "diff": True})
         target.put("concept://shop/good", tags=["later"])
         unharmed(target)
+
+
+@pytest.mark.slow
+def test_what_a_remote_offers_is_looked_through_before_it_is_taken(
+    fresh_target: Callable[[], Target], tmp_path: Path
+) -> None:
+    """In a clone `kgd up` takes over the workspace of the remote; not one whose past holds a bomb."""
+    target = fresh_target()
+    eventually(target.in_step, say=target.status)
+    end_daemon(target.home)
+    smith, clean = Smith(target.git_dir), git(target.git_dir, "rev-parse", f"{target.branch}^{{tree}}")
+    smith.commit(smith.grafted(base(target), b"nodes/bomb", (FOLDER, smith.bomb())), target.branch, "bomb")
+    smith.commit(bytes.fromhex(clean), target.branch, "gone again")
+    git(tmp_path, "clone", "-q", "--bare", str(target.code), "remote.git")
+    git(target.git_dir, "push", "-q", str(tmp_path / "remote.git"), f"{target.branch}:refs/heads/kgd")
+    git(tmp_path, "clone", "-q", "remote.git", "clone")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "kgd.cli", "up"], cwd=tmp_path / "clone", capture_output=True, text=True,
+        env={**os.environ, "KGD_HOME": target.home.config}, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "cannot be taken over" in done.stderr
+    assert not (tmp_path / "clone/.git/kgd").exists()
