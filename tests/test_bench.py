@@ -10,6 +10,8 @@ from bench import client, commits, corpus, mcp_calls, search, starting, traverse
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
+pytestmark = pytest.mark.slow
+
 NODES = 60
 
 

@@ -16,6 +16,8 @@ from kgd.cli.verbs import EXIT_CODES
 from kgd.config import Home
 from tests.e2e.conftest import Machine, git, make_repository, until
 
+pytestmark = pytest.mark.slow
+
 BOTH = [True, pytest.param(False, marks=pytest.mark.slow)]
 REFUSED = EXIT_CODES["INVARIANT_VIOLATION"][0]
 

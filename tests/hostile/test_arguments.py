@@ -11,6 +11,8 @@ from tests.hostile import arguments
 from tests.hostile.arguments import Bad
 from tests.hostile.target import SECONDS, Target, refusal
 
+pytestmark = pytest.mark.slow
+
 GROUPS = {name: found for name, found in vars(arguments).items() if name.isupper() and isinstance(found, list)}
 GROUPS = {name: found for name, found in GROUPS.items() if name != "ALL" and isinstance(found[0], Bad)}
 

@@ -14,6 +14,8 @@ from kgd.errors import KgdError
 from tests.codec.hostile import FULL, PATHS, URIS, YAML, Hostile
 from tests.hostile.target import Target, eventually
 
+pytestmark = pytest.mark.slow
+
 NODES = "nodes/concept"
 
 

@@ -21,6 +21,8 @@ from tests.daemon.conftest import end_daemon
 from tests.hostile.target import Target, eventually, git
 from tests.hostile.trees import FILE, FOLDER, LINK, PROGRAM, SUBMODULE, Entry, Smith
 
+pytestmark = pytest.mark.slow
+
 AT = "nodes/concept/"
 NOWHERE = b"\x11" * 20
 

@@ -20,6 +20,8 @@ from tests.daemon.conftest import end_daemon
 from tests.hostile.target import Target, eventually, git, refusal
 from tests.hostile.trees import FILE, Smith
 
+pytestmark = pytest.mark.slow
+
 EDITOR = {"GIT_SEQUENCE_EDITOR": "sed -i 1s/pick/edit/", "GIT_EDITOR": "true"}
 
 
