@@ -16,6 +16,8 @@ from tests.e2e import lean
 from tests.e2e.conftest import KGD, Machine, git
 from tests.faults.audit import fsck
 
+pytestmark = pytest.mark.slow
+
 
 def write_together(machine: Machine, clients: int, own: int, shared: int) -> list[dict[str, Any]]:
     """So many processes, each with its `kgd mcp`, start writing at the same moment; what each was promised."""

@@ -18,6 +18,8 @@ from tests.faults.nursery import Child
 from tests.faults.scribes import scribble
 from tests.workspace.people import code_layout
 
+pytestmark = pytest.mark.slow
+
 CHORES = (
     ("gc", "--prune=now", "-q"),
     ("repack", "-adfq"),

@@ -20,6 +20,8 @@ from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
 from tests.workspace.people import Desk, Watcher, code_layout, git, node_text
 
+pytestmark = pytest.mark.slow
+
 NODES = 40
 RATE = 30
 
