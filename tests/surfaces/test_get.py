@@ -156,6 +156,7 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     path = ws.layout.work_tree / "nodes/concept/auth.yaml"
     until(path.exists)
     published = path.read_text()
+    until(lambda: not (ws.layout.git_dir / "index.lock").exists() and ws.health()["publish"].state == "ok")
     git(ws.layout.work_tree, "checkout", "-q", "--detach")  # holds publication back, as any state of git's does
     ask.put(changes=upsert("auth", summary="the agent's"))
     path.write_text(published.replace("base", "the person's"))
