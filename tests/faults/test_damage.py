@@ -15,6 +15,8 @@ from tests.faults.damage import KINDS, WORDS, copy, derived_files, make_template
 from tests.faults.nursery import Child
 from tests.faults.readers import look
 
+pytestmark = pytest.mark.slow
+
 DEADLINE = 30.0
 ANSWERS = ("nodes", "versions", "edges", "aliases", "broken", "found", "history", "invalid", "tip")
 

@@ -15,6 +15,8 @@ from tests.faults.nursery import Child
 from tests.faults.scribes import scribble
 from tests.workspace.people import code_layout
 
+pytestmark = pytest.mark.slow
+
 LIVES = 20
 """Kills that one workspace goes through before the next one begins."""
 

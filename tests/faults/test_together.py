@@ -19,6 +19,8 @@ from kgd.workspace.writer import Staged
 from tests.builders import change, new_layout, to, upsert, uri
 from tests.faults.audit import counted_by_git, fsck, git, requests_in
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Iterator[Workspace]:
