@@ -21,9 +21,7 @@ test: $(VENV)/.develop ## linters and the tests, under 3 minutes
 
 test-all: $(VENV)/.develop ## the same and the slower tests, under 12 minutes
 	@$(MAKE) --no-print-directory lint
-	$(PYTEST) -q -m "not soak or slow" || { \
-		echo "FAILED: what failed is run once more, alone; what then passes depends on the machine and wants mending"; \
-		$(PYTEST) -q -m "not soak or slow" --last-failed --last-failed-no-failures none; }
+	$(PYTEST) -q -m "not soak or slow"
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh
