@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
-from kgd.codec.lean import Lean, glance
 from kgd.codec.lean import uri as checked_uri
 from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
 from kgd.errors import Invalid, KgdError, Limit
@@ -17,7 +16,7 @@ from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.uri import Uri
 
 __all__ = [
-    "Lean", "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
+    "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
     "first_files", "lean", "rewrite", "rewrite_settings",
 ]  # fmt: skip
 
@@ -56,15 +55,6 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
         )
         raise _placed(wrong, values, data, at)
     return node
-
-
-def lean(data: bytes, *, at: str = "") -> Lean:
-    """What the graph keeps of the node in `data`. Accepts and refuses exactly what `decode` does."""
-    if (known := glance(data)) is not None:
-        return known
-    node = decode(data, at=at)
-    relations = tuple((r.type, r.target, r.weight) for r in node.relations)
-    return Lean(node.uri, node.type, node.name, node.summary, node.tags, node.aliases, relations)
 
 
 def rewrite(previous: bytes | None, node: Node) -> bytes:

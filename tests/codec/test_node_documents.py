@@ -84,9 +84,10 @@ def test_any_type_label_and_any_data_are_stored() -> None:
 
 @given(nodes())
 def test_the_lean_reading_is_a_part_of_the_whole(node: Node) -> None:
-    lean = documents.lean(documents.encode(node))
-    assert lean[:6] == (node.uri, node.type, node.name, node.summary, node.tags, node.aliases)
-    assert lean.relations == tuple((r.type, r.target, r.weight) for r in node.relations)
+    lean = glance(documents.encode(node))
+    if lean is not None:  # what is out of the ordinary is read whole
+        assert lean[:6] == (node.uri, node.type, node.name, node.summary, node.tags, node.aliases)
+        assert lean.relations == tuple((r.type, r.target, r.weight) for r in node.relations)
 
 
 def test_the_lean_reading_accepts_nothing_that_the_whole_refuses() -> None:
@@ -102,13 +103,13 @@ def test_the_lean_reading_accepts_nothing_that_the_whole_refuses() -> None:
 
 
 def test_an_ordinary_file_is_read_the_quick_way() -> None:
-    assert glance(EXAMPLE) == documents.lean(EXAMPLE)
+    assert glance(EXAMPLE) is not None
 
 
 def test_canonical_files_are_read_without_the_yaml_library() -> None:
     """It costs 60 ms, which the merge driver and the hooks would pay for every file."""
     program = (
-        "import sys; from kgd.codec import documents as d; n = d.decode(sys.stdin.buffer.read()); d.lean(d.encode(n));"
+        "import sys; from kgd.codec import documents as d; n = d.decode(sys.stdin.buffer.read()); d.encode(n);"
         "d.rewrite(None, n); d.decode_settings(d.first_files('ws')['kgd.yaml']); print('ruamel.yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], input=EXAMPLE, cwd=ROOT, capture_output=True, check=True)
