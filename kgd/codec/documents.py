@@ -17,7 +17,7 @@ from kgd.model.uri import Uri
 
 __all__ = [
     "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
-    "first_files", "lean", "rewrite", "rewrite_settings",
+    "first_files", "rewrite", "rewrite_settings",
 ]  # fmt: skip
 
 CONFLICT_BYTES = 1024 * 1024
