@@ -48,7 +48,6 @@ PROGRAMS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = config.getoption("-m") or ""
     present: dict[str, bool] = {}
     for item in items:
         for marker in item.iter_markers("needs"):
@@ -57,9 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 present[program] = PROGRAMS[program]()
             if not present[program]:
                 item.add_marker(pytest.mark.skip(reason=f"MISSING PROGRAM {program}: run `make test-deps`"))
-        for kind in ("slow", "soak"):
-            if item.get_closest_marker(kind) and kind not in chosen:
-                item.add_marker(pytest.mark.skip(reason=f"{kind}: chosen with -m"))
 
 
 @pytest.fixture(autouse=True)
