@@ -1,0 +1,155 @@
+"""This file is where paths of nodes are matched: which nodes a scope or a rule of the policy covers (docs/scopes.md).
+
+    /services/**      /services and everything below it, under every scheme of kgd
+    /services/*/api   `*` stays inside one segment
+    /https/example.com/docs/**       resources outside are /<scheme>/<host>/<path>
+
+Both sides are lists of canonical segments. Nothing is decoded, folded or resolved while matching, so there is no second
+spelling of a path that would get past a glob.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from kgd.errors import Invalid, KgdError, Limit
+from kgd.model.uri import MAX_BYTES, MAX_SEGMENTS, decode_segment, encode_segment, is_owned, scheme_of
+
+ANY = "**"
+"""As a segment of a glob: none, one or many segments. As a segment of a path: somewhere below, nobody can say where."""
+
+Place = tuple[str, ...]
+"""The canonical path of a node as segments; the root of the code tree has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """A pattern over canonical paths.
+
+    Raises:
+        Invalid: It could never cover a node as it is written; the message says what is wrong.
+        Limit: It is longer than a URI may be.
+    """
+
+    text: str
+    segments: Place = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", _segments(self.text))
+
+    def covers(self, place: Sequence[str]) -> bool:
+        """Whether the path is covered. O(segments of both)."""
+        return _match(self.segments, place)
+
+    def within(self, other: Glob) -> bool:
+        """Whether `other` covers every path that this glob covers.
+
+        A wildcard is a letter that no path has: what matches it is a wildcard of `other`, which matches all that it
+        could have stood for.
+        """
+        return _match(other.segments, self.segments)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def place_of(uri: str) -> Place:
+    """The canonical path of a canonical URI.
+
+    An outside resource is /<scheme>/<host>/<path>, without query and fragment. Where its path does not say by itself
+    where it leads (`..`, `%2e`, `//`, an escaped slash), it lies somewhere below its host: only a glob that covers all
+    of the host covers it.
+    """
+    scheme = scheme_of(uri)
+    if is_owned(uri):
+        encoded = uri.split("/")[3:]
+        if scheme == "dir":  # the root is `_`, and a folder named `_` is `%5F`
+            return () if encoded == ["_"] else ("_" if encoded[0] == "%5F" else encoded[0], *encoded[1:])
+        return tuple(encoded)
+    rest = re.split("[?#]", uri.partition(":")[2], maxsplit=1)[0]
+    host, _, path = rest.removeprefix("//").partition("/")
+    below = path.split("/") if path else []
+    if below and not below[-1]:
+        below.pop()
+    if _leads_elsewhere(host):
+        return (scheme, ANY)
+    return (scheme, host, ANY) if any(map(_leads_elsewhere, below)) else (scheme, host, *below)
+
+
+def _leads_elsewhere(segment: str) -> bool:
+    plain = unquote(unquote(segment))
+    return plain in ("", ".", "..") or "/" in plain or "\\" in plain or segment == ANY
+
+
+def _segments(text: str) -> Place:
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise Limit(f"a path pattern has at most {MAX_BYTES} bytes", at="paths")
+    if not text.startswith("/"):
+        raise _refused(text, "a path pattern begins with /", f"Write /{text[:80].lstrip('/')}.")
+    if text == "/":
+        raise _refused(text, "/ alone covers nothing", "Write /** for everything.")
+    segments = text[1:].split("/")
+    if len(segments) > MAX_SEGMENTS:
+        raise Limit(f"a path pattern has at most {MAX_SEGMENTS} segments", at="paths")
+    for segment in segments:
+        if segment != ANY:
+            _check(segment, text)
+    return tuple(segments)
+
+
+def _check(segment: str, text: str) -> None:
+    if not segment:
+        raise _refused(text, "no path has an empty segment", "Write one / between names, and none at the end.")
+    if ANY in segment:
+        raise _refused(text, "** stands alone between slashes", "Write * inside a name.")
+    try:
+        # `*` is taken out first: it is a wildcard here, and the rest has to be spelled as a URI spells it.
+        canonical = "*".join(encode_segment(decode_segment(part)) if part else "" for part in segment.split("*"))
+    except KgdError as error:
+        raise _refused(text, error.message, "No URI has such a segment.") from None
+    if canonical != segment:
+        wanted = text.replace(segment, canonical, 1)
+        raise _refused(text, "this is not how a URI spells that path", f"Write {wanted[:120]}.")
+
+
+def _refused(text: str, why: str, next: str) -> Invalid:
+    return Invalid(f"'{text[:80]}' matches nothing: {why}", at="paths", next=next)
+
+
+def _match(pattern: Sequence[str], place: Sequence[str]) -> bool:
+    """Whether the segments match; on a mismatch only the last `**` is tried further on, which is enough."""
+    at = index = 0
+    anchor, resume = -1, 0
+    while at < len(place):
+        if index < len(pattern) and pattern[index] == ANY:
+            anchor, resume = index, at
+            index += 1
+        elif index < len(pattern) and _match_segment(pattern[index], place[at]):
+            at += 1
+            index += 1
+        elif anchor >= 0:
+            resume += 1
+            at, index = resume, anchor + 1
+        else:
+            return False
+    return all(segment == ANY for segment in pattern[index:])
+
+
+def _match_segment(pattern: str, segment: str) -> bool:
+    if segment == ANY:  # stands for any number of segments: no single one matches it
+        return False
+    if "*" not in pattern:
+        return pattern == segment
+    first, *middle, last = pattern.split("*")
+    if len(segment) < len(first) + len(last) or not segment.startswith(first) or not segment.endswith(last):
+        return False
+    at, end = len(first), len(segment) - len(last)
+    for part in middle:
+        found = segment.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
