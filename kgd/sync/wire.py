@@ -1,0 +1,212 @@
+"""This file is where one HTTP request to a hub is made: certificates checked, no redirect followed, never without end.
+
+The standard library's client alone would wait for a server that sends one byte a minute for as long as it likes: its
+time limit starts anew with each byte. Here one deadline holds for connecting, sending and reading together.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from kgd.errors import Invalid, Limit, Unavailable
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_CHUNK = 1 << 16
+_SPARE = 4
+"""Connections to one hub that are kept for the next call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a hub is. `base` is the path in front of ``/v1``, without a slash at its end."""
+
+    scheme: Literal["http", "https"]
+    host: str
+    port: int
+    base: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """What ``https://host[:port][/base]`` says.
+
+        Raises:
+            Invalid: It is something else. Plain http is for this machine: a token never travels unencrypted.
+        """
+        refusal = Invalid(
+            "this is not the address of a hub", at="hub",
+            next="Write https://host[:port]; plain http is for 127.0.0.1 alone.",
+        )  # fmt: skip
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise refusal from None
+        host = parts.hostname or ""
+        if not url.isascii() or not url.isprintable() or " " in url or not host or parts.query or parts.fragment:
+            raise refusal
+        if parts.username is not None or parts.scheme not in ("http", "https"):
+            raise refusal
+        if parts.scheme == "http" and host not in LOOPBACK:
+            raise refusal
+        scheme: Literal["http", "https"] = "https" if parts.scheme == "https" else "http"
+        return cls(scheme, host, port or (443 if scheme == "https" else 80), parts.path.rstrip("/"))
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.base}"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back. Names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Wire:
+    """Requests to one hub, over connections that are used again. Safe for threads.
+
+    Args:
+        tls: Which certificates are believed; the machine's own list where none is given. It cannot be switched off.
+    """
+
+    def __init__(self, address: Address, tls: ssl.SSLContext | None = None) -> None:
+        self.address, self._tls = address, tls
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def request(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, deadline: float, limit: int
+    ) -> Response:
+        """One request and its answer within `deadline` seconds and `limit` bytes.
+
+        A connection that the hub had closed meanwhile is replaced once, before anything of an answer came.
+
+        Raises:
+            Unavailable: Nothing usable came in time; it may or may not have been carried out.
+            Limit: The answer is longer.
+        """
+        end = time.monotonic() + deadline
+        while True:
+            try:
+                connection, used = self._idle.pop(), True
+            except IndexError:
+                connection, used = self._connection(), False
+            try:
+                response, reusable = self._exchange(connection, method, path, body, headers, end, limit)
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
+                connection.close()
+                if used:
+                    continue
+                raise self._failed("closed the connection") from error
+            except ssl.SSLCertVerificationError as error:
+                connection.close()
+                raise self._failed(f"has a certificate that is not believed: {error.verify_message}") from error
+            except TimeoutError as error:
+                connection.close()
+                raise self._failed(f"did not answer within {deadline:g} s") from error
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                connection.close()
+                raise self._failed(f"cannot be reached: {_reason(error)}") from error
+            except BaseException:
+                connection.close()
+                raise
+            if reusable and len(self._idle) < _SPARE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+            return response
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self.address.host, self.address.port
+        if self.address.scheme == "http":
+            return http.client.HTTPConnection(host, port)
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return http.client.HTTPSConnection(host, port, context=self._tls)
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None,
+        headers: Mapping[str, str], end: float, limit: int,
+    ) -> tuple[Response, bool]:  # fmt: skip
+        if connection.sock is None:
+            connection.timeout = _left(end)
+            connection.connect()
+            opened: Any = connection  # its socket may be anything that sends and makes a file
+            opened.sock = _Bounded(opened.sock)
+        bounded: Any = connection.sock
+        bounded.end = end
+        connection.request(method, self.address.base + path, body, dict(headers))
+        answer = connection.getresponse()
+        declared = answer.getheader("content-length", "0")
+        if declared.isdigit() and int(declared) > limit:
+            raise Limit(f"the hub's answer is larger than {limit} bytes", at=str(self.address))
+        read = bytearray()
+        while part := answer.read(min(_CHUNK, limit + 1 - len(read))):
+            read += part
+            if len(read) > limit:
+                raise Limit(f"the hub's answer is larger than {limit} bytes", at=str(self.address))
+        known = {name.lower(): value for name, value in answer.getheaders()}
+        return Response(answer.status, known, bytes(read)), not answer.will_close
+
+    def _failed(self, what: str) -> Unavailable:
+        return Unavailable(f"the hub {what}", at=str(self.address), next="Ask again later; `kgd status` names it.")
+
+
+class _Bounded:
+    """A socket whose every wait ends at `end`, a moment of the monotonic clock."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock, self.end = sock, 0.0
+
+    def sendall(self, data: bytes) -> None:
+        self.sock.settimeout(_left(self.end))
+        self.sock.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Incoming(self, self.sock.makefile("rb", buffering=0)))
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class _Incoming(io.RawIOBase):
+    """What is read of a bounded socket; it keeps the socket open until it is closed itself."""
+
+    def __init__(self, bounded: _Bounded, raw: io.RawIOBase) -> None:
+        self._bounded, self._raw = bounded, raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._bounded.sock.settimeout(_left(self._bounded.end))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else type(error).__name__
