@@ -1,0 +1,256 @@
+"""This file is where tokens are minted, recognised, narrowed and revoked, and what they use up is counted.
+
+Everything that several hubs over one upstream would have to share goes through `HubState`; nothing of it is cached
+here, so that a revocation holds from the next look on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kgd.errors import Forbidden, Limit, NotFound, Unauthorized
+from kgd.model import token as tokens
+from kgd.model.access import Kind, Principal, Scope, check_narrower
+from kgd.model.token import AuditEntry, Quota, TokenRecord
+
+MINUTE, DAY = 60, 86_400
+USED_SECONDS = 30
+"""How exact "last used" is."""
+ANSWERS_KEPT = 7 * DAY
+
+
+class HubState(Protocol):
+    """What a hub must not forget. One contract suite holds every implementation to the same behaviour.
+
+    Each method is one step: whole or not at all, and durable before it returns (but `used` and `spend`). Any of them
+    raises Unavailable or Damaged where the state cannot be used; nobody is let in then.
+    """
+
+    def add(self, record: TokenRecord) -> None: ...
+
+    def add_child(self, record: TokenRecord, now: float) -> bool:
+        """Add it unless its parent is gone, has expired or is revoked; whether it was added."""
+
+    def find(self, id: str) -> TokenRecord | None: ...
+
+    def all(self) -> list[TokenRecord]:
+        """Oldest first."""
+
+    def revoke(self, id: str, at: int) -> list[str]:
+        """Revoke it and whatever was made from it; the ids of those that were not revoked before."""
+
+    def used(self, id: str, at: int) -> None: ...
+
+    def spend(self, token: str, what: str, window: int, amount: int, limit: int) -> bool:
+        """Add to what was used up in that window, unless it would go past the limit; whether it was added."""
+
+    def answer(self, token: str, request: str) -> tuple[bytes, str] | None:
+        """What that token asked under that request id (a digest), and the answer it got."""
+
+    def keep_answer(self, token: str, request: str, asked: bytes, answer: str, at: int, oldest: int) -> None: ...
+
+    def note(self, entry: AuditEntry) -> None: ...
+
+    def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
+        """Newest first."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """A new token; `text` is nowhere else and cannot be shown again."""
+
+    text: str
+    record: TokenRecord
+
+
+class TooMuch(Limit):
+    """A quota is used up. `retry_after` is in seconds."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message, next=f"Ask again in {retry_after} s.")
+        self.retry_after = retry_after
+
+
+class Tokens:
+    """The tokens of one home. Safe for threads.
+
+    Args:
+        open_state: Opens the state; called on first use, and again where that failed, so that a repaired file helps.
+        clock: Unix seconds.
+        entropy: So many bytes of chance.
+    """
+
+    def __init__(
+        self, open_state: Callable[[], HubState], clock: Callable[[], float], entropy: Callable[[int], bytes]
+    ) -> None:
+        self._open_state, self._clock, self._entropy = open_state, clock, entropy
+        self._lock = threading.Lock()
+        self._opened: HubState | None = None
+
+    @property
+    def state(self) -> HubState:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open_state()
+            return self._opened
+
+    def mint(
+        self, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, quota: Quota | None = None, by: str = ""
+    ) -> Minted:
+        """A new token, whose text is returned this once.
+
+        Raises:
+            Invalid: The name or kind cannot be.
+        """
+        made = self._make(name, kind, tuple(scopes), expires, "", quota or Quota())
+        self.state.add(made.record)
+        self._note(made.record.holder.id, "mint", f"{name}, by {by}" if by else name, made.record.holder.scopes)
+        return made
+
+    def mint_child(self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int) -> Minted:
+        """A token that may do no more than its parent, and ends no later; with the parent revoked it is too.
+
+        Raises:
+            Forbidden: It would be wider.
+            Unauthorized: The parent is not live.
+        """
+        above = self.record(parent)
+        made = self._make(name, kind, tuple(scopes), expires, parent, above.quota)
+        check_narrower(made.record.holder, above.holder)
+        if not self.state.add_child(made.record, self._clock()):
+            raise Unauthorized("the token that it should be made from has expired or was revoked")
+        self._note(made.record.holder.id, "mint", f"{name}, from {parent}", made.record.holder.scopes)
+        return made
+
+    def rotate(self, id: str, expires: int) -> Minted:
+        """A new token for the same holder with the same scopes; the old one, and what was made from it, is revoked.
+
+        Raises:
+            NotFound: There is no such token.
+            Unauthorized: It is not live.
+        """
+        old = self.record(id)
+        if not old.is_live(self._clock()):
+            raise Unauthorized("the token has expired or was revoked", next="Mint a new one.")
+        holder = old.holder
+        if holder.parent:
+            made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires)
+        else:
+            made = self.mint(holder.name, holder.kind, holder.scopes, expires, quota=old.quota, by=f"rotation of {id}")
+        self.revoke(id, "rotated")
+        return made
+
+    def revoke(self, id: str, why: str = "") -> list[str]:
+        """Revoke a token and whatever was made from it, from this moment on; the ids that are dead now.
+
+        Raises:
+            NotFound: There is no such token.
+        """
+        self.record(id)
+        gone = self.state.revoke(id, int(self._clock()))
+        for one in gone:
+            self.note(one, "revoke", detail=why or ("" if one == id else f"with {id}"))
+        return gone
+
+    def record(self, id: str) -> TokenRecord:
+        found = self.state.find(id)
+        if found is None:
+            raise NotFound(f"there is no token '{id[:20]}'", next="`kgd token list` shows them.")
+        return found
+
+    def recognise(self, text: str) -> TokenRecord:
+        """The record of a live token.
+
+        Raises:
+            Unauthorized: It is malformed, mistyped, unknown, expired or revoked.
+        """
+        presented = tokens.read(text)
+        record = self.state.find(presented.id)
+        if not presented.matches(record) or record is None:
+            raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
+        now = self._clock()
+        self._refuse_dead(record, now)
+        if now - record.last_used > USED_SECONDS:
+            self.state.used(record.holder.id, int(now))
+        return record
+
+    def still_live(self, id: str) -> None:
+        """Look once more, right before something is written.
+
+        Raises:
+            Unauthorized: It was revoked or has expired meanwhile.
+        """
+        record = self.state.find(id)
+        if record is None:
+            raise Unauthorized("this hub does not know the token")
+        self._refuse_dead(record, self._clock())
+
+    def spend(self, record: TokenRecord, what: str, amount: int) -> None:
+        """Count what is used up: `requests` by the minute, `bytes` and `nodes` by the day.
+
+        Raises:
+            TooMuch: The quota does not allow it; nothing was counted.
+        """
+        length, limit = {
+            "requests": (MINUTE, record.quota.requests_per_minute),
+            "bytes": (DAY, record.quota.bytes_per_day),
+            "nodes": (DAY, record.quota.nodes_per_day),
+        }[what]
+        now = int(self._clock())
+        if not self.state.spend(record.holder.id, what, now // length, amount, limit):
+            span = "minute" if length == MINUTE else "day"
+            raise TooMuch(f"this token may use {limit} {what} a {span}, and no more", length - now % length)
+
+    def earlier_answer(self, token: str, request: str, asked: bytes) -> str | None:
+        """What the same request got when it was asked before; None for a new one.
+
+        Raises:
+            Forbidden: Another request had the same id.
+        """
+        found = self.state.answer(token, request)
+        if found is None:
+            return None
+        digest, answer = found
+        if digest != hashlib.sha256(asked).digest():
+            raise Forbidden("this request id was used for another request", at="request_id", next="Use a fresh id.")
+        return answer
+
+    def keep_answer(self, token: str, request: str, asked: bytes, answer: str) -> None:
+        now = int(self._clock())
+        self.state.keep_answer(token, request, hashlib.sha256(asked).digest(), answer, now, now - ANSWERS_KEPT)
+
+    def note(self, token: str, action: str, workspace: str = "", detail: str = "") -> None:
+        """Add a line to the audit trail."""
+        self.state.note(AuditEntry(int(self._clock()), token, action, workspace, detail))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+            self._opened = None
+
+    def now(self) -> float:
+        return self._clock()
+
+    def _make(
+        self, name: str, kind: Kind, scopes: tuple[Scope, ...], expires: int, parent: str, quota: Quota
+    ) -> Minted:
+        text, id, digest = tokens.write(kind, self._entropy(tokens.ID_BYTES), self._entropy(tokens.SECRET_BYTES))
+        holder = Principal(id, name, kind, scopes, float(expires), parent)
+        return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
+
+    def _note(self, id: str, action: str, detail: str, scopes: Iterable[Scope]) -> None:
+        for workspace in sorted({scope.workspace for scope in scopes}):
+            self.note(id, action, workspace, detail)
+
+    def _refuse_dead(self, record: TokenRecord, now: float) -> None:
+        if record.revoked:
+            raise Unauthorized("the token was revoked", next="Ask whoever runs the hub for a new one.")
+        if not record.is_live(now):
+            raise Unauthorized("the token has expired", next="Ask whoever runs the hub for a new one.")

@@ -1,0 +1,224 @@
+"""This file is where a hub keeps its state in SQLite: tokens, what they used up, answers to repeat, the audit trail.
+
+Unlike the other files of this room it cannot be made again: a damaged one is never replaced, it refuses. Tokens and
+the trail are flushed before anybody is told; counters may lose a moment to a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kgd.errors import Damaged, Forbidden, Unavailable
+from kgd.model.access import principal_from
+from kgd.model.token import AuditEntry, Quota, TokenRecord
+
+APPLICATION = 0x6B676448
+"""`kgdH` in the header of the file."""
+SCHEMA_VERSION = 1
+BUSY_MS = 5_000
+TRAIL_KEPT = 200_000
+"""Lines of the audit trail; the oldest go."""
+
+SCHEMA = """
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, parent TEXT NOT NULL, holder TEXT NOT NULL, digest BLOB NOT NULL, quota TEXT NOT NULL,
+    created INTEGER NOT NULL, revoked INTEGER NOT NULL, last_used INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX children ON tokens (parent);
+CREATE TABLE spent (
+    token TEXT NOT NULL, what TEXT NOT NULL, window INTEGER NOT NULL, amount INTEGER NOT NULL,
+    PRIMARY KEY (token, what)
+) WITHOUT ROWID;
+CREATE TABLE answers (
+    token TEXT NOT NULL, request TEXT NOT NULL, asked BLOB NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (token, request)
+) WITHOUT ROWID;
+CREATE INDEX answers_by_age ON answers (at);
+CREATE TABLE trail (
+    number INTEGER PRIMARY KEY, at INTEGER NOT NULL, token TEXT NOT NULL, action TEXT NOT NULL,
+    workspace TEXT NOT NULL, detail TEXT NOT NULL
+);
+CREATE INDEX trail_of ON trail (token, number);
+"""
+_COLUMNS = "id, parent, holder, digest, quota, created, revoked, last_used"
+_INSERT = f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_TREE = """
+WITH RECURSIVE tree(id) AS (SELECT ? UNION SELECT tokens.id FROM tokens JOIN tree ON tokens.parent = tree.id)
+"""
+
+
+class SqliteHubState:
+    """`kgd.daemon.tokens.HubState` in one file that its owner alone can read. Safe for threads and processes."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            Forbidden: Others can read it.
+            Unavailable, Damaged: It cannot be opened. Nothing of it was changed.
+        """
+        self.path = path
+        self._lock = threading.Lock()
+        _private(path)
+        with _told(path):
+            # Two connections: what must survive a power cut is flushed at each commit, counters are not.
+            self._kept, self._counts = self._connect("FULL"), self._connect("NORMAL")
+            self._make()
+
+    def add(self, record: TokenRecord) -> None:
+        with self._write() as db:
+            db.execute(_INSERT, _row(record))
+
+    def add_child(self, record: TokenRecord, now: float) -> bool:
+        """In one transaction with the look at its parent: one that is being revoked gets no more children."""
+        with self._write() as db:
+            row = db.execute(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", (record.holder.parent,)).fetchone()
+            if row is None or not _record(row).is_live(now):
+                return False
+            db.execute(_INSERT, _row(record))
+            return True
+
+    def find(self, id: str) -> TokenRecord | None:
+        with self._lock, _told(self.path):
+            row = self._counts.execute(f"SELECT {_COLUMNS} FROM tokens WHERE id = ?", (id,)).fetchone()
+        return _record(row) if row else None
+
+    def all(self) -> list[TokenRecord]:
+        with self._lock, _told(self.path):
+            rows = self._counts.execute(f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id").fetchall()
+        return [_record(row) for row in rows]
+
+    def revoke(self, id: str, at: int) -> list[str]:
+        with self._write() as db:
+            rows = db.execute(
+                f"{_TREE} SELECT tokens.id FROM tokens JOIN tree USING (id) WHERE revoked = 0 ORDER BY tokens.id", (id,)
+            ).fetchall()
+            db.executemany("UPDATE tokens SET revoked = ? WHERE id = ?", [(at, row[0]) for row in rows])
+        return [row[0] for row in rows]
+
+    def used(self, id: str, at: int) -> None:
+        with self._write(self._counts) as db:
+            db.execute("UPDATE tokens SET last_used = ? WHERE id = ? AND last_used < ?", (at, id, at))
+
+    def spend(self, token: str, what: str, window: int, amount: int, limit: int) -> bool:
+        with self._write(self._counts) as db:
+            row = db.execute("SELECT window, amount FROM spent WHERE token = ? AND what = ?", (token, what)).fetchone()
+            so_far = row[1] if row and row[0] == window else 0
+            if so_far + amount > limit:
+                return False
+            db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?, ?, ?)", (token, what, window, so_far + amount))
+            return True
+
+    def answer(self, token: str, request: str) -> tuple[bytes, str] | None:
+        with self._lock, _told(self.path):
+            row = self._counts.execute(
+                "SELECT asked, answer FROM answers WHERE token = ? AND request = ?", (token, request)
+            ).fetchone()
+        return (bytes(row[0]), row[1]) if row else None
+
+    def keep_answer(self, token: str, request: str, asked: bytes, answer: str, at: int, oldest: int) -> None:
+        with self._write() as db:
+            db.execute("DELETE FROM answers WHERE at < ?", (oldest,))
+            db.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", (token, request, asked, answer, at))
+
+    def note(self, entry: AuditEntry) -> None:
+        with self._write() as db:
+            cursor = db.execute(
+                "INSERT INTO trail (at, token, action, workspace, detail) VALUES (?, ?, ?, ?, ?)",
+                (entry.at, entry.token, entry.action, entry.workspace, entry.detail[:500]),
+            )
+            db.execute("DELETE FROM trail WHERE number <= ?", ((cursor.lastrowid or 0) - TRAIL_KEPT,))
+
+    def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
+        which, names = ("WHERE token = ?", (token,)) if token else ("", ())
+        with self._lock, _told(self.path):
+            rows = self._counts.execute(
+                f"SELECT at, token, action, workspace, detail FROM trail {which} ORDER BY number DESC LIMIT ?",
+                (*names, limit),
+            ).fetchall()
+        return [AuditEntry(*row) for row in rows]
+
+    def close(self) -> None:
+        with self._lock:
+            self._counts.close()
+            self._kept.close()
+
+    @contextlib.contextmanager
+    def _write(self, connection: sqlite3.Connection | None = None) -> Iterator[sqlite3.Connection]:
+        db = connection or self._kept
+        with self._lock, _told(self.path):
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def _connect(self, synchronous: str) -> sqlite3.Connection:
+        # Used by many threads, one at a time: the lock sees to that.
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        for pragma in (f"busy_timeout = {BUSY_MS}", f"synchronous = {synchronous}", "trusted_schema = OFF"):
+            db.execute(f"PRAGMA {pragma}")
+        return db
+
+    def _make(self) -> None:
+        [(application,), (version,)] = (
+            self._kept.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+        )
+        if (application, version) == (APPLICATION, SCHEMA_VERSION):
+            return
+        if application or version or self._kept.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise Damaged(
+                "the hub's state is of another version, or no such file", at=str(self.path),
+                next="Use the kgd that wrote it, or restore a copy of it.",
+            )  # fmt: skip
+        self._kept.executescript(
+            f"PRAGMA journal_mode = WAL; BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION};"
+            f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        )
+
+
+def _private(path: Path) -> None:
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        found = os.lstat(path)
+    except OSError as error:
+        raise Unavailable(f"the hub's state cannot be opened: {error.strerror}", at=str(path)) from error
+    if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.getuid():
+        raise Forbidden("others can read or replace the hub's state", at=str(path), next=f"chmod 600 {path}")
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise Unavailable(f"the hub's state cannot be used just now: {error}", at=str(path)) from error
+    except sqlite3.DatabaseError as error:
+        raise Damaged(
+            "the hub's state is damaged; no token is taken", at=str(path),
+            next="Restore a copy of it, or move it away and mint new tokens.",
+        ) from error  # fmt: skip
+
+
+def _row(one: TokenRecord) -> tuple[object, ...]:
+    holder, quota = json.dumps(one.holder.as_dict()), json.dumps(asdict(one.quota))
+    return one.holder.id, one.holder.parent, holder, one.digest, quota, one.created, one.revoked, one.last_used
+
+
+def _record(row: tuple[Any, ...]) -> TokenRecord:
+    _, _, holder, digest, quota, created, revoked, last_used = row
+    who = principal_from(json.loads(holder))
+    return TokenRecord(who, bytes(digest), created, revoked, last_used, Quota(**json.loads(quota)))
