@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical
-from kgd.errors import Invalid, Unavailable
+from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.model.access import Policy, Rule, plain_rules, read_rules
+from kgd.model.globs import Glob
 from kgd.model.node import Json
 from kgd.model.uri import OWNED, is_workspace_id
 
@@ -19,7 +21,10 @@ FORMAT = 1
 MERGE_RULES = 1
 """The version of the merge rules this kgd knows."""
 
-_FIELDS = ("workspace", "format", "merge_rules", "sharded")
+_FIELDS = ("workspace", "format", "merge_rules", "sharded", "policy")
+
+_NOBODY = (Rule((Glob("/**"),), people="none", agents="none"),)
+"""In place of a policy that only a later kgd can read."""
 
 _ATTRIBUTES = """\
 * -text
@@ -34,15 +39,16 @@ conflicts/** merge=kgd
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What belongs to the whole team. `sharded` is fixed by the first commit.
+    """What belongs to the whole team. `sharded` is fixed by the first commit; `rules` are the policy's.
 
-    `others` are keys this version does not know, such as a later one's policy; they are kept.
+    `others` are keys this version does not know; they are kept.
     """
 
     workspace: str
     format: int = FORMAT
     merge_rules: int = MERGE_RULES
     sharded: frozenset[str] = frozenset()
+    rules: tuple[Rule, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -57,6 +63,10 @@ class Settings:
                 raise Invalid(f"'{name}' must be a whole number from 1", at=name)
         if unknown := sorted(self.sharded - OWNED):
             raise Invalid(f"'{unknown[0][:40]}' is not a scheme of kgd", at="sharded")
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(self.workspace, self.rules)
 
 
 def encode_settings(settings: Settings) -> bytes:
@@ -91,7 +101,14 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
         raise Invalid("'workspace' must be the workspace's id", at=_place(data, "workspace", at))
     others = {key: value for key, value in values.items() if key not in _FIELDS}
     try:
-        return Settings(sharded=frozenset(sharded), others=others, **shape)
+        rules = read_rules(shape.pop("policy", []))
+    except KgdError as error:
+        if type(format) is not int or format <= FORMAT:
+            error.at = f"{_place(data, 'policy', at)} {error.at}"
+            raise
+        rules = _NOBODY
+    try:
+        return Settings(sharded=frozenset(sharded), rules=rules, others=others, **shape)
     except Invalid as error:
         error.at = _place(data, error.at, at)
         raise
@@ -120,6 +137,8 @@ def _plain(settings: Settings) -> dict[str, Json]:
     }
     if settings.sharded:
         known["sharded"] = sorted(settings.sharded)
+    if settings.rules:
+        known["policy"] = [canonical.Ordered(rule) for rule in plain_rules(settings.rules)]
     return known | {key: settings.others[key] for key in sorted(settings.others)}
 
 

@@ -12,18 +12,18 @@ from kgd.errors import Invalid, KgdError, Unavailable
 
 
 def test_settings_read_back_and_keep_what_this_version_does_not_know() -> None:
-    text = b"workspace: infra\nformat: 1\nmerge_rules: 1\nsharded:\n- message\npolicy:\n  /infra/**: ada\n"
+    text = b"workspace: infra\nformat: 1\nmerge_rules: 1\nsharded:\n- message\nshape:\n  /infra/**: ada\n"
     settings = documents.decode_settings(text)
-    assert settings == Settings("infra", sharded=frozenset({"message"}), others={"policy": {"/infra/**": "ada"}})
+    assert settings == Settings("infra", sharded=frozenset({"message"}), others={"shape": {"/infra/**": "ada"}})
     assert documents.decode_settings(documents.encode_settings(settings)) == settings
 
 
 def test_a_rewrite_keeps_comments_and_unknown_keys() -> None:
-    text = b"# ours\nworkspace: infra # fixed\nformat: 1\npolicy: {a: b} # soon\n"
+    text = b"# ours\nworkspace: infra # fixed\nformat: 1\nshape: {a: b} # soon\n"
     settings = replace(documents.decode_settings(text), merge_rules=2)
     written = documents.rewrite_settings(text, settings)
     assert documents.decode_settings(written) == settings
-    assert written == b"# ours\nworkspace: infra # fixed\nformat: 1\nmerge_rules: 2\npolicy: {a: b} # soon\n"
+    assert written == b"# ours\nworkspace: infra # fixed\nformat: 1\nmerge_rules: 2\nshape: {a: b} # soon\n"
 
 
 def test_a_newer_format_is_reported_and_can_still_be_read() -> None:
