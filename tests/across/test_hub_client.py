@@ -1,0 +1,135 @@
+"""What calling a hub promises, whatever answers at its address."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized, Unavailable
+from kgd.sync.hubs import ANSWER_LIMIT, HubClient
+from kgd.sync.wire import Address
+from tests.across.counter import Counter, always, http
+
+
+def test_a_call_carries_the_token_and_answers_the_structured_result() -> None:
+    with Counter(always(http("200 OK", b'{"workspace":"infra"}'))) as hub:
+        client = HubClient(hub.url, lambda: "kgd_secret")
+        assert client.call("infra", "get", {"uris": ["concept://infra/a"]}) == {"workspace": "infra"}
+        assert client.call("infra", "get", {"uris": ["concept://infra/b"]}) == {"workspace": "infra"}
+        client.close()
+    head = hub.seen[0].split(b"\r\n\r\n")[0].splitlines()
+    assert head[0] == b"POST /v1/infra/get HTTP/1.1"
+    assert b"Authorization: Bearer kgd_secret" in head
+    assert hub.seen[0].endswith(b'{"uris":["concept://infra/a"]}')
+
+
+def test_the_same_question_again_is_asked_with_the_validator_and_costs_no_answer() -> None:
+    def serve(peer: socket.socket, counter: Counter) -> None:
+        while request := counter.read(peer):
+            known = b'if-none-match: "v7"' in request.lower()
+            peer.sendall(http("304 Not Modified", b"") if known else http("200 OK", b'{"n":7}', 'ETag: "v7"'))
+
+    with Counter(serve) as hub:
+        token = ["one"]
+        client = HubClient(hub.url, lambda: token[0])
+        assert client.call("infra", "get", {"uris": ["a"]}) == client.call("infra", "get", {"uris": ["a"]}) == {"n": 7}
+        token[0] = "two"
+        assert client.call("infra", "get", {"uris": ["a"]}) == {"n": 7}
+        client.close()
+    asked_with = [b"if-none-match" in request.lower() for request in hub.seen]
+    assert asked_with == [False, True, False], "what one token may see is not another's"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "words"),
+    [
+        ("401 Unauthorized", b'{"code":"UNAUTHORIZED","detail":"no"}', Unauthorized, "kgd join"),
+        ("403 Forbidden", b'{"code":"FORBIDDEN","detail":"outside /infra/**"}', Forbidden, "outside /infra/**"),
+        ("409 Conflict", b'{"code":"CONFLICT","detail":"stale","current_version":4}', Stale, "stale"),
+        ("302 Found", b"", Unavailable, "not followed"),
+        ("200 OK", b"<html>", Unavailable, "no hub"),
+        ("200 OK", b"[1]", Unavailable, "no hub"),
+        ("500 Internal Server Error", b"oops", Unavailable, "500"),
+        ("403 Forbidden", b'{"code":"HAHA","detail":"\\u202eevil\\u001b[2J"}', Forbidden, "\\u202eevil\\x1b[2J"),
+    ],
+)
+def test_a_refusal_is_told_with_its_code(status: str, body: bytes, kind: type[KgdError], words: str) -> None:
+    with Counter(always(http(status, body, "Location: http://127.0.0.1:1/"))) as hub:
+        client = HubClient(hub.url)
+        with pytest.raises(kind) as caught:
+            client.call("infra", "put", {})
+        client.close()
+    assert words in str(caught.value)
+    if isinstance(caught.value, Stale):
+        assert caught.value.current == 4
+
+
+def test_one_byte_at_a_time_ends_at_the_deadline() -> None:
+    def drip(peer: socket.socket, counter: Counter) -> None:
+        counter.read(peer)
+        for byte in b"HTTP/1.1 200 OK\r\nX-Very: " + b"long" * 10_000:
+            peer.sendall(bytes([byte]))
+            if counter.closing.wait(0.02):
+                return
+
+    with Counter(drip) as hub:
+        client, begun = HubClient(hub.url), time.monotonic()
+        with pytest.raises(Unavailable, match=r"within 0\.3 s"):
+            client.call("infra", "traverse", {}, deadline=0.3)
+        assert time.monotonic() - begun < 1.5
+        client.close()
+
+
+def test_an_answer_without_end_is_refused_by_what_it_declares_and_by_what_it_is() -> None:
+    def endless(peer: socket.socket, counter: Counter) -> None:
+        counter.read(peer)
+        peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while not counter.closing.is_set():
+            peer.sendall(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+
+    for serve in (always(http("200 OK", b"", length=ANSWER_LIMIT + 1)), endless):
+        with Counter(serve) as hub:
+            client = HubClient(hub.url)
+            with pytest.raises(Limit):
+                client.call("infra", "get", {}, deadline=10)
+            client.close()
+
+
+def test_a_connection_that_the_hub_closed_meanwhile_is_replaced() -> None:
+    def once(peer: socket.socket, counter: Counter) -> None:
+        counter.read(peer)
+        peer.sendall(http("200 OK", b"{}"))
+
+    with Counter(once) as hub:
+        client = HubClient(hub.url)
+        for _ in range(3):
+            assert client.call("infra", "get", {}) == {}
+        client.close()
+
+
+def test_a_hub_that_closes_after_each_answer_is_read_to_the_end() -> None:
+    def closing(peer: socket.socket, counter: Counter) -> None:
+        counter.read(peer)
+        peer.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + b'{"text":"' + b"x" * 200_000 + b'"}')
+
+    with Counter(closing) as hub:
+        client = HubClient(hub.url)
+        assert len(client.call("infra", "get", {})["text"]) == 200_000
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://hub.example.org", "ftp://hub", "https://me:secret@hub", "https://hub?x=1", "https://hub:99999",
+     "https://", "hub.example.org", "https://hub\n.org", "https://hub/ x", "file:///etc/passwd"],
+)  # fmt: skip
+def test_only_the_address_of_a_hub_is_taken(url: str) -> None:
+    with pytest.raises(Invalid):
+        Address.parse(url)
+
+
+def test_plain_http_is_for_this_machine_alone() -> None:
+    assert str(Address.parse("http://127.0.0.1:7601")) == "http://127.0.0.1:7601"
+    assert str(Address.parse("https://hub.example.org/kgd/")) == "https://hub.example.org:443/kgd"
