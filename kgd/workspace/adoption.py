@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
-from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature
+from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
@@ -22,7 +22,7 @@ from kgd.model.uri import Uri
 from kgd.workspace.admission import check
 from kgd.workspace.draft import is_resource
 from kgd.workspace.hand_edits import HandEdit
-from kgd.workspace.integrate import merge_file, merge_trees
+from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees
 from kgd.workspace.transaction import message_of, write
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
@@ -101,17 +101,54 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
         rewritten = known is not None and not store.is_ancestor(known, branch)
         if rewritten:
             assert known is not None
-            return _merge_commit(host, staging, tip, branch, known, signature(author, now))
+            return _follow_rewrite(host, staging, tip, branch, known, signature(author, now))
         if store.is_ancestor(branch, tip):
             return Staged(False)
         if store.is_ancestor(tip, branch):
             staging.reset(store.tree_of(branch))
             return Staged(True, branch, None)
-        bases = store.merge_bases(tip, branch)
-        when = max(store.commit(side).committer.time for side in (tip, branch))
-        return _merge_commit(host, staging, tip, branch, bases[0] if bases else None, Signature(*KGD, when))
+        return Staged(True, merge_commit(store, staging, tip, branch, host.sharded), None)
 
     return job
+
+
+def merge(host: Host, other: ObjectId) -> Job:
+    """Let the tip hold `other` as well: nothing to do, a fast-forward, or one merge commit. It has to run alone.
+
+    The merge commit is a function of its two parents, so whoever else merges them makes the same one. `other` has to
+    be in the repository and vetted. The job's answer is whether the tip moved.
+
+    Raises:
+        Unavailable: The rules to merge by are not known here; the tip stays, and a fast-forward stays possible.
+    """
+    store = host.store
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        if store.is_ancestor(other, tip):
+            return Staged(False)
+        if store.is_ancestor(tip, other):
+            staging.reset(store.tree_of(other))
+            return Staged(True, other, None)
+        return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
+
+    return job
+
+
+def merge_commit(
+    store: ObjectStore, staging: Staging, tip: ObjectId, other: ObjectId, sharded: frozenset[str]
+) -> ObjectId:
+    """Stage the merge commit of two tips; `staging` stands on the tree of `tip`. The same id whichever is the tip.
+
+    Raises:
+        Unavailable, Damaged: As `merge_commits`; nothing was staged.
+    """
+    rules = check_rules(store, (tip, other))
+    write(staging, merge_commits(store, tip, other, sharded).files)
+    parents = sorted((tip, other))
+    when = max(store.commit(parent).committer.time for parent in parents)
+    subject = " and ".join(parent.hex()[:10] for parent in parents)
+    message = with_trailers(f"merge {subject}", [("Kgd-Op", "merge"), ("Kgd-Rules", str(rules))])
+    return staging.commit(staging.write_tree(), parents, Signature(*KGD, when), message)
 
 
 def _look_through(host: Host, branch: ObjectId) -> None:
@@ -193,12 +230,13 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
     return files
 
 
-def _merge_commit(
-    host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId | None, by: Signature
+def _follow_rewrite(
+    host: Host, staging: Staging, tip: ObjectId, branch: ObjectId, base: ObjectId, by: Signature
 ) -> Staged[object]:
+    """Do to the tip what the person did to their branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
     store = host.store
     ours, theirs = store.tree_of(tip), store.tree_of(branch)
-    merged = merge_trees(store, store.tree_of(base) if base else None, ours, theirs, host.sharded)
+    merged = merge_trees(store, store.tree_of(base), ours, theirs, host.sharded)
     rewound = store.is_ancestor(branch, tip)
     if rewound and not merged.files:
         return Staged(False)

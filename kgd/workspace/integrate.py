@@ -6,15 +6,22 @@ replicas that merge the same pair write the same bytes. Only subtrees that chang
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgd.codec import documents, paths
-from kgd.errors import KgdError
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings
+from kgd.errors import Invalid, KgdError, Limit, Refused, Unavailable
 from kgd.git.objects import ObjectId, object_id
+from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
+from kgd.git.unwritten import Unwritten
+from kgd.model.ancestry import in_common
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.fields import plain
-from kgd.model.merge import merge
+from kgd.model.merge import KNOWN_RULES, RULES_VERSION, merge
 from kgd.model.node import Json, Node
 from kgd.model.prose import merge_text
 
@@ -37,6 +44,86 @@ class MergedTree:
 
     files: dict[str, bytes | None]
     conflicts: tuple[Conflict, ...]
+
+
+class ReadableTree(NamedTuple):
+    """A tree that may not be written anywhere, and a store that reads it all the same (`diff`, `read`, `entry`)."""
+
+    store: ObjectStore
+    id: ObjectId
+
+
+def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded: frozenset[str]) -> MergedTree:
+    """Merge what two commits hold, against what they have in common: one ancestor, several, or none.
+
+    Nothing is written. The tree that results is the same whichever is called ours.
+
+    Raises:
+        Unavailable: One of them follows merge rules that this kgd does not know; it can only fast-forward.
+        Damaged: An object is missing or broken.
+    """
+    check_rules(store, (ours, theirs))
+    view = Unwritten(store)
+    return merge_trees(view, base_tree(view, ours, theirs, sharded), view.tree_of(ours), view.tree_of(theirs), sharded)
+
+
+def merged_tree(store: ObjectStore, parents: Sequence[ObjectId], sharded: frozenset[str]) -> ReadableTree:
+    """The tree that kgd's own merge of these commits has, in memory: what a merge commit is compared with.
+
+    Raises:
+        Invalid: There are not two of them.
+        Unavailable, Damaged: As `merge_commits`.
+    """
+    if len(parents) != 2:
+        raise Invalid("kgd merges two commits at a time", at="merge")
+    ours, theirs = sorted(parents)
+    merged = merge_commits(store, ours, theirs, sharded)
+    view = Unwritten(store)
+    return ReadableTree(view, _written(view, store.tree_of(ours), merged))
+
+
+def base_tree(view: Unwritten, a: ObjectId, b: ObjectId, sharded: frozenset[str]) -> ObjectId | None:
+    """The tree of what two commits have in common; where that had to be made, `view` can read it."""
+
+    def merge_held(base: ObjectId | None, ours: ObjectId, theirs: ObjectId) -> ObjectId:
+        return _written(view, ours, merge_trees(view, base, ours, theirs, sharded))
+
+    return in_common(a, b, bases=view.merge_bases, held=view.tree_of, merge=merge_held)
+
+
+def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
+    """The version of the merge rules to follow: the lowest of those that the commits name.
+
+    Raises:
+        Unavailable: This kgd does not know it.
+    """
+    rules = min(_rules_of(store, commit) for commit in commits)
+    if rules not in KNOWN_RULES:
+        raise Unavailable(
+            f"the workspace merges by rules of version {rules}, this kgd knows {max(KNOWN_RULES)}",
+            at=SETTINGS, next="Upgrade kgd; until then it only follows what others have merged.",
+        )  # fmt: skip
+    return rules
+
+
+def _rules_of(store: ObjectStore, commit: ObjectId) -> int:
+    blob = store.entry(store.tree_of(commit), SETTINGS)
+    try:
+        return decode_settings(store.read(blob), newer=True).merge_rules if blob else RULES_VERSION
+    except (Invalid, Refused, Limit):
+        return RULES_VERSION
+
+
+def _written(view: Unwritten, ours: ObjectId, merged: MergedTree) -> ObjectId:
+    staging = Staging(view, ours)
+    for path, data in sorted(merged.files.items()):
+        if data is None:
+            staging.remove(path)
+        else:
+            staging.put(path, data)
+    made = staging.write_tree()
+    view.add(staging.objects)
+    return made
 
 
 def merge_trees(
