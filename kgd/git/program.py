@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import Limit, Unavailable
@@ -64,11 +67,37 @@ _KEPT_GIT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_
 
 
 class GitFailed(Exception):
-    """The program ended with an error. `said` is the end of what it wrote, for logs and `kgd status`."""
+    """The program ended with an error. `said` is the end of what it wrote, for logs and `kgd status`.
 
-    def __init__(self, arguments: Sequence[str], code: int, said: str) -> None:
-        super().__init__(f"git {' '.join(arguments[:2])} ended with {code}: {said}")
-        self.code, self.said = code, said
+    `complaints` is the last 4 KiB of its standard error, `out` what `run` had read of its standard output.
+    """
+
+    def __init__(self, arguments: Sequence[str], code: int, complaints: str) -> None:
+        self.said = complaints[-400:].strip()
+        super().__init__(f"git {' '.join(arguments[:2])} ended with {code}: {self.said}")
+        self.code, self.complaints, self.out = code, complaints, b""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far a program that talks to somebody else may go.
+
+    `idle` seconds without a word of it, or `total` in all, and it is killed. `file_bytes` is what one file it writes
+    may have, `memory_bytes` its address space: a pack that inflates without end ends there. None is no bound.
+    """
+
+    idle: float = DEADLINE
+    total: float = DEADLINE
+    file_bytes: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person's own environment, and variables that kgd adds for one call and that win over everything."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(
@@ -79,12 +108,13 @@ def run(
     deadline: float = DEADLINE,
     limit: int = OUTPUT_LIMIT,
     cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | Person | None = None,
+    bounds: Bounds | None = None,
 ) -> bytes:
     """What the program wrote to its standard output.
 
     With `environment` (a person's own) their configuration, credentials and ssh agent are used: for asking remotes on
-    their behalf only. Without it nothing outside the repository has a say.
+    their behalf only. Without it nothing outside the repository has a say. `bounds` takes the place of `deadline`.
 
     Commands that need the work tree name it: ``["--work-tree=...", "ls-files", ...]``.
 
@@ -93,7 +123,8 @@ def run(
         Unavailable: There is no git program, or the deadline passed; the program and its children were killed.
         Limit: It wrote more than `limit` bytes, likewise.
     """
-    with _started(git_dir, arguments, input is not None, deadline, cwd, environment) as running:
+    bounds = bounds or Bounds(deadline, deadline)
+    with _started(git_dir, arguments, input is not None, bounds, cwd, environment) as running:
         if input is not None and running.process.stdin:
             feeder = threading.Thread(target=_feed, args=(running.process, input), daemon=True)
             feeder.start()
@@ -101,9 +132,14 @@ def run(
         assert running.process.stdout is not None
         while part := os.read(running.process.stdout.fileno(), 1 << 16):
             out += part
+            running.heard = time.monotonic()
             if len(out) > limit:
                 raise Limit(f"git {arguments[0]} wrote more than {limit} bytes")
-        running.finish()
+        try:
+            running.finish()
+        except GitFailed as failed:
+            failed.out = bytes(out)
+            raise
     return bytes(out)
 
 
@@ -115,7 +151,7 @@ def stream(
     Raises:
         GitFailed, Unavailable, Limit: As `run` does, once the output is used up; Limit for a record of some MiB.
     """
-    with _started(git_dir, arguments, False, deadline, None, None) as running:
+    with _started(git_dir, arguments, False, Bounds(deadline, deadline), None, None) as running:
         assert running.process.stdout is not None
         rest: list[bytes] = []
         while part := os.read(running.process.stdout.fileno(), 1 << 16):
@@ -134,27 +170,27 @@ def stream(
 class _Running:
     """A program with its deadline; its standard error is drained beside, or a talkative program would stand still."""
 
-    def __init__(self, process: subprocess.Popen[bytes], arguments: Sequence[str], deadline: float) -> None:
-        self.process, self.arguments, self.deadline = process, arguments, deadline
-        self.late = False
+    def __init__(self, process: subprocess.Popen[bytes], arguments: Sequence[str], bounds: Bounds) -> None:
+        self.process, self.arguments, self.bounds = process, arguments, bounds
+        self.late = 0.0
+        self.heard = self._began = time.monotonic()
         self._said = bytearray()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
-        self._alarm = threading.Timer(deadline, self._expire)
-        self._alarm.daemon = True
+        self._ended = threading.Event()
+        self._alarm = threading.Thread(target=self._watch, daemon=True)
         self._alarm.start()
 
     def finish(self) -> None:
         code = self.process.wait()
         self._listener.join(1)
         if self.late:
-            raise Unavailable(f"git {self.arguments[0]} did not finish within {self.deadline:g} s")
+            raise Unavailable(f"git {self.arguments[0]} did not finish within {self.late:g} s")
         if code:
-            said = bytes(self._said[-400:]).decode("utf-8", "replace").strip()
-            raise GitFailed(self.arguments, code, said)
+            raise GitFailed(self.arguments, code, bytes(self._said).decode("utf-8", "replace"))
 
     def close(self) -> None:
-        self._alarm.cancel()
+        self._ended.set()
         self._kill()
         self.process.wait()
         self._alarm.join()
@@ -164,9 +200,14 @@ class _Running:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _expire(self) -> None:
-        self.late = True
-        self._kill()
+    def _watch(self) -> None:
+        idle, total = self.bounds.idle, self.bounds.total
+        while not self._ended.wait(max(0.0, min(self.heard + idle, self._began + total) - time.monotonic())):
+            now = time.monotonic()
+            if now >= min(self.heard + idle, self._began + total):
+                self.late = total if now >= self._began + total else idle
+                self._kill()
+                return
 
     def _kill(self) -> None:
         """The whole group: git leaves its children running when it is killed alone."""
@@ -179,6 +220,7 @@ class _Running:
         with contextlib.suppress(OSError, ValueError):
             while part := os.read(self.process.stderr.fileno(), 1 << 14):
                 self._said += part
+                self.heard = time.monotonic()
                 del self._said[:-4096]
 
 
@@ -187,9 +229,9 @@ def _started(
     git_dir: Path | None,
     arguments: Sequence[str],
     fed: bool,
-    deadline: float,
+    bounds: Bounds,
     cwd: Path | None,
-    environment: Mapping[str, str] | None,
+    environment: Mapping[str, str] | Person | None,
 ) -> Iterator[_Running]:
     program = _program()
     # git refuses to start where core.worktree names a folder that is missing just now; plumbing needs none.
@@ -207,11 +249,20 @@ def _started(
         )
     except OSError as error:
         raise Unavailable(f"git could not be started: {error.strerror}") from error
-    running = _Running(process, arguments, deadline)
+    _confine(process.pid, bounds)
+    running = _Running(process, arguments, bounds)
     try:
         yield running
     finally:
         running.close()
+
+
+def _confine(pid: int, bounds: Bounds) -> None:
+    """Limits that its children inherit: what writes files or inflates packs is started by the program later on."""
+    for kind, most in ((resource.RLIMIT_FSIZE, bounds.file_bytes), (resource.RLIMIT_AS, bounds.memory_bytes)):
+        if most is not None:
+            with contextlib.suppress(ProcessLookupError, ValueError, OSError, AttributeError):
+                resource.prlimit(pid, kind, (most, most))
 
 
 def _program() -> str:
@@ -221,12 +272,13 @@ def _program() -> str:
     return found
 
 
-def _environment(program: str, person: Mapping[str, str] | None) -> dict[str, str]:
+def _environment(program: str, person: Mapping[str, str] | Person | None) -> dict[str, str]:
     path = os.pathsep.join([os.path.dirname(program), os.defpath])
     if person is None:
         return {"PATH": path, **_HARDENED, **_ALWAYS}
-    own = {k: v for k, v in person.items() if not k.startswith("GIT_") or k in _KEPT_GIT_VARIABLES}
-    return {"PATH": path, **own, **_ALWAYS}
+    theirs, added = (person.environment, person.variables) if isinstance(person, Person) else (person, {})
+    own = {k: v for k, v in theirs.items() if not k.startswith("GIT_") or k in _KEPT_GIT_VARIABLES}
+    return {"PATH": path, **own, **_ALWAYS, **added}
 
 
 def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:

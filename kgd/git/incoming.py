@@ -1,0 +1,106 @@
+"""This file is where what another repository sent lies until it was looked at: beside our objects, never among them.
+
+A scratch repository of its own borrows our objects, so that only new ones come. Nothing of ours leads there; when what
+came has been vetted, its packs are moved in, flushed, and kept from a concurrent gc until a ref leads to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from kgd.errors import Damaged
+from kgd.git import pack
+from kgd.git.files import sync_folder, write_new
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+
+_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n"
+
+
+def scratch_repository(parent: Path) -> Path:
+    """A new bare repository without anything in it. Five small files; whoever made it removes it."""
+    parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="net-", dir=parent))
+    for folder in ("objects/pack", "objects/info", "refs/heads"):
+        (made / folder).mkdir(parents=True)
+    write_new(made / "config", _CONFIG, flush=False)
+    write_new(made / "HEAD", b"ref: refs/heads/none\n", flush=False)
+    return made
+
+
+class Incoming(ObjectStore):
+    """Objects that were fetched, over those that we have. `ids` are the new ones; `tips` what the remote's refs hold.
+
+    Use it as a context: at the end the scratch repository is gone, whether `keep` was called or not.
+    """
+
+    def __init__(self, scratch: Path, home: ObjectStore, tips: Mapping[str, ObjectId]) -> None:
+        super().__init__(scratch)
+        self._scratch, self._home = scratch, home
+        self.tips = dict(tips)
+        self._stems = sorted(path.with_suffix("") for path in self.pack_dir.glob("pack-*.idx"))
+        self.ids: frozenset[ObjectId] = frozenset(id for stem in self._stems for id in pack.ids_of(stem))
+        self._kept: list[Path] = []
+
+    def __enter__(self) -> Incoming:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release_kept()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def is_new(self, id: ObjectId) -> bool:
+        return id in self.ids
+
+    def exists(self, id: ObjectId) -> bool:
+        return id in self.ids or self._home.exists(id)
+
+    def kind_and_size(self, id: ObjectId) -> tuple[str, int] | None:
+        return super().kind_and_size(id) if id in self.ids else self._home.kind_and_size(id)
+
+    def keep(self) -> None:
+        """Make everything that came ours: durable, and safe from a gc until `release_kept`.
+
+        Raises:
+            OSError: The disk is full or broken; what was moved already is unreferenced, which is harmless.
+            Damaged: It cannot be read back.
+        """
+        target = self._home.pack_dir
+        for stem in self._stems:
+            there = target / stem.name
+            if there.with_suffix(".idx").exists():
+                continue  # the very same objects came before
+            keep = there.with_suffix(".keep")
+            keep.unlink(missing_ok=True)
+            write_new(keep, pack.KEEP, flush=False)
+            self._kept.append(there)
+            for suffix in (".pack", ".idx"):
+                _flush(stem.with_suffix(suffix))
+                with contextlib.suppress(FileNotFoundError):
+                    there.with_suffix(suffix).unlink()
+                os.rename(stem.with_suffix(suffix), there.with_suffix(suffix))
+        sync_folder(target)
+        for tip in self.tips.values():
+            if self._home.kind_and_size(tip) is None:
+                raise Damaged("what was fetched is not there after it was moved", at=tip.hex())
+
+    def release_kept(self) -> None:
+        """A ref leads to what was kept now, or nobody wants it."""
+        while self._kept:
+            pack.release(self._kept.pop())
+
+    def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
+        return super()._read(id, limit) if id in self.ids else self._home._read(id, limit)
+
+
+def _flush(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,289 @@
+"""This file is where kgd speaks to another repository: what it has, fetch from it, push to it. Only here is a network.
+
+It is the git program that speaks, with the person's own environment (proxies, ssh agent and configuration), and with
+everything closed by which the other side, or a repository, could make it do more: no prompts, no credential helpers, no
+redirects, no other protocols, certificates and host keys checked, bounds on time, bytes and memory, and a process group
+that is killed whole. A token travels in the environment of that one program, never in an address, argument or file.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgd.errors import Damaged, KgdError, Limit, NotFound, Unavailable
+from kgd.git import place, program, refs
+from kgd.git.incoming import Incoming, scratch_repository
+from kgd.git.objects import ObjectId, parse_id
+from kgd.git.program import Bounds, GitFailed, Person
+from kgd.git.store import ObjectStore
+from kgd.git.trouble import LostRace, Trouble, of_failure
+from kgd.git.url import HTTP, HTTPS, SSH, RemoteUrl
+
+PATIENCE = 30.0
+"""Seconds without a sign of progress after which a program that talks to a remote is killed."""
+TOTAL = 3600.0
+"""Seconds that one fetch or push may take at all."""
+PACK_BYTES = 2 << 30
+MEMORY_BYTES = 4 << 30
+LISTING_LIMIT = 4 << 20
+REFS_LIMIT = 10_000
+
+_SWITCHES = (
+    "credential.helper=", "core.askPass=", "http.followRedirects=false", "http.sslVerify=true",
+    "http.cookieFile=", "http.emptyAuth=false", "http.delegation=none", "fetch.unpackLimit=1", "transfer.unpackLimit=1",
+    "fetch.writeCommitGraph=false", "fetch.negotiationAlgorithm=default", "push.gpgSign=false", "push.followTags=false",
+    "core.bigFileThreshold=1m", "core.alternateRefsPrefixes=refs/kgd/", "pack.threads=1",
+)  # fmt: skip
+_SSH_OPTIONS = (
+    "BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
+    "PermitLocalCommand=no", "ControlMaster=no", "ConnectTimeout=10", "ServerAliveInterval=10",
+    "ServerAliveCountMax=3",
+)  # fmt: skip
+_RESULT = re.compile(r"^([ +*=!-])\t[^\t]*\t(.*)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How a remote is spoken to: the person's environment, the credential itself (or nothing), and how long at most."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secret: str = field(default="", repr=False)
+    patience: float = PATIENCE
+    total: float = TOTAL
+    pack_bytes: int = PACK_BYTES
+    memory_bytes: int = MEMORY_BYTES
+
+
+class GitRemote:
+    """One remote of one repository.
+
+    Args:
+        home: The repository that is shared.
+        scratch: A folder on its file system for what is fetched.
+    """
+
+    def __init__(self, url: RemoteUrl, home: ObjectStore, scratch: Path, network: Network) -> None:
+        self.url, self._home, self._scratch, self._network = url, home, scratch, network
+
+    def glance(self, ref: str) -> ObjectId | None:
+        """What the ref holds, read from the files of a directory; some 20 us.
+
+        Raises:
+            NotFound: Files alone do not tell: it is elsewhere, or of a kind that has to be asked.
+        """
+        directory = self.url.directory
+        if directory is None:
+            raise NotFound("only a directory can be glanced at")
+        git_dir = _git_dir(directory)
+        if git_dir is None or place.setting(git_dir, "extensions.refstorage") not in (None, "files"):
+            raise NotFound("this is no repository whose refs are files")
+        try:
+            return refs.read_ref(git_dir, ref)
+        except (Damaged, OSError):
+            raise NotFound("the ref has to be asked for") from None
+
+    def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]:
+        """What the remote's `ref` holds, and its refs that begin with `prefix`; absent ones are left out.
+
+        Raises:
+            Trouble: It cannot be asked.
+        """
+        patterns = [ref, f"{prefix}*"] if prefix else [ref]
+        with self._repository() as scratch:
+            said = self._run(scratch, ["ls-remote", "--quiet", "--refs", "--", self.url.text, *patterns])
+        found: dict[str, ObjectId] = {}
+        for line in said.decode("utf-8", "replace").splitlines():
+            id, _, name = line.partition("\t")
+            if name == ref or (prefix and name.startswith(prefix)):
+                found[name] = _id(id)
+            if len(found) > REFS_LIMIT:
+                raise Trouble("limit", f"the remote has more than {REFS_LIMIT} refs for kgd")
+        return found
+
+    def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming:
+        """Fetch these refs into a repository of their own. Whoever calls leaves the answer as a context.
+
+        Raises:
+            Trouble: They cannot be had, or are more than may be taken.
+        """
+        scratch = scratch_repository(self._scratch)
+        try:
+            arguments = ["fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune",
+                         "--no-auto-maintenance", "--", self.url.text]  # fmt: skip
+            arguments += [f"+{ref}:refs/in/{number}" for number, ref in enumerate(wanted)]
+            self._run(scratch, arguments)
+            tips = {}
+            for number, ref in enumerate(wanted):
+                tip = refs.read_ref(scratch, f"refs/in/{number}")
+                if tip is None:
+                    raise Trouble("gone", "what was to be fetched is not there any more")
+                tips[ref] = tip
+            return Incoming(scratch, self._home, tips)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+
+    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> None:
+        """Let the remote's `ref` go from `old` (None: is not there) to `new`, a descendant. All or nothing.
+
+        Raises:
+            LostRace: It holds something else by now.
+            Trouble: It was refused, with the server's own words, or the remote cannot be reached. Where the connection
+                ended in the middle, what the remote holds has to be asked again.
+        """
+        arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
+                     f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text,
+                     f"{new.hex()}:{ref}"]  # fmt: skip
+        with self._repository() as scratch:
+            try:
+                self._run(scratch, arguments)
+            except _Failed as failed:
+                raise _of_push(failed.cause, self.url) from None
+
+    # ---- inside
+
+    @contextmanager
+    def _repository(self) -> Iterator[Path]:
+        scratch = scratch_repository(self._scratch)
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _run(self, scratch: Path, arguments: list[str]) -> bytes:
+        directory = self.url.directory
+        if directory is not None and _git_dir(directory) is None:
+            what = "there is no git repository" if directory.exists() else "there is nothing any more"
+            raise Trouble("vanished", f"{what} at {directory}",
+                          next="Bring it back, or make an empty one with `git init --bare`.")  # fmt: skip
+        network = self._network
+        bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes)
+        switches = [word for switch in _SWITCHES for word in ("-c", switch)]
+        # Certificates are checked, whatever the person's shell says: a token may depend on it.
+        theirs = {name: value for name, value in network.environment.items() if name != "GIT_SSL_NO_VERIFY"}
+        person = Person(theirs, self._variables())
+        try:
+            return program.run(scratch, [*switches, *arguments], limit=LISTING_LIMIT, environment=person, bounds=bounds)
+        except GitFailed as failed:
+            if arguments[0] == "push":
+                raise _Failed(failed) from None
+            raise of_failure(failed.complaints, failed.code, self.url) from None
+        except Trouble:
+            raise
+        except Limit as error:
+            raise Trouble("limit", error.message) from None
+        except Unavailable as error:
+            if "did not finish" not in error.message:
+                raise
+            raise Trouble("hangs", f"the remote did not answer within {network.patience:g} s") from None
+
+    def _variables(self) -> dict[str, str]:
+        """What is set for this call alone; the configuration in it wins over the person's own."""
+        url, network = self.url, self._network
+        settings: dict[str, str] = {}
+        if url.kind in (HTTP, HTTPS):
+            base = f"http.{url.text}"
+            settings |= {f"{base}.followRedirects": "false", f"{base}.sslVerify": "true",
+                         f"{base}.lowSpeedLimit": "1", f"{base}.lowSpeedTime": f"{network.patience:.0f}"}  # fmt: skip
+            if network.secret:
+                user = network.secret if ":" in network.secret else f"x-access-token:{network.secret}"
+                token = base64.b64encode(user.encode()).decode()
+                settings[f"{base}.extraHeader"] = f"Authorization: Basic {token}"
+        variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+        for number, (key, value) in enumerate(settings.items()):
+            variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        if url.kind == SSH:
+            variables["GIT_SSH_COMMAND"] = self._ssh()
+        return variables | {
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self._home.objects_dir),
+            "GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH})),
+        }
+
+    def _ssh(self) -> str:
+        """The person's own ssh command with our options behind it: of ssh the first value of an option holds."""
+        command = self._network.environment.get("GIT_SSH_COMMAND", "")
+        if not command and (named := self._network.environment.get("GIT_SSH")):
+            command = shlex.quote(named)
+        if not command:
+            command = _configured_ssh(self._network.environment)
+        words = (command or "ssh").split()
+        if words and os.path.basename(words[0].strip("'\"")) not in ("ssh", "ssh.exe"):
+            return command
+        return " ".join([command or "ssh", *(f"-o {option}" for option in _SSH_OPTIONS)])
+
+
+class _Failed(Exception):
+    def __init__(self, cause: GitFailed) -> None:
+        self.cause = cause
+
+
+def _of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
+    """What became of a push that failed, by git's line for the ref."""
+    lines = _RESULT.findall(failed.out.decode("utf-8", "replace"))
+    for flag, summary in lines:
+        if flag != "!":
+            continue
+        reason = summary.partition("(")[2].rstrip(")") or summary
+        if any(word in summary for word in ("stale info", "fetch first", "non-fast-forward", "cannot lock ref",
+                                            "failed to update ref", "reference already exists",
+                                            "failed to lock", "incorrect old value")):  # fmt: skip
+            return LostRace(reason)
+        if "remote failure" in summary or "remote end hung up" in failed.complaints:
+            break
+        return Trouble("refused", f"the remote refused the push: {_spoken(failed.complaints, reason)}",
+                       next="Ask whoever keeps it for the right to push there, or share under another ref "
+                            "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
+    return of_failure(failed.complaints, failed.code, url)
+
+
+def _spoken(complaints: str, reason: str) -> str:
+    """The server's own sentences, without git's."""
+    said = [line[7:].strip() for line in complaints.replace("\r", "\n").splitlines() if line.startswith("remote:")]
+    noise = re.compile(r"(Resolving deltas|Counting|Compressing|Enumerating|Total |Processing)").match
+    told = " ".join(line for line in said if line and not noise(line))[:240]
+    return f"{told} ({reason[:60]})" if told else reason[:240]
+
+
+def _id(digits: str) -> ObjectId:
+    try:
+        return parse_id(digits)
+    except KgdError:
+        raise Trouble("other", "the remote does not speak of SHA-1 objects") from None
+
+
+def _git_dir(directory: Path) -> Path | None:
+    """The git directory of a repository that a directory is or has."""
+    for at in (directory, directory / ".git"):
+        if (at / "HEAD").is_file() and (at / "objects").is_dir():
+            return at
+    with contextlib.suppress(OSError, KgdError):
+        found = place.find_place(directory)
+        if found is not None and found.top == directory.resolve():
+            return found.common_dir
+    return None
+
+
+def _quoted(path: Path) -> str:
+    """As the variable wants it: a path with a colon or quote in it is written as a C string."""
+    text = str(path)
+    if ":" not in text and not text.startswith('"'):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _configured_ssh(environment: Mapping[str, str]) -> str:
+    """``core.sshCommand`` of the person's own configuration."""
+    try:
+        said = program.run(None, ["config", "--global", "core.sshCommand"], environment=environment, deadline=5)
+    except (GitFailed, KgdError):
+        return ""
+    return said.decode("utf-8", "replace").strip()

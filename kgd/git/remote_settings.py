@@ -1,0 +1,212 @@
+"""This file is where the remotes of a workspace stand: as ordinary git remotes in its own repository's configuration.
+
+So a person's `git fetch`, `git push` and `git pull` in the work tree use the same ones. A remote is kgd's business from
+the moment somebody said so: then it has ``kgdref``, the ref it keeps the workspace under. Any other is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pygit2
+
+from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
+from kgd.git.layout import Layout
+from kgd.git.url import PATH, RemoteUrl, parse
+
+LIMIT = 8
+"""Remotes of one workspace."""
+DIRECTIONS = ("both", "pull", "push")
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,62}\Z").match
+_REF = re.compile(
+    r"refs/(?:heads|kgd)/(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*(?<![./])\Z"
+).match
+_RESERVED = ("refs/kgd/head", "refs/kgd/in", "refs/kgd/kept", "refs/kgd/rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """One remote that this workspace is shared through.
+
+    `ref` is the full name on the remote. `token` refers to a credential and is none. `seconds` is how often it is
+    looked at without a reason; None is the default of its kind, 0 never by itself.
+    """
+
+    name: str
+    url: RemoteUrl
+    ref: str
+    token: str = ""
+    seconds: float | None = None
+    direction: str = "both"
+
+    @property
+    def branch(self) -> str:
+        """What stands for the ref in local ones: ``main`` for ``refs/heads/main``, ``kgd-x`` for ``refs/kgd/x``."""
+        if self.ref.startswith("refs/heads/"):
+            return self.ref.removeprefix("refs/heads/")
+        return self.ref.removeprefix("refs/").replace("/", "-")
+
+    @property
+    def incoming(self) -> str:
+        """The local ref that holds what was last taken over from it."""
+        return f"refs/kgd/in/{self.name}/{self.branch}"
+
+    @property
+    def tracking(self) -> str:
+        """The local ref that git shows to people as the remote's branch."""
+        return f"refs/remotes/{self.name}/{self.branch}"
+
+    @property
+    def proposals(self) -> str:
+        """How the remote's refs begin that hold proposals; on a code remote ``proposals/`` may be somebody's."""
+        return "refs/heads/proposals/" if self.ref == "refs/heads/main" else f"{self.ref}-proposals/"
+
+    def kept(self, tip: bytes) -> str:
+        """The local ref under which a tip is kept that the remote has left."""
+        return f"refs/kgd/kept/{self.name}/{self.branch}/{tip.hex()[:12]}"
+
+
+def remotes(layout: Layout) -> tuple[Remote, ...]:
+    """The remotes that this workspace is shared through, by name. Reads one file.
+
+    Raises:
+        Unavailable: The configuration cannot be read.
+    """
+    values = _values(layout)
+    found = []
+    for name in sorted({key.split(".", 1)[1].rpartition(".")[0] for key in values if key.startswith("remote.")}):
+        given = {key.rpartition(".")[2]: value for key, value in values.items() if key.startswith(f"remote.{name}.")}
+        if given.get("kgdref") and given.get("url") and _NAME(name):
+            found.append(_remote(name, given))
+    return tuple(found)
+
+
+def remote(layout: Layout, name: str) -> Remote:
+    """One of them.
+
+    Raises:
+        NotFound: There is none of that name.
+    """
+    known = remotes(layout)
+    for one in known:
+        if one.name == name:
+            return one
+    names = ", ".join(one.name for one in known)
+    raise NotFound(
+        f"there is no remote '{name[:60]}'",
+        next=f"Known: {names}." if names else "Add one: `kgd remote add NAME URL`.",
+    )
+
+
+def add(layout: Layout, wanted: Remote) -> None:
+    """Write it down, with upstream tracking for the branch that people see if the branch has none.
+
+    Raises:
+        Invalid: Its name or ref is none.
+        InvariantViolation: A remote of that name leads elsewhere, or there are too many.
+    """
+    if not _NAME(wanted.name) or wanted.name.endswith(".lock"):
+        raise Invalid("a remote's name has letters, digits, dashes, dots and underscores", at="name")
+    check_ref(wanted.ref)
+    values, base = _values(layout), f"remote.{wanted.name}"
+    there = values.get(f"{base}.url")
+    if there is not None and parse_stored(layout, there) != wanted.url:
+        raise InvariantViolation(
+            f"the remote '{wanted.name}' leads elsewhere", at=wanted.name,
+            next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
+        )  # fmt: skip
+    if there is None and len(remotes(layout)) >= LIMIT:
+        way_out = "Remove one with `kgd remote remove`."
+        raise InvariantViolation(f"a workspace has at most {LIMIT} remotes", next=way_out)
+    branch = layout.branch.removeprefix("refs/heads/")
+    settings: dict[str, str] = {
+        f"{base}.url": wanted.url.text,
+        f"{base}.fetch": f"+{wanted.ref}:{wanted.tracking}",
+        f"{base}.push": f"{layout.branch}:{wanted.ref}",
+        f"{base}.kgdref": wanted.ref,
+        f"{base}.kgdtoken": wanted.token,
+        f"{base}.kgdseconds": "" if wanted.seconds is None else f"{wanted.seconds:g}",
+        f"{base}.kgddirection": "" if wanted.direction == "both" else wanted.direction,
+    }
+    if values.get(f"branch.{branch}.remote", wanted.name) == wanted.name:
+        settings |= {f"branch.{branch}.remote": wanted.name, f"branch.{branch}.merge": wanted.ref}
+    _write(layout, settings)
+
+
+def remove(layout: Layout, name: str) -> Remote:
+    """Forget a remote; nothing there changes, and what was taken over stays.
+
+    Raises:
+        NotFound: There is none of that name.
+    """
+    known = remote(layout, name)
+    values = _values(layout)
+    gone = [key for key in values if key.startswith(f"remote.{name}.")]
+    branch = layout.branch.removeprefix("refs/heads/")
+    if values.get(f"branch.{branch}.remote") == name:
+        gone += [f"branch.{branch}.remote", f"branch.{branch}.merge"]
+    _write(layout, dict.fromkeys(gone, ""))
+    return known
+
+
+def check_ref(ref: str) -> None:
+    """Whether a workspace may be kept under this ref of a remote.
+
+    Raises:
+        Invalid: It may not.
+    """
+    if len(ref) > 200 or not _REF(ref) or any(ref == one or ref.startswith(f"{one}/") for one in _RESERVED):
+        raise Invalid(
+            "this is no ref that a workspace can be kept under", at="ref",
+            next="Name a branch, such as refs/heads/kgd, or refs/kgd/main where branches trigger builds.",
+        )  # fmt: skip
+
+
+def parse_stored(layout: Layout, url: str) -> RemoteUrl:
+    """The address as the configuration has it; relative paths are taken from the work tree, as git does."""
+    return parse(url, layout.work_tree)
+
+
+def _remote(name: str, given: dict[str, str]) -> Remote:
+    try:
+        check_ref(given["kgdref"])
+        url = parse(given["url"])
+        seconds = float(given["kgdseconds"]) if given.get("kgdseconds") else None
+    except (Invalid, ValueError) as error:
+        raise Unavailable(
+            f"the remote '{name}' is written down in a way that kgd does not follow: {error}"[:300], at=name,
+            next=f"`kgd remote remove {name}` and add it again.",
+        ) from None  # fmt: skip
+    direction = given.get("kgddirection", "both")
+    return Remote(name, url, given["kgdref"], given.get("kgdtoken", ""), seconds,
+                  direction if direction in DIRECTIONS else "both")  # fmt: skip
+
+
+def _values(layout: Layout) -> dict[str, str]:
+    try:
+        config: Any = pygit2.Config(str(layout.git_dir / "config"))
+        return {str(entry.name): str(entry.value) for entry in config}
+    except (pygit2.GitError, OSError) as error:
+        raise Unavailable(f"the repository's config cannot be read: {error}", at=str(layout.git_dir)) from error
+
+
+def _write(layout: Layout, settings: dict[str, str]) -> None:
+    """Set what has a value and take away what has none."""
+    try:
+        config: Any = pygit2.Config(str(layout.git_dir / "config"))
+        for key, value in settings.items():
+            present = key in config
+            if present and (not value or len(list(config.get_multivar(key))) > 1):
+                config.delete_multivar(key, ".*")
+            if value:
+                config[key] = value
+    except (pygit2.GitError, OSError, KeyError) as error:
+        raise Unavailable(f"the repository's config cannot be written: {error}", at=str(layout.git_dir)) from error
+
+
+def is_local(remote: Remote) -> bool:
+    """Whether it is a directory of this machine."""
+    return remote.url.kind == PATH

@@ -1,0 +1,93 @@
+"""This file is where what git says of a remote that does not work gets its kind, a sentence, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from kgd.errors import Unavailable
+from kgd.git.url import RemoteUrl
+
+_NO_PROGRESS = re.compile(
+    r"(remote: )?(Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Total|Unpacking|Processing|Delta) ?.*"
+).fullmatch
+
+
+class Trouble(Unavailable):
+    """Why a remote does not work just now; nothing of ours was changed. `kind` is one word for programs."""
+
+    def __init__(self, kind: str, message: str, *, at: str = "", next: str = "") -> None:
+        super().__init__(message, at=at, next=next)
+        self.kind = kind
+
+
+class LostRace(Exception):
+    """Somebody else was faster: the remote's ref holds something else than was expected. Fetch, merge, try again."""
+
+
+class _Known(NamedTuple):
+    pattern: str
+    kind: str
+    message: str
+    next: str = ""
+
+
+_KNOWN = (
+    _Known(r"HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known|differs from the key",
+           "host-key", "the host's key is not the one that is known, or none is known",
+           "Compare its fingerprint with whoever runs the host, then `ssh-keyscan HOST >> ~/.ssh/known_hosts`."),
+    _Known(r"certificate|SSL|TLS", "certificate", "the host's certificate is not good for it",
+           "Have the host's certificate mended; one of your own authority is named with git's http.sslCAInfo."),
+    _Known(r"unable to update url base from redirection|requested URL returned error: 30\d|redirect",
+           "redirect", "the address leads elsewhere, and redirects are not followed",
+           "Name the place itself: `kgd remote remove NAME`, then `kgd remote add NAME NEW-URL`."),
+    _Known(r"Permission denied \(|publickey|Authentication failed|could not read (Username|Password)|error: 40[13]"
+           r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
+           "credentials", "the remote does not know who you are, or does not let you in",
+           "Check `ssh` to that host, or give a token by reference: `kgd remote add NAME URL --token env:NAME`."),
+    _Known(r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs",
+           "the remote did not answer in time"),
+    _Known(r"Could not resolve host|Name or service not known|Connection refused|Network is unreachable"
+           r"|No route to host|Failed to connect|Couldn't connect|Connection reset|Connection closed",
+           "unreachable", "the remote's host cannot be reached"),
+    _Known(r"not found|does not exist|does not appear to be a git repository|no such repository|error: 404",
+           "vanished", "there is no such repository at the remote's address",
+           "Bring it back, or correct the address: `kgd remote remove NAME`, then `kgd remote add NAME URL`."),
+    _Known(r"File size limit exceeded|signal 25|SIGXFSZ|Out of memory|memory exhausted|cannot allocate|mmap failed"
+           r"|Cannot allocate memory|unable to create thread",
+           "limit", "the remote sends more than kgd takes at once"),
+    _Known(r"No space left on device", "disk", "the disk is full", "Make room; it is tried again by itself."),
+    _Known(r"dubious ownership|safe.directory", "ownership", "the remote's directory belongs to another user",
+           "`git config --global --add safe.directory DIRECTORY` says that you trust them."),
+    _Known(r"transport '.*' not allowed", "protocol", "the address leads to a way of transport that is not allowed"),
+    _Known(r"fsck error|fatal: fsck|hasDot|badTree|zeroPadded|unknownType|nullSha1|index-pack died|index-pack failed"
+           r"|invalid index-pack|unpack-objects|early EOF|inflate|pack is corrupted|bad object|did not send all"
+           r"|remote error|pack has bad object|invalid.*pack",
+           "bad-objects", "what the remote sends is cut, damaged or nothing that git would store",
+           "Nothing of it was taken. Ask whoever keeps it to run `git fsck` there."),
+    _Known(r"hung up unexpectedly|unexpected disconnect|RPC failed|Broken pipe|EOF", "cut",
+           "the connection ended in the middle"),
+)  # fmt: skip
+
+
+def of_failure(complaints: str, code: int, url: RemoteUrl) -> Trouble:
+    """The trouble behind a git program's words; those come along, cut, as far as they say more."""
+    lines = [line.strip() for line in complaints.replace("\r", "\n").splitlines()]
+    lines = [line for line in lines if line and not _NO_PROGRESS(line)]
+    said = " ".join(lines)
+    if code == -25 or code == 153:
+        said += " File size limit exceeded"
+    for known in _KNOWN:
+        if re.search(known.pattern, said, re.I):
+            return Trouble(known.kind, _with(known.message, lines), at=_shown(url), next=known.next)
+    return Trouble("other", _with(f"git ended with {code}", lines), at=_shown(url))
+
+
+def _with(message: str, lines: list[str]) -> str:
+    """The sentence, and git's own first complaint."""
+    telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    return f"{message}: {telling[0][:160]}" if telling else message
+
+
+def _shown(url: RemoteUrl) -> str:
+    return url.text

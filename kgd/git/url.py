@@ -1,0 +1,89 @@
+"""This file is where the address of a remote is read, and refused where git could take it for something else."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kgd.errors import Invalid
+
+PATH, SSH, HTTPS, HTTP = "path", "ssh", "https", "http"
+LENGTH_LIMIT = 2048
+
+_SCP_LIKE = re.compile(r"(?:[A-Za-z0-9._+-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?!/?/)?.+\Z").match
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_FORMS = "Write https://host/path, ssh://user@host/path, user@host:path or a directory."
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteUrl:
+    """Where a remote is. `text` is what git is given: for a directory its absolute path."""
+
+    text: str
+    kind: str
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory, for a remote on this machine."""
+        return Path(self.text) if self.kind == PATH else None
+
+    @property
+    def protocol(self) -> str:
+        """As git's own allow list names it."""
+        return "file" if self.kind == PATH else self.kind
+
+
+def parse(text: str, base: Path | None = None) -> RemoteUrl:
+    """The address, with a relative path taken from `base`.
+
+    Refused are: anything that begins like an option, transports that run commands (``ext::``), control characters,
+    a password or token inside the address, and plain http to another machine.
+
+    Raises:
+        Invalid: Why it is refused; the address is not repeated where it may hold a secret.
+    """
+    if not text or len(text) > LENGTH_LIMIT or not text.isprintable() or text != text.strip():
+        raise Invalid("a remote's address is one line of printable characters", at="url", next=_FORMS)
+    if text.startswith("-"):
+        raise Invalid("a remote's address cannot begin with a dash", at="url", next=_FORMS)
+    if re.match(r"[A-Za-z0-9+.-]*::", text):
+        raise Invalid("an address that names a transport helper (`ext::`) is refused", at="url", next=_FORMS)
+    if "://" in text:
+        return _with_scheme(text)
+    if _SCP_LIKE(text) and "/" not in text.partition(":")[0] and not (base and (base / text).exists()):
+        if "@" in text.partition(":")[0].partition("@")[2] or text.partition("@")[2].startswith("-"):
+            raise Invalid("the host's name cannot begin with a dash", at="url", next=_FORMS)
+        return RemoteUrl(text, SSH)
+    path = os.path.expanduser(text)
+    if not os.path.isabs(path) and base is None:
+        raise Invalid("a directory is named by its absolute path here", at="url")
+    return RemoteUrl(os.path.normpath(os.path.join(base or "/", path)), PATH)
+
+
+def _with_scheme(text: str) -> RemoteUrl:
+    try:
+        parts = urlsplit(text)
+        host, password = parts.hostname or "", parts.password
+        _ = parts.port
+    except ValueError:
+        raise Invalid("this address cannot be read", at="url", next=_FORMS) from None
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise Invalid("a file:// address names a directory of this machine", at="url")
+        return RemoteUrl(os.path.normpath(parts.path), PATH)
+    if parts.scheme not in (SSH, HTTPS, HTTP):
+        raise Invalid(f"'{parts.scheme[:20]}' is not a way to reach a remote", at="url", next=_FORMS)
+    if not host or host.startswith("-"):
+        raise Invalid("the address names no host", at="url", next=_FORMS)
+    if password is not None or (parts.scheme != SSH and parts.username is not None):
+        raise Invalid(
+            "credentials do not belong into an address: everybody who reads the configuration would have them",
+            at="url", next="Give them by reference: --token env:NAME, keyring:NAME or file:PATH.",
+        )  # fmt: skip
+    if parts.scheme == HTTP and host not in _LOOPBACK:
+        raise Invalid("plain http beyond this machine can be read and changed on its way", at="url",
+                      next="Use https.")  # fmt: skip
+    return RemoteUrl(text, parts.scheme)
