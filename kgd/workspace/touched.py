@@ -1,0 +1,203 @@
+"""This file is where it is worked out which nodes a change is about, so that somebody's right to it can be judged.
+
+Every file of a workspace belongs to nodes: a node's file to the node, a conflict record or changelog entry to the node
+that it is about, a part of a document or thread to that, a memory to all nodes that name it. What belongs to no node
+(``kgd.yaml``, ``.gitattributes``, a file kgd does not know) is for administrators. An alias that comes or goes touches
+the URI that it stands for, which is the other end of a move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from kgd.codec import documents, paths
+from kgd.errors import KgdError
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+
+PARTS_OF = {"message": "thread", "chunk": "document"}
+"""Of which scheme the node is that a bulk part belongs to."""
+
+File = tuple[str, ObjectId | None, ObjectId | None]
+"""A path that differs, its blob before and after; None is absence."""
+Read = Callable[[ObjectId], bytes]
+Files = Callable[[], Iterable[tuple[str, ObjectId]]]
+"""All files (path, blob) of the tree before the change; asked for only where a memory changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Nodes that a change is about, and the paths of files that belong to no node."""
+
+    uris: frozenset[Uri] = frozenset()
+    settings: frozenset[str] = frozenset()
+
+    def __or__(self, other: Touched) -> Touched:
+        return Touched(self.uris | other.uris, self.settings | other.settings)
+
+
+def authorize_all(principal: Principal | None, policy: Policy, verb: Verb, touched: Touched) -> None:
+    """Return if the principal may do this to everything touched.
+
+    Raises:
+        Forbidden: Names the first node or file, in the order of their names, that they may not touch.
+    """
+    for path in sorted(touched.settings):
+        authorize_settings(principal, policy, path)
+    for uri in sorted(touched.uris):
+        authorize(principal, policy, verb, uri)
+
+
+def between(
+    store: ObjectStore, old: ObjectId | None, new: ObjectId, workspace: str, sharded: frozenset[str]
+) -> Touched:
+    """What differs between two trees. Cost follows the number of changed files, but for memories.
+
+    Raises:
+        Damaged, Limit: A tree cannot be walked; see `ObjectStore.diff`.
+    """
+
+    def all_files() -> Iterable[tuple[str, ObjectId]]:
+        return ((file.path, file.id) for file in store.files(old)) if old else ()
+
+    return of_files(store.diff(old, new), store.read, all_files, workspace, sharded)
+
+
+def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
+    """What a change of these files touches.
+
+    A file that cannot be read counts by its path; where the path alone does not tell, it is for administrators.
+    """
+    changed = list(files)
+    look = _Look(read, workspace, sharded)
+    touched = Touched()
+    memories = {path for path, _, _ in changed if path.startswith("memories/")}
+    for path, old, new in changed:
+        if path not in memories:
+            touched |= look.at(path, old, new)
+    for path, namers in look.namers(memories, changed, all_files).items() if memories else ():
+        touched |= Touched(frozenset(namers)) if namers else Touched(settings=frozenset((path,)))
+    return touched
+
+
+def of_nodes(before: Node | None, after: Node | None) -> frozenset[Uri]:
+    """What a change of one node touches: the node, and the URIs that it comes or ceases to stand for."""
+    ends = {node.uri for node in (before, after) if node is not None}
+    aliases = set(before.aliases if before else ()) ^ set(after.aliases if after else ())
+    return frozenset(ends | aliases)
+
+
+@dataclass(slots=True)
+class _Look:
+    read: Read
+    workspace: str
+    sharded: frozenset[str]
+
+    def at(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Touched:
+        top = path.partition("/")[0]
+        if top == "nodes":
+            uris = self._node(path, old, new)
+        elif top == "conflicts":
+            uris = self._conflict(path, old, new)
+        elif top == "log":
+            uris = self._parent(path, self.sharded, lambda uri, name: paths.log_path(uri, name, self.sharded))
+        elif top == "bulk":
+            uris = self._bulk(path)
+        else:
+            uris = frozenset()
+        return Touched(uris) if uris else Touched(settings=frozenset((path,)))
+
+    def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, set[Uri]]:
+        """Which nodes name these memories, before or after. Reads every node, decodes those that may name one."""
+        found: dict[str, set[Uri]] = {path: set() for path in memories}
+        # Without an escape, the longest run without blanks has to stand in the file as it is.
+        marks = [max(path.split(), key=len).encode("utf-8", "surrogateescape") for path in memories]
+        after = ((path, new) for path, _, new in changed if new is not None)
+        for path, blob in (*all_files(), *after):
+            if not paths.is_node_path(path):
+                continue
+            data = self.read(blob)
+            if b"\\" in data or any(mark in data for mark in marks):
+                node = self._decoded(path, blob)
+                named = node.data.get("file") if node else None
+                if node and isinstance(named, str) and named in found:
+                    found[named].add(node.uri)
+        return found
+
+    def _node(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
+        try:
+            uri = paths.uri_of(path, self.workspace, self.sharded)
+        except KgdError:
+            return frozenset()
+        before, after = self._decoded(path, old), self._decoded(path, new)
+        touched = of_nodes(before, after)
+        if uri is not None:
+            return touched | {uri}
+        # The path is a hash: the file tells whose it is, and both of its versions have to be that node's.
+        for blob, node in ((old, before), (new, after)):
+            if blob is not None and (node is None or paths.path_of(node.uri, self.sharded) != path):
+                return frozenset()
+        return touched
+
+    def _conflict(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
+        by_path = self._parent(path, frozenset(), lambda uri, name: paths.conflict_path(uri, name, self.sharded))
+        if by_path:
+            return by_path
+        found = set[Uri]()
+        for blob in (old, new):
+            try:
+                conflict = documents.decode_conflict(self.read(blob), at=path) if blob else None
+            except KgdError:
+                return frozenset()
+            if conflict:
+                if paths.conflict_path(conflict.uri, _stem(path), self.sharded) != path:
+                    return frozenset()
+                found.add(conflict.uri)
+        return frozenset(found)
+
+    def _bulk(self, path: str) -> frozenset[Uri]:
+        _, _, below = path.partition("/")
+        scheme, _, rest = below.partition("/")
+        parent = PARTS_OF.get(scheme)
+        if parent is None:
+            return frozenset()
+        return self._parent(
+            f"bulk/{parent}/{rest}",
+            frozenset((parent,)),
+            lambda uri, name: paths.log_path(uri, name, self.sharded).replace("log/", "bulk/", 1),
+        )
+
+    def _parent(self, path: str, sharded: frozenset[str], path_for: Callable[[Uri, str], str]) -> frozenset[Uri]:
+        """The node in whose folder the file lies, if the folder's name tells and `path_for` leads back."""
+        folder, _, name = path.rpartition("/")
+        parts = folder.split("/")
+        if len(parts) < 3 or not name.endswith(".yaml"):
+            return frozenset()
+        if parts[0] != "conflicts":
+            sharded = sharded | {parts[1]}
+        try:
+            last = parts[-1]
+            if last != "%5F":
+                last = paths.escape_name(paths.unescape_name(last), folder=False)
+            uri = paths.uri_of(
+                "/".join(["nodes", *parts[1:-1], last]) + ".yaml", self.workspace, self.sharded | sharded
+            )
+            if uri is not None and path_for(uri, _stem(path)) == path:
+                return frozenset((uri,))
+        except (KgdError, UnicodeError, IndexError):
+            pass
+        return frozenset()
+
+    def _decoded(self, path: str, blob: ObjectId | None) -> Node | None:
+        try:
+            return documents.decode(self.read(blob), at=path) if blob else None
+        except KgdError:
+            return None
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".yaml")
