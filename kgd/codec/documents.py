@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from kgd.codec import canonical
+from kgd.codec import canonical, lean
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
 from kgd.codec.lean import uri as checked_uri
 from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
@@ -44,6 +44,9 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
         Refused: Something the guard does not let pass (`kgd.codec.guard`).
         Limit: Too large, too deep or too many.
     """
+    quick = lean.whole(data)
+    if quick is not None and expect in (None, quick.uri):
+        return quick
     values = _read(data, at)
     try:
         node = _node(values)

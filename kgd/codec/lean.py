@@ -1,21 +1,31 @@
-"""This file is where a start reads what the graph needs of a canonical file, and nothing else, in about 15 us.
+"""This file is where an ordinary canonical file is read quickly: what the graph keeps of it, or the whole node.
 
-One match over the whole file proves it to be of the ordinary shape; whatever is unusual is left to `decode`, so the
-answer never depends on which of the two read the file.
+One match over the whole file proves it to be of the ordinary shape; whatever is unusual is left to the strict parser
+and the guard behind it, so the answer never depends on which of them read the file.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical
 from kgd.errors import KgdError
-from kgd.model.node import NAME_LIMIT, RELATIONS_LIMIT, SUMMARY_LIMIT, TAGS_LIMIT, check_label, default_type
+from kgd.model.node import (
+    NAME_LIMIT,
+    RELATIONS_LIMIT,
+    SUMMARY_LIMIT,
+    TAGS_LIMIT,
+    Json,
+    Node,
+    Relation,
+    check_label,
+    default_type,
+)
 from kgd.model.uri import OWNED, Uri, parse
 
 
@@ -43,7 +53,7 @@ _FILE = re.compile(
     r"(?:name: (.+)\n)?"
     r"(?:summary: (.+)\n)?"
     r"(?:tags:\n((?:- .+\n)++))?"
-    r"(?:content: \|-?\n  \S.*\n(?:\n*+  [ \t]*+\S.*\n)*+)?"
+    r"(?:content: (?:\|(-?)\n((?:  \S.*\n)(?:\n*+  [ \t]*+\S.*\n)*+)|(.+)\n))?"
     r'(?:relations:\n((?:- type: .+\n  target: "[^"\\\t\n]+"\n(?:  weight: [01](?:\.[0-9]{1,17})?\n)?)++))?'
     r"(data:\n(?:  .*\n)++)?\Z"
 ).match
@@ -61,18 +71,43 @@ def uri(text: str) -> Uri:
 
 def glance(data: bytes) -> Lean | None:
     """What the graph keeps of the node in `data`; None where only `decode` can tell."""
+    read = _read(data)
+    return read[0] if read else None
+
+
+def whole(data: bytes) -> Node | None:
+    """The node in `data`; None where only the strict parser, or the guard, can tell."""
+    read = _read(data)
+    if read is None:
+        return None
+    known, content, values = read
+    relations = tuple([Relation(*relation) for relation in known.relations])
+    return Node(known.uri, known.type, known.name, known.summary, content, known.tags, values, None, relations)
+
+
+def _read(data: bytes) -> tuple[Lean, str, Mapping[str, Json]] | None:
+    """What the graph keeps, content, and data."""
     try:
         text = data.decode()
         found = None if len(data) > canonical.FEW_BYTES or canonical.forbidden(text) else _FILE(text)
-        return _lean(*found.groups()) if found else None
+        if found is None:
+            return None
+        at, type, name, summary, tags, chomped, block, plain, relations, values = found.groups()
+        if plain and not canonical.is_plain(plain):
+            return None
+        parsed: Mapping[str, Json] = canonical.load(values)["data"] if values else {}
+        canonical.check_keys(parsed, "data")
+        lines = block.split("\n") if block else ()
+        content = plain or "\n".join([line[2:] for line in lines])
+        known = _lean(at, type, name, summary, tags, relations)
+        return known, content[:-1] if chomped else content, parsed
     except (NotCanonical, UnicodeDecodeError, KgdError):
         return None
 
 
 def _lean(
-    at: str, type: str | None, name: str | None, summary: str | None, tag_lines: str | None, relation_lines: str | None,
-    data: str | None,
-) -> Lean:  # fmt: skip
+    at: str, type: str | None, name: str | None, summary: str | None, tag_lines: str | None, relation_lines: str | None
+) -> Lean:
     if not canonical.is_plain(at):
         raise NotCanonical("the uri")
     node = uri(at)
@@ -90,8 +125,6 @@ def _lean(
         raise NotCanonical("name or summary")
     if len(tags) > TAGS_LIMIT or len(relations) > RELATIONS_LIMIT or any(not 0 <= r[2] <= 1 for r in relations):
         raise NotCanonical("a limit")
-    if data:
-        canonical.check_keys(canonical.load(data), "data")
     return Lean(node, type or default_type(node), name or "", summary or "", tags, (), relations)
 
 
