@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from kgd.errors import Unavailable
@@ -17,7 +17,7 @@ from kgd.git.history import versions as git_versions
 from kgd.git.objects import ObjectId, trailers
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
-from kgd.index.versions import VersionRow, Versions
+from kgd.index.versions import VersionRow, Versions, values_of
 from kgd.workspace.outcome import Version
 from kgd.workspace.writer import Staged
 
@@ -108,7 +108,7 @@ class Counted:
         if fresh is not None:
             return fresh
         row = self._rows.version(path)
-        return Version(*astuple(row)) if row else None
+        return Version(*values_of(row)) if row else None
 
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one. Errors as for `version`."""
@@ -123,7 +123,7 @@ class Counted:
 
     def write(self, versions: Mapping[str, Version], requests: Mapping[str, ObjectId], tip: ObjectId) -> None:
         """Note in the derived file what `bump` made of a flush."""
-        rows = [(path, VersionRow(*astuple(version))) for path, version in versions.items()]
+        rows = [(path, VersionRow(*values_of(version))) for path, version in versions.items()]
         with self._database.write():
             self._rows.bump(rows, head=tip.hex())
             for request, commit in requests.items():
@@ -164,7 +164,7 @@ class Counted:
         except Unavailable:
             with self._lock:
                 for path, row in rows.items():
-                    self._fresh.setdefault(path, Version(*astuple(row)))
+                    self._fresh.setdefault(path, Version(*values_of(row)))
                 self._requests = dict(requests) | self._requests
             raise
 
