@@ -45,7 +45,7 @@ class BrokenLink(NamedTuple):
     source: Uri
     type: str
     target: Uri
-    reason: str = "missing"
+    weight: float = 1.0
 
 
 class EdgeSource(Protocol):

@@ -44,10 +44,13 @@ class LiveGraph:
 
     `graph` is the networkx graph itself, to be read, never written: its edge dictionaries are shared. A node of it
     without a ``card`` is the missing target of some relation.
+
+    Args:
+        workspace: Whose graph it is; walks through several take their locks in the order of these ids.
     """
 
-    def __init__(self) -> None:
-        self.lock = RLock()
+    def __init__(self, workspace: str = "") -> None:
+        self.lock, self.workspace = RLock(), workspace
         self._outs = Adjacency(CACHED_OUT)
         self._ins = Adjacency(CACHED_IN)
         self._exporting: set[Uri] | None = None
@@ -145,7 +148,11 @@ class LiveGraph:
                     break
                 if not known(target):
                     sources = sorted(self._pred[target].items())
-                    found += [BrokenLink(source, type, target) for source, keyed in sources for type in sorted(keyed)]
+                    found += [
+                        BrokenLink(source, type, target, keyed[type]["weight"])
+                        for source, keyed in sources
+                        for type in sorted(keyed)
+                    ]
         return found[:limit]
 
     # Writing

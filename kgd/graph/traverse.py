@@ -32,7 +32,7 @@ EDGE_BUDGET = 50_000
 """Relations looked at to find those among the answered nodes."""
 MAX_BROKEN = 100
 
-Limit = Literal["max_nodes", "max_cost", "max_depth", "passed_nodes", "broken_links", "edges"]
+Limit = Literal["max_nodes", "max_cost", "max_depth", "passed_nodes", "broken_links", "edges", "elsewhere"]
 
 
 class Step(NamedTuple):
@@ -63,12 +63,24 @@ class Link(NamedTuple):
     weight: float
 
 
+class Met(NamedTuple):
+    """Where a walk came to a node: at which cost, in millionths of a step, after how many hops.
+
+    `before` is how many nodes were answered until then.
+    """
+
+    cost: int
+    hops: int
+    before: int
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """What a limit left out. `at` is where it was met first.
 
     `count` is how many relations were not followed (of nodes with very many: at most), for `max_nodes` how many nodes
-    come next (at least), for `broken_links` and `edges` how many were left out.
+    come next (at least), for `broken_links` and `edges` how many were left out, for `elsewhere` how many nodes of
+    another workspace were not gone on from.
     """
 
     limit: Limit
@@ -86,6 +98,10 @@ class Walk:
         self.nodes = walker.nodes
         self.broken = list(walker.broken)
         self.missing = missing
+        self.unknown = walker.unknown
+        """What no source has: how relations came there, the cheapest way first, a later one only with fewer hops."""
+        self.met = walker.met
+        """Of every node that was settled, listed or not, where that was; empty unless it was asked for."""
         self._walker = walker
 
     @cached_property
@@ -109,6 +125,7 @@ def traverse(
     types: Collection[str] | None = None,
     direction: Literal["out", "in", "both"] = "out",
     max_nodes: int | None = 50,
+    keep_met: bool = False,
 ) -> Walk:
     """All nodes whose cheapest path from a start costs at most `max_cost` and has at most `max_depth` hops.
 
@@ -117,8 +134,9 @@ def traverse(
     answered: others are walked through but not listed, do not count as `max_nodes`, and starts are always listed. Of
     files and directories, which are of no type of their own, `file` and `dir` are types too.
 
-    `sources` are at least one; those that have a `lock` are held for the time of the walk. The answer depends on the
-    graph alone, not on the order in which it was written.
+    `sources` are at least one; those that have a `lock` are held for the time of the walk, in the order of the
+    workspaces that they name as theirs, so that walks through the same workspaces never wait for each other in a
+    circle. The answer depends on the graph alone, not on the order in which it was written.
 
     Raises:
         Invalid: A limit is negative, or not a number.
@@ -134,7 +152,7 @@ def traverse(
         ("out", "in") if direction == "both" else (direction,),
     )
     with _held(sources):
-        return _Walker(sources, options).walk(starts)
+        return _Walker(sources, options, keep_met).walk(starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +179,7 @@ entry has, the position of the edge after this one, and the way that it belongs 
 class _Walker:
     sources: Sequence[EdgeSource]
     options: _Options
+    keep_met: bool = False
     heap: list[_Entry] = field(default_factory=list)
     neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
     ways: int = 0
@@ -169,6 +188,8 @@ class _Walker:
     nodes: list[Visited] = field(default_factory=list)
     broken: dict[BrokenLink, None] = field(default_factory=dict)
     cut: dict[Limit, Cut] = field(default_factory=dict)
+    unknown: dict[Uri, list[Met]] = field(default_factory=dict)
+    met: dict[Uri, Met] = field(default_factory=dict)
     beyond: list[tuple[Limit, Uri, Sequence[Edge], int]] = field(default_factory=list)
     """Neighbours from a position on that a limit kept out."""
     seen: list[tuple[Uri, Sequence[Edge]]] = field(default_factory=list)
@@ -182,6 +203,7 @@ class _Walker:
         passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
         follow = self._follower()
         first, *others = (source.card for source in sources)
+        keep_met = self.keep_met
         make = tuple.__new__  # a third of the time of calling a NamedTuple, and a walk makes two a node
         while heap:
             cost, hops, uri, origin, type, number, at, way = heap[0]
@@ -213,6 +235,8 @@ class _Walker:
                     break
                 nodes.append(make(Visited, (uri, card, cost / UNIT, hops, path, origins)))
             reached[uri] = hops
+            if keep_met and new:
+                self.met[uri] = Met(cost, hops, len(nodes))
             for direction, neighbours in self.neighbours:
                 if edges := neighbours(uri):
                     entry = follow((uri, path, direction, edges, cost), hops + 1, self.ways, 0)
@@ -279,8 +303,11 @@ class _Walker:
             if current != uri:
                 self._enter(cost, hops, current, type, way)
                 return
+        ways = self.unknown.setdefault(uri, [])
+        if not ways or hops < ways[-1].hops:
+            ways.append(Met(cost, hops, len(self.nodes)))
         if way[2] == "out":
-            link = BrokenLink(way[0], type, uri)
+            link = BrokenLink(way[0], type, uri, (cost - way[4]) / UNIT)
             if link not in self.broken:
                 if len(self.broken) < MAX_BROKEN:
                     self.broken[link] = None
@@ -328,7 +355,7 @@ class _Walker:
 @contextmanager
 def _held(sources: Sequence[EdgeSource]) -> Iterator[None]:
     with ExitStack() as stack:
-        for source in sources:
+        for source in sorted(sources, key=lambda source: getattr(source, "workspace", "")):
             lock = getattr(source, "lock", None)
             if lock is not None:
                 stack.enter_context(lock)

@@ -118,7 +118,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
         "edges": page.edges,
         "cut": page.cut,
         "broken_links": [
-            {"source": b.source, "type": b.type, "target": b.target, "reason": b.reason}
+            {"source": b.source, "type": b.type, "target": b.target, "reason": "missing"}
             for b in found.broken
             if b.source in answered and not (commit and workspace.in_overlay(b.target))  # the tree has no past here
         ][:BROKEN_SHOWN],

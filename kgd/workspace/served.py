@@ -66,7 +66,7 @@ class Served:
 
     def reset(self) -> None:
         """Serve nothing, as before the first `load`."""
-        self.graph = LiveGraph()
+        self.graph = LiveGraph(self._workspace)
         self.tree: ObjectId | None = None
         self._invalid: dict[str, InvalidFile] = {}
         self._conflicts: dict[str, set[str]] = {}

@@ -269,7 +269,7 @@ def test_a_deleted_node_is_a_broken_link_and_the_walk_goes_on() -> None:
     graph.remove(uri("b"))
     walk = traverse([graph], uri("a"), direction="both")
     assert names(walk) == ["a", "c"]
-    assert walk.broken == [BrokenLink(uri("a"), "t", uri("b"))]
+    assert walk.broken == [BrokenLink(uri("a"), "t", uri("b"), 0.1)]
 
 
 def test_a_start_that_is_not_there_is_named_and_the_others_are_walked() -> None:

@@ -1,0 +1,289 @@
+"""This file is where a walk goes on from one workspace into others, near and far, and stays one walk.
+
+It is walked in rounds. A round goes through everything that is at hand, under its locks, in memory. What it met and
+nobody at hand has is then joined or asked for, with no lock held: another local workspace as it is, a hub by one call
+with what is left of cost and nodes. The next round walks through all of that too, from the start, so that the order
+(cost, hops, URI) is that of one graph. It ends when nothing new is met.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
+
+from kgd.graph.edges import BrokenLink, Card, Edge, EdgeSource
+from kgd.graph.region import FAR, Patch, Reach, Region
+from kgd.graph.traverse import UNIT, Cut, Met, Walk, traverse
+from kgd.model.uri import Uri, workspace_of
+
+ROUNDS = 12
+"""What is not known after so many rounds is cut; each costs every hub at most one call."""
+MOST_STARTS = 100
+"""Nodes that one call to a hub may start from."""
+FILTERED = 4
+"""Nodes asked of a hub for one that may be answered, where only some types are."""
+MOST_ASKED = 2_000
+_NOWHERE = Reach(-1, -1)
+
+Reason = Literal["missing", "gone", "unreachable", "fetching", "forbidden", "unknown_workspace"]
+
+
+class Absence(NamedTuple):
+    """Why a workspace cannot be walked through. `last_seen` is in Unix seconds, None for never."""
+
+    reason: Reason
+    detail: str = ""
+    last_seen: float | None = None
+
+
+class OnHub(NamedTuple):
+    """A workspace that a hub serves. `hub` stands for the hub with one token; `workspaces` are all it has for us."""
+
+    hub: str
+    workspaces: frozenset[str]
+
+
+class Question(NamedTuple):
+    """What a hub is asked for: everything near some nodes. None means no limit."""
+
+    workspace: str
+    starts: tuple[Uri, ...]
+    max_cost: float | None
+    max_depth: int | None
+    max_nodes: int
+    edge_types: tuple[str, ...]
+    direction: str
+
+
+Place = Sequence[EdgeSource] | OnHub | Absence
+
+
+class World(Protocol):
+    """The other workspaces, as one walk may see them."""
+
+    def place(self, workspace: str) -> Place:
+        """Where a workspace is. One that is local is opened."""
+
+    def holders(self, uri: Uri) -> Collection[str]:
+        """The open local workspaces that hold an external resource."""
+
+    def pointing(self) -> Collection[str]:
+        """The open local workspaces, whose relations may lead into others."""
+
+    def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Patch | Absence]:
+        """The answers of several hubs at once. A slow or dead one takes its deadline at most, and is an absence."""
+
+
+class Joined:
+    """A source of another workspace, or the caller's own under their scope: it speaks for its own nodes only."""
+
+    __slots__ = ("_sees", "_source", "into", "lock", "workspace")
+
+    def __init__(self, workspace: str, source: EdgeSource, sees: Callable[[Uri], bool]) -> None:
+        self.workspace, self._source, self._sees = workspace, source, sees
+        self.into = source.into
+        self.lock = getattr(source, "lock", None)
+
+    def card(self, uri: Uri) -> Card | None:
+        card = self._source.card(uri) if workspace_of(uri) in (None, self.workspace) else None
+        return card._replace(origin=self.workspace) if card and self._sees(uri) else None
+
+    def out(self, uri: Uri) -> Sequence[Edge]:
+        return self._source.out(uri) if workspace_of(uri) in (None, self.workspace) else ()
+
+    def resolve(self, uri: Uri) -> Uri:
+        return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A walk that may have left its workspace. `absences` say why a workspace was not entered."""
+
+    walk: Walk
+    home: str
+    cut: tuple[Cut, ...]
+    joined: Collection[str]
+    regions: Mapping[str, Region]
+    absences: Mapping[str, Absence]
+    hubs: Mapping[str, str]
+
+    def why(self, target: Uri) -> Absence:
+        """Why a link to a node that the walk did not find leads nowhere."""
+        owner = workspace_of(target)
+        if owner is None or owner == self.home:
+            return Absence("missing")
+        if owner in self.absences:
+            return self.absences[owner]
+        region = self.regions.get(self.hubs.get(owner, ""))
+        if region and target in region.forbidden:
+            return Absence("forbidden")
+        if owner in self.joined or (region and target in region.gone):
+            return Absence("gone")
+        return Absence("unreachable", "the walk ended before it was asked for")
+
+    def broken(self) -> list[tuple[BrokenLink, Absence]]:
+        return [(link, self.why(link.target)) for link in self.walk.broken]
+
+
+def walk_across(
+    home: str,
+    sources: Sequence[EdgeSource],
+    starts: Sequence[Uri],
+    world: World,
+    *,
+    max_cost: float | None = 1.0,
+    max_depth: int | None = None,
+    edge_types: Collection[str] = (),
+    types: Collection[str] = (),
+    direction: Literal["out", "in", "both"] = "out",
+    max_nodes: int = 50,
+) -> Crossing:
+    """`traverse`, going on in other workspaces.
+
+    Nodes of the workspace `home` come from `sources`; a start may lie elsewhere. Of relations that lead into a
+    workspace from others, those of open local ones are known.
+
+    Raises:
+        Invalid: A limit is negative, or not a number.
+    """
+    state = _State(home, world, (max_cost, max_depth, max_nodes), tuple(sorted(edge_types)), bool(types), direction)
+    if direction != "out":
+        for workspace in world.pointing():
+            state.enter(workspace)
+    for left in reversed(range(ROUNDS)):
+        found = traverse(
+            [*sources, *state.sources()] or [Region(())], starts, max_cost=max_cost, max_depth=max_depth,
+            edge_types=edge_types or None, types=types or None, direction=direction, max_nodes=max_nodes,
+            keep_met=bool(state.regions),
+        )  # fmt: skip
+        if not state.advance(found, may_ask=left > 0):
+            break
+    return Crossing(found, home, state.cut(), state.joined.keys(), state.regions, state.absences, state.hubs)
+
+
+class _State:
+    """What one walk has come to know of other workspaces."""
+
+    def __init__(
+        self, home: str, world: World, limits: tuple[float | None, int | None, int], edge_types: tuple[str, ...],
+        filtered: bool, direction: str,
+    ) -> None:  # fmt: skip
+        self.home, self.world, self.edge_types, self.direction = home, world, edge_types, direction
+        self.max_cost = FAR if limits[0] is None or limits[0] * UNIT >= FAR else round(limits[0] * UNIT)
+        self.max_depth = FAR if limits[1] is None else limits[1]
+        self.max_nodes, self.filtered = limits[2], filtered
+        self.joined: dict[str, list[EdgeSource]] = {}
+        self.regions: dict[str, Region] = {}
+        self.hubs: dict[str, str] = {}
+        self.absences: dict[str, Absence] = {}
+        self.asked: dict[Uri, Reach] = {}
+        """How far around a node its hub was asked, whatever it answered: nobody is asked twice for the same."""
+        self.short: dict[Uri, Met] = {}
+        """Where the last round had more left than a hub's answer went."""
+
+    def sources(self) -> list[EdgeSource]:
+        """Everything joined, in an order that does not depend on when it was."""
+        local = [source for workspace in sorted(self.joined) for source in self.joined[workspace]]
+        return [*local, *(self.regions[hub] for hub in sorted(self.regions))]
+
+    def enter(self, workspace: str) -> bool:
+        """Find out where a workspace is; whether it is one to walk through at once."""
+        if workspace in (self.home, *self.joined, *self.hubs, *self.absences):
+            return False
+        place = self.world.place(workspace)
+        if isinstance(place, Absence):
+            self.absences[workspace] = place
+        elif isinstance(place, OnHub):
+            self.hubs[workspace] = place.hub
+            self.regions.setdefault(place.hub, Region(place.workspaces))
+        else:
+            self.joined[workspace] = list(place)
+            return True
+        return False
+
+    def advance(self, found: Walk, *, may_ask: bool) -> bool:
+        """Join and ask for what a round met; whether there is reason for another."""
+        news = False
+        wanted: dict[str, dict[Uri, Met]] = defaultdict(dict)
+        unknown = {**{start: [Met(0, 0, 0)] for start in found.missing}, **found.unknown}
+        for uri, ways in unknown.items():
+            owner = workspace_of(uri)
+            if owner is not None:
+                news |= self.enter(owner)
+                if owner in self.hubs and owner not in self.absences and not self._denied(owner, uri):
+                    wanted[self.hubs[owner]][uri] = ways[0]._replace(hops=ways[-1].hops)
+        for node in found.nodes:
+            if workspace_of(node.uri) is None:
+                for holder in self.world.holders(node.uri):
+                    news |= self.enter(holder)
+        self.short = self._look_further(found)
+        for uri, met in self.short.items():
+            wanted[self._hub_with(uri)][uri] = met
+        return (self._ask(wanted) or news) if may_ask else False
+
+    def _denied(self, owner: str, uri: Uri) -> bool:
+        region = self.regions[self.hubs[owner]]
+        return uri in region.gone or uri in region.forbidden
+
+    def _look_further(self, found: Walk) -> dict[Uri, Met]:
+        """Nodes that the walk came to with more left than their hub was asked for, up to where the walk ended."""
+        full = len(found.nodes) >= self.max_nodes
+        end = min(self.max_cost, round(found.nodes[-1].cost * UNIT)) if full else self.max_cost
+        return {
+            uri: met
+            for region in self.regions.values()
+            for uri, reach in region.reached.items()
+            if (met := found.met.get(uri)) and workspace_of(uri) not in self.absences
+            and (reach.cost < end - met.cost or reach.hops < self.max_depth - met.hops)
+        }  # fmt: skip
+
+    def _hub_with(self, uri: Uri) -> str:
+        return next(hub for hub, region in sorted(self.regions.items()) if uri in region.reached)
+
+    def _ask(self, wanted: Mapping[str, Mapping[Uri, Met]]) -> bool:
+        """Ask all hubs at once, for what is nearest first where it is too much for one call; whether one answered."""
+        questions = {}
+        for hub, entries in wanted.items():
+            new = {uri: met for uri, met in entries.items() if self._need(met) > self.asked.get(uri, _NOWHERE)}
+            nearest = sorted(new.items(), key=lambda entry: (entry[1], entry[0]))[:MOST_STARTS]
+            if nearest:
+                self.asked.update((uri, self._need(met)) for uri, met in nearest)
+                questions[hub] = self._question(hub, dict(nearest))
+        news = False
+        for hub, reply in (self.world.ask(questions) if questions else {}).items():
+            if isinstance(reply, Absence):
+                self.absences.update(dict.fromkeys((w for w, its in self.hubs.items() if its == hub), reply))
+                continue
+            ways = {(met.cost, met.hops) for uri in questions[hub].starts if (met := wanted[hub][uri])}
+            if len(ways) > 1 and reply.reach.cost < _units(questions[hub].max_cost):
+                # At the rim, what was left out of the answer may come before what was not, from another start.
+                reply = replace(reply, reach=reply.reach._replace(cost=max(0, reply.reach.cost - 1)))
+            self.regions[hub].add(reply)
+            news = True
+        return news
+
+    def _need(self, met: Met) -> Reach:
+        return Reach(self.max_cost - met.cost, self.max_depth - met.hops)
+
+    def _question(self, hub: str, entries: Mapping[Uri, Met]) -> Question:
+        need = max(self._need(met).cost for met in entries.values())
+        hops = max(self._need(met).hops for met in entries.values())
+        nodes = max(1, self.max_nodes - min(met.before for met in entries.values()))
+        served = self.regions[hub].workspaces
+        owners = {owner for uri in entries if (owner := workspace_of(uri)) in served and owner}
+        return Question(
+            min(owners or served), tuple(entries),
+            None if self.max_cost >= FAR else need / UNIT, None if self.max_depth >= FAR else hops,
+            min(nodes * (FILTERED if self.filtered else 1), MOST_ASKED), self.edge_types, self.direction,
+        )  # fmt: skip
+
+    def cut(self) -> tuple[Cut, ...]:
+        """What no hub was asked for any more, or did not answer as far as that."""
+        left = sorted(self.short)
+        return (Cut("elsewhere", left[0], len(left)),) if left else ()
+
+
+def _units(max_cost: float | None) -> int:
+    return FAR if max_cost is None else round(max_cost * UNIT)
