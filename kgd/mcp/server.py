@@ -33,6 +33,7 @@ from kgd import __version__
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Internal, KgdError, NotFound
 from kgd.mcp import prompts, stream
+from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.resources import Resources, changed_resources
 from kgd.mcp.subscriptions import Subscriptions
@@ -48,14 +49,21 @@ NAME = "kgd"
 THREADS = 256
 """Calls that may block at a time. A waiting write holds a thread until it is durable; group commit makes that short."""
 
+PATIENCE = 90.0
+"""Seconds that a client has to answer what is asked while its call waits."""
+
 log = logging.getLogger("kgd.mcp")
 
 
 class Surface:
-    """The MCP server of one daemon. `server` is the SDK's; it belongs to the event loop it is first used on."""
+    """The MCP server of one daemon. `server` is the SDK's; it belongs to the event loop it is first used on.
 
-    def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS) -> None:
-        self._daemon, self._tools = daemon, tools
+    Args:
+        patience: Seconds that a client has to answer what is asked while its call waits.
+    """
+
+    def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS, *, patience: float = PATIENCE) -> None:
+        self._daemon, self._tools, self._patience = daemon, tools, patience
         self.subscriptions = Subscriptions()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
@@ -81,7 +89,7 @@ class Surface:
             "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
         )
         # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
-        self.server.middleware[:] = [_put_answer_in]
+        self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
         daemon.on_commit(self._changed)
 
     async def serve(
@@ -114,7 +122,10 @@ class Surface:
         return self._listed
 
     async def _call_tool(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
-        _answer.get().update(await self._answer(ctx, params))
+        try:
+            _answer.get().update(await self._answer(ctx, params))
+        except AnswersNeeded as round:
+            return round.result()
         return {"content": [], "resultType": "complete"}
 
     async def _answer(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
@@ -127,9 +138,13 @@ class Surface:
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:
-                answer = await self._in_thread(tool, session, arguments)
+                async with asker(ctx, params, self._patience) as ask:
+                    caller = session if ask is None else replace(session, ask=ask)
+                    answer = await self._in_thread(tool, caller, arguments)
         except KgdError as error:
             return refusal(error)
+        except AnswersNeeded:
+            raise
         except Exception:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
             return refusal(Internal("kgd failed inside; this is a defect", next="The daemon's log has the details."))

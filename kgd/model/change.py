@@ -94,10 +94,14 @@ class Revert:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Decides one open conflict: per field the value to keep. Deletes the conflict's record."""
+    """Decides one open conflict: per field the value to keep. Deletes the conflict's record.
+
+    With `as_shown` it is refused where somebody wrote a third value since: whoever decided has not seen that one.
+    """
 
     conflict: str
     fields: Mapping[str, Json]
+    as_shown: bool = False
 
 
 Edit = Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Settle
@@ -116,3 +120,5 @@ class ChangeSet:
     request_id: str = ""
     operation: str = "put"
     origin: str = ""
+    resolved_by: str = ""
+    """Which model decided what people had written differently, where the author let one decide."""

@@ -91,6 +91,43 @@ def split(path: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")]
 
 
+def field_of(node: Node | None, path: str) -> Json:
+    """The plain value of one field, as conflicts have it; None where there is nothing.
+
+    Raises:
+        Invalid: No field is called so.
+    """
+    head, *rest = split(path)
+    if node is None:
+        return None
+    if head in ("uri", *SCALARS) and not rest:
+        return getattr(node, head) or None
+    if head == "source" and not rest:
+        return plain_source(node.source)
+    if head in ("tags", "aliases") and not rest:
+        return list(getattr(node, head)) or None
+    if head == "data" and rest:
+        return _key_of(node.data, rest)
+    if head == "relations" and len(rest) >= 2:
+        relation = node.relation(rest[0], Uri(rest[1]))
+        values = plain_relation(relation) if relation else {}
+        if len(rest) == 2:
+            return {key: values[key] for key in ("weight", "data") if key in values} if relation else None
+        if relation and rest[2:] == ["weight"]:
+            return plain_weight(relation.weight)
+        if rest[2] == "data" and len(rest) > 3:
+            return _key_of(values.get("data", {}), rest[3:])
+        if relation is None:
+            return None
+    raise Invalid(f"'{path[:80]}' is not a field of a node", at="fields")
+
+
+def _key_of(values: Json, path: list[str]) -> Json:
+    for key in path:
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values
+
+
 def with_field(node: Node, path: str, value: Json) -> Node:
     """The node with one field set to a plain value; None clears it.
 

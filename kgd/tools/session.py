@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kgd.git.identity import person
 from kgd.model.change import Author
@@ -13,31 +13,11 @@ from kgd.model.change import Author
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
     from kgd.model.access import Principal
+    from kgd.resolution.prompts import Ask
     from kgd.workspace.workspace import Workspace
 
 Progress = Callable[[int, int | None, str], None]
 """Told (done, total, message) while something long runs; a total of None is "not known yet"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """One question for the caller's own language model."""
-
-    system: str
-    user: str
-    max_tokens: int
-
-
-class Ask(Protocol):
-    """Asks the caller's language model. Writes nothing, and holds no lock while it waits."""
-
-    def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, str]:
-        """The text of each answer, by the prompt's id; an id that was not answered is missing.
-
-        Raises:
-            Unavailable: The client has no model to offer, refused, or did not answer in time.
-        """
-        ...
 
 
 @dataclass(slots=True)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.codec.paths import conflict_path
 from kgd.errors import Invalid, NotFound
 from kgd.model.change import ChangeSet, Settle
+from kgd.model.uri import parse
 from kgd.tools import addressing, cursors, nodes
+from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
+from kgd.tools.ladder import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.parameters import JsonObject, Many, Params
 from kgd.tools.session import Session
+from kgd.tools.sides import SidesOfField, with_authors
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace.outcome import OpenConflict
@@ -22,7 +28,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SIDES = {"a": 0, "b": 1}
+is_digest = re.compile("[0-9a-f]{16}").fullmatch
 IDS_NAMED = 8
+LISTED = 20
+"""Conflicts that one call takes up when it names none."""
+LOOKED_UP = 10
+"""Of how many it is looked up who wrote them."""
 
 
 class ConflictsParams(Params):
@@ -82,8 +93,13 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
     """By id, by digest alone, or by the node, in any spelling of its URI, where it has only one."""
-    chosen = [one for one in workspace.conflicts(limit=10_000) if id in (one.id, one.conflict.digest)]
-    if not chosen:
+    node, _, digest = id.rpartition("#")
+    exact = bool(node) and is_digest(digest)
+    if exact:
+        chosen = [one for one in workspace.conflicts(parse(node)) if one.id == id]
+    else:
+        chosen = [one for one in workspace.conflicts(limit=10_000) if one.conflict.digest == id]
+    if not chosen and not exact:
         uri = addressing.resolve(session, workspace, id, at=at)
         chosen = list(workspace.conflicts(uri) or workspace.conflicts(workspace.graph.resolve(uri)))
     if len(chosen) == 1:
@@ -109,6 +125,147 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     return {name: field.sides[side] for name, field in fields.items()}
 
 
+class Choice(Params):
+    id: str
+    take: Literal["a", "b", "base", "accept", "reject"] | None = None
+    fields: JsonObject | None = None
+    only: Many[str] = Field(default_factory=list)
+
+
+class ResolveConflictsParams(Params):
+    ids: Annotated[Many[str], Field(max_length=200, description="default: those that are open")] = Field(
+        default_factory=list
+    )
+    resolutions: Annotated[Many[Choice], Field(max_length=200)] = Field(default_factory=list)
+    via: Via = "auto"
+    workspace: str | None = None
+
+
+class Remaining(TypedDict):
+    """A conflict that nobody decided, with both sides and the reason."""
+
+    id: str
+    uri: str
+    why: str
+    fields: dict[str, SidesOfField]
+
+
+class ResolveConflictsResult(TypedDict):
+    """`open` counts what is in conflict now, `more` how many of `remaining` had no room here."""
+
+    workspace: str
+    resolved: list[Resolved]
+    remaining: list[Remaining]
+    open: int
+    next: str
+    more: NotRequired[int]
+    commit: NotRequired[str | None]
+
+
+def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> ResolveConflictsResult:
+    """Explicit decisions, then models, then whoever called. All questions are asked before anything is written."""
+    texts = [*params.ids, *(one.id for one in params.resolutions)]
+    workspace = addressing.choose(session, params.workspace, texts, writing=True)
+    edits, resolved = _chosen(session, workspace, params.resolutions)
+    given = {edit.conflict for edit in edits}
+    open_now, before = _asked_for(session, workspace, params)
+    fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
+    consulted = consult(session, fresh, params.via)
+    answer: ResolveConflictsResult = {
+        "workspace": workspace.id, "resolved": [*resolved, *before], "remaining": [], "open": 0, "next": "",
+    }  # fmt: skip
+    if edits:
+        changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
+        answer["commit"] = workspace.submit(changes).commit
+        answer["resolved"] += [
+            {"id": edit.conflict, "uri": edit.conflict.rpartition("#")[0], "by": "agent", "fields": dict(edit.fields)}
+            for edit in edits
+        ]
+    answer["resolved"] += settle(session, workspace, consulted)
+    _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
+    answer["open"] = workspace.conflict_count
+    answer["next"] = _next_step(answer)
+    return answer
+
+
+def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tuple[list[Settle], list[Resolved]]:
+    """What the caller decided, and what of it was settled before: a call that is repeated finds its own work done."""
+    edits, before = [], []
+    for index, choice in enumerate(choices):
+        at = f"resolutions[{index}]"
+        try:
+            found = _named(session, workspace, choice.id, at)
+        except NotFound:
+            if (settled := settled_before(workspace, choice.id)) is None:
+                raise
+            before.append(settled)
+            continue
+        if choice.take in ("accept", "reject") or choice.only:
+            raise Invalid("accept, reject and only are for proposals", at=at, next="Take a, b or base, or give fields.")
+        side = Resolution(id=choice.id, take=choice.take, fields=choice.fields)  # type: ignore[arg-type]
+        edits.append(Settle(found.id, _decided(found, side, at)))
+    return edits, before
+
+
+def _asked_for(
+    session: Session, workspace: Workspace, params: ResolveConflictsParams
+) -> tuple[list[OpenConflict], list[Resolved]]:
+    """The conflicts that are to be settled beside the caller's own decisions, and those that were before."""
+    if not params.ids:
+        return ([] if params.resolutions else list(workspace.conflicts(limit=LISTED))), []
+    found: dict[str, OpenConflict] = {}
+    before = []
+    for index, id in enumerate(params.ids):
+        try:
+            one = _named(session, workspace, id, f"ids[{index}]")
+        except NotFound:
+            if (settled := settled_before(workspace, id)) is None:
+                raise
+            before.append(settled)
+        else:
+            found[one.id] = one
+    return list(found.values()), before
+
+
+def settled_before(workspace: Workspace, id: str) -> Resolved | None:
+    """Who settled a conflict that is not open any more; None where there never was one of that id."""
+    uri, _, digest = id.rpartition("#")
+    if not uri or not is_digest(digest):
+        return None
+    record = conflict_path(parse(uri), digest, workspace.sharded)
+    entry = workspace.past.removal_of(record, bytes.fromhex(workspace.tip))
+    if entry is None:
+        return None
+    return {"id": id, "uri": uri, "already": True, "commit": entry.commit, "author": entry.author,
+            "at": nodes.moment(entry.at)}  # fmt: skip
+
+
+def _add_remaining(
+    workspace: Workspace, answer: ResolveConflictsResult, found: list[OpenConflict], why: Mapping[str, str]
+) -> None:
+    room, left = Room(HARD_LIMIT), [one for one in found if one.id in why]
+    for number, one in enumerate(left):
+        fields = with_authors(workspace, one, look=number < LOOKED_UP)
+        item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": fields}
+        for limit in (8_000, 2_000, 500):
+            if size_of(item) <= HARD_LIMIT // 2:
+                break
+            item = {**clip(item, limit), "id": one.id, "uri": one.uri}  # type: ignore[typeddict-item]
+        if not room.take(item, first=True):
+            answer["more"] = len(left) - number
+            break
+        answer["remaining"].append(item)
+
+
+def _next_step(answer: ResolveConflictsResult) -> str:
+    if answer["remaining"]:
+        return (
+            "Read both sides of each, then call again with resolutions: [{id, take: a|b|base}] or "
+            '[{id, fields: {<field>: <value>}}]. If your host refuses sampling, call with via="agent".'
+        )
+    return f"{answer['open']} more are open: call again." if answer["open"] else "Nothing is in conflict."
+
+
 CONFLICTS = Tool(
     name="conflicts",
     title="Open conflicts",
@@ -126,4 +283,17 @@ RESOLVE = Tool(
     Result=PutResult,
     hints=Hints(destructive=True),
     run=resolve,
+)
+RESOLVE_CONFLICTS = Tool(
+    name="resolve_conflicts",
+    title="Settle conflicts",
+    description=(
+        "Settle what two people wrote differently. Without resolutions your host's model is asked where it allows "
+        "that; what stays open comes back with both sides. To decide yourself: resolutions of {id, take} or {id, "
+        'fields: {field: value}}; via="agent" asks no model. Proposals: take accept or reject, only: URIs.'
+    ),
+    Params=ResolveConflictsParams,
+    Result=ResolveConflictsResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=resolve_conflicts,
 )

@@ -13,8 +13,8 @@ from typing import Any
 from kgd.codec import documents
 from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
-from kgd.model.conflict import WHOLE, Conflict
-from kgd.model.fields import from_plain, with_field
+from kgd.model.conflict import WHOLE, Conflict, canonical_json
+from kgd.model.fields import field_of, from_plain, plain, with_field
 from kgd.model.node import Json, Node, Relation, default_type
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.draft import Draft, is_resource
@@ -145,6 +145,11 @@ def _settle(edit: Settle, draft: Draft) -> None:
         )  # fmt: skip
     uri = _current(draft, conflict.uri)
     node = draft.node(uri)
+    if edit.as_shown and not is_as_shown(node, conflict):
+        raise Stale(
+            "somebody wrote another value since this conflict was found", current=draft.around.version(draft.path(uri)),
+            at=conflict.id[-80:], next="Get the node, and say which value counts.",
+        )  # fmt: skip
     for field, value in edit.fields.items():
         if field == WHOLE:
             node = from_plain({**value, "uri": uri}) if value is not None else None
@@ -159,6 +164,20 @@ def _settle(edit: Settle, draft: Draft) -> None:
     left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
     if left:
         draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))
+
+
+def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
+    """Whether the node still has, in each field of the conflict, the version that the record says is served."""
+    for field, clash in conflict.fields.items():
+        shown = clash.sides[conflict.shown.get(field, 0)]
+        if field == WHOLE:
+            moved = node is not None and isinstance(shown, Mapping) and shown.get("uri") != node.uri
+            value = (plain(node) | ({"uri": shown["uri"]} if moved else {})) if node is not None else None
+        else:
+            value = field_of(node, field)
+        if canonical_json(value) != canonical_json(shown):
+            return False
+    return True
 
 
 def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError, NotFound
+from kgd.git.history import log as git_log
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
@@ -104,6 +105,13 @@ class Past:
             nodes=tuple(uris[:limit]),
             more_nodes=max(0, len(uris) - limit),
         )
+
+    def removal_of(self, path: str, tip: ObjectId) -> Entry | None:
+        """The newest commit that touched a file, if that commit took it away."""
+        for found in git_log(self._store, tip, paths=(path,), limit=1):
+            if all(change.new is None for change in found.changes if change.path == path):
+                return self.entry(found.commit, found.changes)
+        return None
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
         """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""

@@ -115,6 +115,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
         ("Kgd-Request", changes.request_id),
         ("Kgd-Nodes", named),
         ("Kgd-Origin", changes.origin),
+        ("Kgd-Resolved-By", changes.resolved_by),
         *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(settled)),
     ]
     return with_trailers(text, [(key, value) for key, value in trailers if value])

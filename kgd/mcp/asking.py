@@ -1,0 +1,195 @@
+"""This file is where a tool call asks the language model of the client it came from (MCP sampling), in both eras.
+
+In the modern protocol the call ends with the questions, and the client calls again with the answers and the state that
+we gave it; in the older one the questions go out while the call waits. A tool sees neither: it calls `Ask` on its
+worker thread. Between two rounds nothing is held here, so a client that never comes back leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Collection, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+from anyio.abc import TaskGroup
+from mcp.server.context import ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp.types import (
+    CallToolRequestParams,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    SamplingMessage,
+    TextContent,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from kgd.errors import Unavailable
+from kgd.resolution.prompts import Ask, Prompt, Reply
+
+KEY_LENGTH = 32
+STATE_SECONDS = 3600.0
+"""How long a client may take between two rounds; a person may have to allow each question."""
+
+
+class AnswersNeeded(Exception):
+    """Ends a call of the modern protocol with questions; nothing was written. The client calls again with answers."""
+
+    def __init__(self, prompts: Mapping[str, Prompt]) -> None:
+        super().__init__()
+        self.prompts = prompts
+
+    def result(self) -> dict[str, Any]:
+        """As it goes onto the wire, before its state is sealed. The same questions give the same state."""
+        requests = {
+            id: _request(prompt).model_dump(by_alias=True, mode="json", exclude_none=True)
+            for id, prompt in self.prompts.items()
+        }
+        state = orjson.dumps({"asked": sorted(self.prompts)}).decode()
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+
+def sealing(key: Path, audience: str) -> RequestStateBoundary:
+    """What seals the state that clients carry between rounds, and refuses any that is not ours, or of another call.
+
+    The key is made on first use and kept for its owner alone, so that a round outlives a restart.
+    """
+    return RequestStateBoundary(RequestStateSecurity(keys=[_key(key)], ttl=STATE_SECONDS), default_audience=audience)
+
+
+def _key(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        if not path.stat().st_mode & 0o077 and len(found := path.read_bytes()) == KEY_LENGTH:
+            return found
+        path.unlink()  # others may know it, or a crash came while it was written: rounds under way are asked anew
+    made = os.urandom(KEY_LENGTH)
+    with contextlib.suppress(OSError):  # a disk that cannot be written: then no round outlives this process
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(made)
+    return made
+
+
+@asynccontextmanager
+async def asker(
+    ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams, patience: float
+) -> AsyncIterator[Ask | None]:
+    """How the tools of this call ask its client; None where the client has no model to offer.
+
+    Args:
+        patience: Seconds that a client of the older protocol has for its answers.
+    """
+    capabilities = ctx.session.client_capabilities
+    if capabilities is None or capabilities.sampling is None:
+        yield None
+    elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        yield _InRounds(params)
+    elif not ctx.session.can_send_request:
+        yield None
+    else:
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            try:
+                yield _Live(ctx, tasks, asyncio.get_running_loop(), patience)
+            except Exception as error:  # noqa: BLE001 - raised below: out of the group it would come wrapped
+                failure = error
+        if failure is not None:
+            raise failure
+
+
+class _InRounds:
+    """Questions end the call; the next call brings the answers. There is no third round: what is open then stays so."""
+
+    def __init__(self, params: CallToolRequestParams) -> None:
+        asked = set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
+        given = params.input_responses or {}
+        self._is_first = not params.request_state
+        self._replies = {id: _reply(given[id]) for id in asked & set(given)}
+
+    @property
+    def answered(self) -> Collection[str]:
+        return self._replies.keys()
+
+    def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, Reply]:
+        if self._is_first:
+            raise AnswersNeeded(prompts)
+        return {id: reply for id, reply in self._replies.items() if id in prompts}
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """Questions go out while the call waits, all at once, on the call's own stream."""
+
+    ctx: ServerRequestContext[Any, Any]
+    tasks: TaskGroup
+    loop: asyncio.AbstractEventLoop
+    patience: float
+
+    @property
+    def answered(self) -> Collection[str]:
+        return ()
+
+    def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, Reply]:
+        # The task belongs to the call and not to this thread, so that it ends when the client cancels the call.
+        done: Future[dict[str, Reply]] = Future()
+        self.loop.call_soon_threadsafe(self.tasks.start_soon, self._ask_all, prompts, done)
+        return done.result()
+
+    async def _ask_all(self, prompts: Mapping[str, Prompt], done: Future[dict[str, Reply]]) -> None:
+        late = Reply(problem=f"the client did not answer within {self.patience:g} seconds")
+        replies = dict.fromkeys(prompts, late)
+        try:
+            with anyio.move_on_after(self.patience):
+                async with anyio.create_task_group() as each:
+                    for id, prompt in prompts.items():
+                        each.start_soon(self._ask_one, id, prompt, replies)
+            done.set_result(replies)
+        finally:
+            if not done.done():
+                done.set_exception(Unavailable("the client no longer waits for this; nothing was written"))
+
+    async def _ask_one(self, id: str, prompt: Prompt, replies: dict[str, Reply]) -> None:
+        related = ServerMessageMetadata(related_request_id=self.ctx.request_id)
+        try:
+            # Some clients answer with a list of parts, which the plain result type does not know.
+            found = await self.ctx.session.send_request(
+                _request(prompt), CreateMessageResultWithTools, metadata=related
+            )
+        except MCPError as error:
+            replies[id] = Reply(problem=f"the client refused: {error.error.message[:100]}")
+        except ValidationError:
+            replies[id] = Reply(problem="the client's answer is no answer of this protocol")
+        else:
+            replies[id] = _reply(found)
+
+
+def _request(prompt: Prompt) -> CreateMessageRequest:
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt.user))
+    return CreateMessageRequest(
+        params=CreateMessageRequestParams(messages=[message], system_prompt=prompt.system, max_tokens=prompt.max_tokens)
+    )
+
+
+def _reply(found: Any) -> Reply:
+    """The text of an answer; nothing but text, and all of it, is one."""
+    if not isinstance(found, CreateMessageResult | CreateMessageResultWithTools):
+        return Reply(problem="the client answered another question")
+    blocks = found.content if isinstance(found.content, list) else [found.content]
+    model = found.model
+    if found.stop_reason == "maxTokens":
+        return Reply(model=model, problem="the answer was cut at the token limit")
+    if not blocks or not all(isinstance(block, TextContent) for block in blocks):
+        return Reply(model=model, problem="the answer is not text")
+    return Reply("".join(block.text for block in blocks if isinstance(block, TextContent)), model)

@@ -1,0 +1,192 @@
+"""This file is where a conflict is put to whoever may decide it: the client's model, then the operator's provider.
+
+`consult` asks and judges, and writes nothing; `settle` writes what was decided, each conflict as a commit of its own,
+and only where the node still is as the question had it. Whatever is not decided is left as it was, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError, NotFound
+from kgd.model.change import ChangeSet, Settle
+from kgd.model.conflict import Conflict
+from kgd.model.node import Json
+from kgd.model.uri import Uri
+from kgd.resolution.answers import judge
+from kgd.resolution.prompts import Prompt, Reply, prompt_for
+from kgd.tools.session import Session
+from kgd.workspace.edits import is_as_shown
+from kgd.workspace.outcome import OpenConflict
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+Via = Literal["auto", "sampling", "agent", "provider"]
+Rung = Literal["agent", "sampling", "provider"]
+
+MOST_ASKED = 8
+"""Conflicts that one call asks a model about: each is a question that a person may have to allow."""
+
+NO_MODEL = "no model was there to ask"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a model decided about one conflict, already judged."""
+
+    conflict: Conflict
+    fields: Mapping[str, Json]
+    by: Rung
+    model: str
+
+    @property
+    def label(self) -> str:
+        """For the commit's trailer: one line, whatever the model calls itself."""
+        name = "".join(c for c in self.model if c.isprintable())[:80].strip() or "unknown"
+        return f"{self.by} model={name}"
+
+
+@dataclass(slots=True)
+class Consultation:
+    """What was decided, and of the rest why not, both by the id of the conflict."""
+
+    decided: dict[str, Decision] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+class Resolved(TypedDict):
+    """A conflict that is settled. `by` is agent, sampling or provider; `already`: it was so before this call."""
+
+    id: str
+    uri: str
+    by: NotRequired[Rung]
+    model: NotRequired[str]
+    commit: NotRequired[str | None]
+    fields: NotRequired[dict[str, Any]]
+    already: NotRequired[bool]
+    author: NotRequired[str]
+    at: NotRequired[str]
+
+
+def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") -> Consultation:
+    """Have models decide these conflicts, as far as they can. May end the call with questions to its client.
+
+    Nothing is written, and no lock is held.
+    """
+    found = Consultation()
+    asking: dict[str, tuple[Conflict, Prompt]] = {}
+    for conflict in conflicts:
+        prompt = prompt_for(conflict)
+        why_not = "it is too large to be put to a model" if prompt is None else ""
+        why_not = why_not or ("" if len(asking) < MOST_ASKED else "one call asks about a few only: call again")
+        if prompt is None or why_not:
+            found.left[conflict.id] = why_not
+        else:
+            asking[conflict.digest] = conflict, prompt
+    if via in ("auto", "sampling"):
+        _ask_client(session, asking, found)
+    if via in ("auto", "provider"):
+        _ask_provider(session, asking, found)
+    for conflict, _ in asking.values():
+        found.left.setdefault(conflict.id, NO_MODEL if via != "agent" else "it is yours to decide")
+    return found
+
+
+def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], found: Consultation) -> None:
+    ask = session.ask
+    if ask is None:
+        return
+    attempts = session.daemon.attempts
+    prompts = {}
+    for digest, (conflict, prompt) in asking.items():
+        why_not = "" if digest in ask.answered else attempts.why_not(digest)
+        if why_not:
+            found.left[conflict.id] = why_not
+        else:
+            prompts[digest] = prompt
+    if not prompts:
+        return
+    attempts.asked(digest for digest in prompts if digest not in ask.answered)
+    _judge(session, asking, ask(prompts), "sampling", found)
+
+
+def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], found: Consultation) -> None:
+    """The endpoint of the person's settings; nothing where they name none. A workspace cannot name one."""
+
+
+def _judge(
+    session: Session, asking: dict[str, tuple[Conflict, Prompt]], replies: Mapping[str, Reply], by: Rung,
+    found: Consultation,
+) -> None:  # fmt: skip
+    """Believe what passes the judge; what does not counts against the conflict, which then stays for somebody else."""
+    for digest, reply in replies.items():
+        if digest not in asking:
+            continue
+        conflict, _ = asking[digest]
+        problem = reply.problem
+        if not problem:
+            try:
+                fields = judge(conflict, reply.text)
+            except KgdError as refusal:
+                problem = refusal.message
+            else:
+                session.daemon.attempts.answered(digest, well=True)
+                found.decided[conflict.id] = Decision(conflict, fields, by, reply.model)
+                found.left.pop(conflict.id, None)
+                del asking[digest]
+                continue
+        if reply.text or reply.model:
+            session.daemon.attempts.answered(digest, well=False)
+        found.left[conflict.id] = f"{by}: {problem}"
+
+
+def settle(session: Session, workspace: Workspace, found: Consultation) -> list[Resolved]:
+    """Write what was decided. A conflict that somebody settled meanwhile stays as they settled it."""
+    resolved: list[Resolved] = []
+    for id, decision in found.decided.items():
+        edit = Settle(id, decision.fields, as_shown=True)
+        changes = ChangeSet((edit,), session.author(workspace), operation="resolve", resolved_by=decision.label)
+        try:
+            outcome = workspace.submit(changes)
+        except NotFound:
+            resolved.append({"id": id, "uri": decision.conflict.uri, "already": True})
+        except KgdError as refusal:
+            found.left[id] = refusal.message
+        else:
+            resolved.append({
+                "id": id, "uri": decision.conflict.uri, "by": decision.by, "model": decision.model[:80],
+                "commit": outcome.commit, "fields": dict(decision.fields),
+            })  # fmt: skip
+    return resolved
+
+
+def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[list[Conflict], dict[str, str]]:
+    """Those that a model may decide, and of the others why not: it knows the record, and nothing newer."""
+    fresh, left = [], {}
+    for one in conflicts:
+        try:
+            shown = is_as_shown(workspace.node(workspace.graph.resolve(one.uri)), one.conflict)
+        except KgdError:
+            shown = False
+        if shown:
+            fresh.append(one.conflict)
+        else:
+            left[one.id] = "somebody wrote another value since: say with `fields` which one counts"
+    return fresh, left
+
+
+def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> list[Resolved]:
+    """Settle what models can of the open conflicts of these nodes: for tools that met them while doing something else.
+
+    May end the call with questions to its client.
+    """
+    if not workspace.conflict_count:
+        return []
+    met = [one for uri in dict.fromkeys(uris) for one in workspace.conflicts(uri)]
+    fresh, _ = askable(workspace, met[:MOST_ASKED])
+    return settle(session, workspace, consult(session, fresh)) if fresh else []
