@@ -86,6 +86,8 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
 
 def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
     """Like `resolve`, for the target of a relation: a workspace that nobody knows is kept."""
+    if text in workspace.graph:  # what a node is stored under is canonical
+        return Uri(text)
     try:
         return _spell(session, workspace, text.strip())
     except Invalid as error:

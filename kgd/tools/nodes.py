@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from kgd.graph.edges import Edge
-from kgd.model.fields import plain, plain_source, plain_weight
+from kgd.model.fields import plain_source, plain_weight
 from kgd.model.node import Node
 from kgd.model.uri import Uri, scheme_of, workspace_of
 
@@ -192,7 +192,6 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     node = found.stored or found.served
     assert node is not None
     answer: dict[str, Any] = {"uri": found.uri, "type": node.type, "name": node.title}
-    fields = plain(node)
     facts = dict(found.served.data) if found.served else {}
     answer["version"] = 0
     if asked != found.uri:
@@ -202,9 +201,10 @@ def head(found: Found, asked: str) -> dict[str, Any]:
         answer["summary"] = summary
     if data := {**facts, **node.data}:
         answer["data"] = data
-    for name in ("tags", "aliases"):
-        if name in fields:
-            answer[name] = fields[name]
+    if node.tags:
+        answer["tags"] = list(node.tags)
+    if node.aliases:
+        answer["aliases"] = list(node.aliases)
     if node.source:
         answer["source"] = plain_source(node.source)
     version = found.version
@@ -271,7 +271,7 @@ def stamp(at: int, by: str) -> Stamp:
 
 def moment(at: float) -> str:
     """RFC 3339 in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def similar(workspace: Workspace, uri: Uri, limit: int = 3) -> list[str]:
