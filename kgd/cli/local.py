@@ -26,7 +26,21 @@ def mcp(given: Given, options: Given) -> int:
 def serve(given: Given, options: Given) -> int:
     from kgd.serve.__main__ import main
 
-    return main(["--foreground"])
+    words = ["--foreground"]
+    for name in ("listen", "tls_cert", "tls_key"):
+        if name in given:
+            words += [f"--{name.replace('_', '-')}", str(given[name])]
+    if "listen" in given:
+        words += [word for id in given.get("workspace", "").split(",") if id for word in ("--workspace", id)]
+        words += [word for name in given.get("host_name", ()) for word in ("--host-name", name)]
+        words += ["--behind-proxy"] * bool(given.get("behind_proxy"))
+    return main(words)
+
+
+def token(given: Given, options: Given) -> int:
+    from kgd.cli import tokens
+
+    return tokens.token(given, options)
 
 
 def down(given: Given, options: Given) -> int:

@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from kgd import __version__
 from kgd.config import Home
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.tending import Tending
+from kgd.daemon.tokens import Tokens
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.graph.context import ContextStore
+from kgd.index.hub_state import SqliteHubState
+from kgd.resolution.attempts import Attempts
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
@@ -47,6 +51,10 @@ class Daemon:
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
         self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
+        self.tokens = Tokens(lambda: SqliteHubState(Path(home.state) / "hub.db"), time.time, secrets.token_bytes)
+        self.listening = ""
+        """Where this daemon serves others as a hub; empty where it does not."""
+        self.attempts = Attempts(time.monotonic)
         self._locate, self._open_workspace = locate, open_workspace
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
@@ -152,6 +160,7 @@ class Daemon:
             closing, self._open = list(self._open.values()), {}
         for one in closing:
             _close(one)
+        self.tokens.close()
 
     def _at(self, layout: Layout) -> Workspace:
         place = layout.git_dir

@@ -50,6 +50,12 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
     """
     options = _options(argv)
     home = Home(options.config, options.state, options.logs) if options.config else Home.find()
+    if options.listen:
+        try:
+            make_parts = _hub_parts(home, options)
+        except KgdError as error:
+            sys.stderr.write(f"kgd: {error}\n")
+            return 2
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lock = HomeLock(home.lock)
     try:
@@ -141,9 +147,49 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m kgd.serve", description="The kgd daemon.")
     parser.add_argument("--detach", action="store_true", help="go to the background once the home's lock is held")
     parser.add_argument("--foreground", action="store_true", help="stay in the foreground (the default)")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="be a hub: serve others over HTTP")
+    parser.add_argument("--workspace", action="append", default=[], help="serve this one; may be repeated (all)")
+    parser.add_argument("--tls-cert", default="", help="certificate chain")
+    parser.add_argument("--tls-key", default="", help="its key")
+    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of it ends TLS")
+    parser.add_argument("--host-name", action="append", default=[], help="a name that clients call it by")
     for place in ("config", "state", "logs"):
         parser.add_argument(f"--{place}", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
+
+
+def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
+    """The parts of a daemon that is a hub. The port is taken first, and a daemon in the background makes room."""
+    from kgd.client.start import RETIRE_SECONDS, retire, running
+    from kgd.hub.listen import Listen
+
+    listen = Listen.parse(
+        options.listen, workspaces=frozenset(options.workspace), cert=options.tls_cert, key=options.tls_key,
+        behind_proxy=options.behind_proxy, names=tuple(name.lower() for name in options.host_name),
+    )  # fmt: skip
+    listening = listen.open()
+    if running(home):
+        _refuse_second_hub(home)
+        retire(home)
+        deadline = time.monotonic() + RETIRE_SECONDS
+        while running(home) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def make(home: Home, since: str) -> Served:
+        from kgd.serve.parts import Parts
+
+        return Parts(home, since, (listen, listening))
+
+    return make
+
+
+def _refuse_second_hub(home: Home) -> None:
+    from kgd.client.connection import Connection
+
+    with Connection(home, start=False) as connection:
+        where = connection.call("status", {})["daemon"].get("listening")
+    if where:
+        raise Unavailable(f"this home is a hub already, at {where}", next="`kgd down` stops it.")
 
 
 def _leave_terminal() -> None:

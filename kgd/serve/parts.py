@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +19,36 @@ from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
+    import socket
+
+    from kgd.hub.listen import Listen
     from kgd.mcp.http import HttpServer
     from kgd.mcp.server import Surface
+    from kgd.serve.hub import Hub
 
 log = logging.getLogger("kgd.serve")
 
 
 class Parts:
-    """Everything behind the endpoint of one daemon."""
+    """Everything behind the endpoint of one daemon; with a listening socket it is also a hub."""
 
-    def __init__(self, home: Home, since: str) -> None:
+    def __init__(self, home: Home, since: str, listen: tuple[Listen, socket.socket] | None = None) -> None:
         self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
         self._home = home
         self._surface: asyncio.Task[Surface] | None = None
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._listen = listen
+        self._hub: Hub | None = None
+        self._starting_hub: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin what takes its time: the MCP SDK is a second of imports, which no other call waits for."""
         self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon))
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
+        if self._listen:
+            self._starting_hub = asyncio.create_task(self._start_hub(*self._listen))
 
     def dispatch(self, call: Call, name: str, args: dict[str, Any]) -> dict[str, Any]:
         """Answer one call of the command line; runs in a worker thread. It is a conversation only if it names one."""
@@ -65,6 +75,8 @@ class Parts:
 
     async def close(self) -> None:
         """Stop HTTP and close every workspace; what is being published or written comes to its end first."""
+        if self._hub:
+            await self._hub.close()
         if self._http:
             server, serving = self._http
             server.stop()
@@ -79,6 +91,16 @@ class Parts:
         server = HttpServer(surface, token_of(Path(self._home.state) / "http.token"), port)
         self._http = server, asyncio.create_task(server.serve())
         log.info("serving HTTP", extra={"port": port})
+
+    async def _start_hub(self, listen: Listen, listening: socket.socket) -> None:
+        assert self._surface is not None
+        surface = await self._surface
+        from kgd.serve.hub import Hub
+
+        self._hub = Hub(self.daemon, listen, listening)
+        self._hub.start(surface)
+        sys.stderr.write(f"kgd: serving {self.daemon.listening}\n")
+        sys.stderr.flush()
 
 
 def _surface(daemon: Daemon) -> Surface:

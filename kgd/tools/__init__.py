@@ -17,6 +17,7 @@ from kgd.tools.searching import SEARCH
 from kgd.tools.session import Session
 from kgd.tools.settling import CONFLICTS, RESOLVE
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
+from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
 from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
@@ -29,6 +30,7 @@ LOCAL: Mapping[str, Tool] = {
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
     )
 }  # fmt: skip
+        *TOKEN_TOOLS,
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Answer:

@@ -37,6 +37,7 @@ class DaemonAnswer(TypedDict):
     since: str
     log: str
     workspaces: list[str]
+    listening: NotRequired[str]
 
 
 class WorkspaceAnswer(TypedDict):
@@ -84,6 +85,8 @@ def status(session: Session, params: Nothing) -> StatusResult:
         "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [], "proposals": 0, "jobs": [],
         "counts": {},
     }  # fmt: skip
+    if daemon.listening:
+        answer["daemon"]["listening"] = daemon.listening
     if problem := daemon.registry.problem:
         answer["degraded"].append(f"registry: {problem}")
     try:

@@ -1,0 +1,134 @@
+"""This file is where a hub is put together: its routes, what every request has to pass, and the server that runs it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kgd import __version__
+from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.hub.listen import Listen
+from kgd.hub.problems import problem
+from kgd.hub.v1 import Api
+
+STOP_SECONDS = 2
+"""What requests under way get when the hub is told to stop; then their connections end."""
+CONNECTIONS_LIMIT = 2_000
+KEEP_ALIVE_SECONDS = 75
+
+log = logging.getLogger("kgd.hub")
+
+
+def application(
+    listen: Listen, api: Api, *, git: ASGIApp | None = None, mcp: ASGIApp | None = None,
+    running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+) -> Starlette:  # fmt: skip
+    """The routes. `mcp` judges tokens itself; `running` is entered as long as the application runs."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with running() if running else contextlib.nullcontext():
+            yield
+
+    routes = [
+        Route("/health", health),
+        Route("/v1/workspaces", api.workspaces, methods=["GET"]),
+        Route("/v1/tokens", api.mint_child, methods=["POST"]),
+        Route("/v1/{workspace}/{tool}", api.tool, methods=["POST"]),
+    ]
+    if git is not None:
+        routes.append(Route("/git/{workspace}/{rest:path}", endpoint=git))
+    if mcp is not None:
+        # An exact route: a mount would answer POST /mcp with a redirect, which some clients do not follow.
+        routes.append(Route("/mcp", endpoint=mcp))
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(_Door, listen=listen)],
+        lifespan=lifespan,
+        exception_handlers={404: _no_such_place, 405: _other_method},
+    )
+
+
+async def health(request: Request) -> Response:
+    """Says no more than that somebody is there."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+async def _no_such_place(request: Request, error: Exception) -> Response:
+    return problem(NotFound("there is nothing here", next="See /v1/openapi.json."))
+
+
+async def _other_method(request: Request, error: Exception) -> Response:
+    response = problem(Invalid("this is asked with another method", next="See /v1/openapi.json."), status=405)
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+class _Door:
+    """What every request has to pass before anything is read of it: a Host that is ours, and no page behind it."""
+
+    def __init__(self, app: ASGIApp, listen: Listen) -> None:
+        self._app, self._listen = app, listen
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin", b"").decode("latin-1")
+        if not self._listen.takes_host(host):
+            refused = problem(Invalid("this hub is not called by that name", at="Host"), status=421)
+        elif origin and not self._listen.takes_origin(origin):
+            refused = problem(Forbidden("pages of other sites may not ask this hub", at="Origin"))
+        else:
+            await self._app(scope, receive, send)
+            return
+        await refused(scope, receive, send)
+
+
+class HubServer(uvicorn.Server):
+    """Serves an application on a socket that listens already.
+
+    Args:
+        closing: Called first when it stops; ends what would keep it from stopping, such as open streams.
+    """
+
+    def __init__(self, app: ASGIApp, listen: Listen, listening: socket.socket, closing: Callable[[], None]) -> None:
+        self._listening, self._closing = listening, closing
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
+            timeout_graceful_shutdown=STOP_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            limit_concurrency=CONNECTIONS_LIMIT, ssl_certfile=listen.cert or None, ssl_keyfile=listen.key or None,
+            h11_max_incomplete_event_size=64 << 10,
+        )  # fmt: skip
+        super().__init__(config)
+
+    @property
+    def port(self) -> int:
+        return int(self._listening.getsockname()[1])
+
+    async def run_here(self) -> None:
+        """Serve on the running loop until `stop`."""
+        await self.serve(sockets=[self._listening])
+
+    def stop(self) -> None:
+        """Ask it to end; it does within `STOP_SECONDS` and a little."""
+        self._closing()
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        """Signals belong to the daemon, which stops this server among others."""
+        yield

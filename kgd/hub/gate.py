@@ -1,0 +1,90 @@
+"""This file is where it is found out who asks: the token of a request becomes its record, or the request ends."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import replace
+
+from kgd.daemon.daemon import Daemon
+from kgd.errors import NotFound, Unauthorized
+from kgd.hub.listen import Listen
+from kgd.model.token import TokenRecord
+from kgd.model.token import read as read_token
+
+TOKEN_LIMIT = 200
+
+
+class Gate:
+    """The one way in. Nothing is remembered between two requests: a token that was revoked fails at the next."""
+
+    def __init__(self, daemon: Daemon, listen: Listen) -> None:
+        self._daemon, self._listen = daemon, listen
+
+    def admit(self, authorization: str, size: int = 0) -> TokenRecord:
+        """The record of the token in an Authorization header, with those scopes alone whose workspaces are served.
+
+        Counts the request and its bytes. Blocks for some 100 us.
+
+        Raises:
+            Unauthorized: There is no token, or it is not a live one of this hub.
+            TooMuch: Its quota is used up.
+            Unavailable, Damaged, Forbidden: The tokens cannot be read; then nobody comes in.
+        """
+        tokens = self._daemon.tokens
+        record = self._served(tokens.recognise(token_in(authorization)))
+        tokens.spend(record, "requests", 1)
+        if size > 0:
+            tokens.spend(record, "bytes", size)
+        return record
+
+    def still_live(self, record: TokenRecord) -> None:
+        """Look again, right before something is written.
+
+        Raises:
+            Unauthorized: It was revoked meanwhile.
+        """
+        self._daemon.tokens.still_live(record.holder.id)
+
+    def workspaces(self, record: TokenRecord) -> list[str]:
+        """The ids of the workspaces that are served and that its scopes speak of."""
+        return sorted({scope.workspace for scope in record.holder.scopes} & set(self._daemon.workspace_ids()))
+
+    def workspace(self, record: TokenRecord, id: str) -> str:
+        """The id, if it is one of those. Another one is not told from one that does not exist.
+
+        Raises:
+            NotFound: It is not.
+        """
+        if id not in self.workspaces(record):
+            raise NotFound("there is no such workspace for this token", at="workspace", next="See /v1/workspaces.")
+        return id
+
+    def _served(self, record: TokenRecord) -> TokenRecord:
+        served = self._listen.workspaces
+        if not served:
+            return record
+        holder = record.holder
+        kept = tuple(scope for scope in holder.scopes if scope.workspace in served)
+        return replace(record, holder=replace(holder, scopes=kept))
+
+
+def token_in(authorization: str) -> str:
+    """The token of ``Bearer TOKEN``, or of ``Basic`` with the token as the password of any user, as git sends it.
+
+    Raises:
+        Unauthorized: There is none, or what is there cannot be one.
+    """
+    scheme, _, rest = authorization.partition(" ")
+    rest = rest.strip()
+    if scheme.lower() == "basic":
+        try:
+            rest = base64.b64decode(rest, validate=True).decode().partition(":")[2]
+        except (binascii.Error, ValueError):
+            rest = ""
+    elif scheme.lower() != "bearer":
+        rest = ""
+    if not rest or len(rest) > TOKEN_LIMIT:
+        raise Unauthorized("a token is needed", next="Send it as `Authorization: Bearer TOKEN`.")
+    read_token(rest)  # a slip of the hand is told before anything is looked up
+    return rest

@@ -1,0 +1,113 @@
+"""This file is where it is decided where a hub may listen, and for whom it is taken.
+
+Beyond this machine a token would travel in the clear: so there it is TLS, or a proxy that ends TLS, or not at all.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+from dataclasses import dataclass
+
+from kgd.errors import Forbidden, Invalid, Unavailable
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where to listen, and what for.
+
+    `workspaces` are the ids that are served; empty for all of the registry. `names` are the host names that clients
+    may use; empty takes any, which is safe because every request but /health needs a token.
+    """
+
+    host: str
+    port: int
+    workspaces: frozenset[str] = frozenset()
+    cert: str = ""
+    key: str = ""
+    behind_proxy: bool = False
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, address: str, **known: object) -> Listen:
+        """From ``HOST:PORT``; an IPv6 address stands in brackets.
+
+        Raises:
+            Invalid: It is no such thing.
+            Forbidden: It is beyond this machine, and neither TLS nor a proxy protects the tokens.
+        """
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65_535 or not host:
+            raise Invalid("an address is written HOST:PORT", at="--listen", next="Such as 127.0.0.1:7601.")
+        found = cls(host.strip("[]"), int(port), **known)  # type: ignore[arg-type]
+        found._check()
+        return found
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names that a request may give as its Host; empty where any will do."""
+        if self.names:
+            return (*self.names, *LOOPBACK_NAMES)
+        return LOOPBACK_NAMES if self.is_loopback and not self.behind_proxy else ()
+
+    def takes_host(self, header: str) -> bool:
+        """Whether a request with this Host header is for us; a page that rebinds a name is not."""
+        name = header.lower()
+        if not name.endswith("]"):
+            name = name.rpartition(":")[0] or name
+        return not self.hosts or name in self.hosts
+
+    def takes_origin(self, origin: str) -> bool:
+        """Whether a page of this origin may ask. There is none yet that should, but for those of this machine."""
+        scheme, _, rest = origin.partition("://")
+        return self.is_loopback and scheme == "http" and bool(rest) and self.takes_host(rest)
+
+    def open(self) -> socket.socket:
+        """The listening socket.
+
+        Raises:
+            Unavailable: Somebody else has the port, or the address is not of this machine.
+        """
+        try:
+            family, _, _, _, where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+            listening.listen(BACKLOG)
+        except OSError as error:
+            raise Unavailable(
+                f"the hub cannot listen there: {error.strerror or error}", at=f"{self.host}:{self.port}",
+                next="Choose another port, or stop what holds it.",
+            ) from error  # fmt: skip
+        return listening
+
+    def url(self, port: int) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.cert else ''}://{host}:{port}"
+
+    def _check(self) -> None:
+        if bool(self.cert) != bool(self.key):
+            raise Invalid("TLS needs both a certificate and its key", at="--tls-cert", next="Give --tls-key as well.")
+        if self.cert:
+            try:
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key)
+            except (OSError, ssl.SSLError) as error:
+                raise Invalid(f"the certificate or its key cannot be used: {error}", at="--tls-cert") from error
+        if not self.is_loopback and not self.cert and not self.behind_proxy:
+            raise Forbidden(
+                "beyond this machine tokens would travel unprotected", at=f"{self.host}:{self.port}",
+                next="Give --tls-cert and --tls-key, or --behind-proxy where a proxy ends TLS.",
+            )  # fmt: skip

@@ -1,0 +1,63 @@
+"""This file is where a refusal becomes HTTP: problem details (RFC 9457) with kgd's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from kgd.daemon.tokens import TooMuch
+from kgd.errors import Invalid, KgdError
+
+STATUS = {
+    "VALIDATION_ERROR": 422,
+    "NOT_FOUND": 404,
+    "CONFLICT": 409,
+    "INVARIANT_VIOLATION": 409,
+    "FORBIDDEN": 403,
+    "UNAUTHORIZED": 401,
+    "LIMIT": 413,
+    "UNAVAILABLE": 503,
+    "DAMAGED": 503,
+    "REFUSED_CONTENT": 422,
+    "INTERNAL": 500,
+}
+"""Status by code. A request that is no JSON is 400; a quota that is used up is 429."""
+TITLE = {
+    400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
+    409: "Conflict", 413: "Too large", 415: "Unsupported media type", 421: "Misdirected request",
+    422: "Invalid request", 429: "Too many requests", 500: "Internal error", 503: "Unavailable",
+}  # fmt: skip
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 2
+
+
+class NotJson(Invalid):
+    """A body that cannot be read at all, which is 400; a parameter that is wrong is 422."""
+
+
+def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Response:
+    """The answer that refuses a request."""
+    code = status or _status(error)
+    headers = {"x-request-id": request_id} if request_id else {}
+    if code == 401:
+        headers["www-authenticate"] = 'Bearer realm="kgd", error="invalid_token"'
+    elif isinstance(error, TooMuch):
+        headers["retry-after"] = str(error.retry_after)
+    elif code == 503:
+        headers["retry-after"] = str(RETRY_SECONDS)
+    return Response(orjson.dumps(details(error, code)), code, headers, MEDIA_TYPE)
+
+
+def _status(error: KgdError) -> int:
+    if isinstance(error, TooMuch):
+        return 429
+    return 400 if isinstance(error, NotJson) else STATUS[error.code]
+
+
+def details(error: KgdError, status: int) -> Mapping[str, Any]:
+    known = error.as_dict()
+    message = known.pop("message")
+    return {"type": "about:blank", "title": TITLE[status], "status": status, "detail": message, **known}

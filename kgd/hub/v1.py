@@ -1,0 +1,242 @@
+"""This file is where the HTTP API is: one tool of one workspace a request, its parameters as JSON, its answer as JSON.
+
+A request runs in one worker thread from its token to its last byte. A read carries a validator: asked again with it,
+an unchanged answer costs a look-up and no body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from kgd import __version__
+from kgd.daemon.daemon import Daemon
+from kgd.errors import Internal, Invalid, KgdError, Limit, Unavailable
+from kgd.hub.gate import Gate, token_in
+from kgd.hub.problems import NotJson, problem
+from kgd.model.token import TokenRecord
+from kgd.tools import TOOLS
+from kgd.tools.nodes import overlay_of
+from kgd.tools.parameters import read
+from kgd.tools.remote import call, visible
+from kgd.tools.session import Session
+from kgd.tools.tokens import ChildParams, describe, mint_child
+from kgd.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+BODY_LIMIT = 4 * 2**20
+DEADLINE = 60.0
+"""Seconds from the whole request to its answer. What had begun to be written by then is finished all the same."""
+THREADS = 128
+REQUEST_ID_LIMIT = 200
+
+log = logging.getLogger("kgd.hub")
+
+
+class Api:
+    """The routes below `/v1`.
+
+    Args:
+        upstream: Called after a change of a workspace, before it is answered; raises where the workspace has an
+            upstream that did not take it.
+    """
+
+    def __init__(
+        self, daemon: Daemon, gate: Gate, tools: Mapping[str, Tool] = TOOLS,
+        upstream: Callable[[str], None] = lambda workspace: None, deadline: float = DEADLINE,
+    ) -> None:  # fmt: skip
+        self._daemon, self._gate, self._tools = daemon, gate, tools
+        self._upstream, self._deadline = upstream, deadline
+        self._threads: anyio.CapacityLimiter | None = None
+        self._trees: dict[str, tuple[object, int]] = {}
+
+    async def tool(self, request: Request) -> Response:
+        """``POST /v1/{workspace}/{tool}``"""
+        return await self._run(request, self._call)
+
+    async def workspaces(self, request: Request) -> Response:
+        """``GET /v1/workspaces``: what is here for this token, and who its holder is."""
+        return await self._run(request, self._who)
+
+    async def mint_child(self, request: Request) -> Response:
+        """``POST /v1/tokens``: a token that may do no more than the one that asks."""
+        return await self._run(request, self._child)
+
+    async def _run(self, request: Request, answer: Callable[[_Asked], Response]) -> Response:
+        request_id = request.headers.get("x-request-id", "")
+        try:
+            if len(request_id) > REQUEST_ID_LIMIT or not request_id.isprintable():
+                request_id = ""
+                raise Invalid("a request id is at most 200 printable characters", at="X-Request-Id")
+            authorization = request.headers.get("authorization", "")
+            token_in(authorization)
+            body = await _body(request)
+            asked = _Asked(request, authorization, body, request_id)
+            if self._threads is None:
+                self._threads = anyio.CapacityLimiter(THREADS)
+            with anyio.fail_after(self._deadline):
+                done = await anyio.to_thread.run_sync(
+                    self._guarded, answer, asked, limiter=self._threads, abandon_on_cancel=True
+                )
+        except KgdError as error:
+            return problem(error, request_id=request_id)
+        except TimeoutError:
+            return problem(
+                Unavailable(
+                    f"this took longer than {self._deadline:g} s; what it was to write may be written",
+                    next="Ask again with the same request_id: it applies once.",
+                ), request_id=request_id,
+            )  # fmt: skip
+        except ClientDisconnect:
+            return Response(status_code=400)
+        if request_id:
+            done.headers["x-request-id"] = request_id
+        return done
+
+    def _guarded(self, answer: Callable[[_Asked], Response], asked: _Asked) -> Response:
+        try:
+            with self._daemon.counted():
+                return answer(asked)
+        except KgdError as error:
+            return problem(error)
+        except Exception:
+            log.exception("a request failed", extra={"path": asked.request.url.path[:100]})
+            return problem(Internal("kgd failed inside; this is a defect", next="The hub's log has the details."))
+
+    def _call(self, asked: _Asked) -> Response:
+        record = self._gate.admit(asked.authorization, len(asked.body))
+        workspace = self._gate.workspace(record, asked.request.path_params["workspace"])
+        name = asked.request.path_params["tool"]
+        arguments = asked.arguments()
+        if arguments.setdefault("workspace", workspace) != workspace:
+            raise Invalid("the path names another workspace", at="workspace", next="Leave it out of the body.")
+        tool = visible(self._tools, record.holder).get(name)
+        if tool and asked.request_id and "request_id" in tool.Params.model_fields:
+            arguments.setdefault("request_id", asked.request_id)
+        session = self._session(record, asked.request)
+        if tool is None or not tool.hints.read_only:
+            answer = call(session, record, self._tools, name, arguments)
+            if not arguments.get("dry_run"):
+                self._upstream(workspace)
+            return _json(answer)
+        validator = self._validator(record, name, arguments)
+        if validator and validator in _tags(asked.request.headers.get("if-none-match", "")):
+            read(tool.Params, arguments)
+            return Response(status_code=304, headers={"etag": validator})
+        answer = call(session, record, self._tools, name, arguments)
+        response = _json(answer)
+        # Asked before and after: an answer that a commit overtook must not carry the validator of either.
+        if validator and _is_from_here(answer) and validator == self._validator(record, name, arguments):
+            response.headers["etag"] = validator
+            response.headers["cache-control"] = "private, no-cache"
+        return response
+
+    def _who(self, asked: _Asked) -> Response:
+        record = self._gate.admit(asked.authorization)
+        return _json(
+            {
+                "workspaces": self._gate.workspaces(record),
+                "principal": describe(record, self._daemon.tokens.now()),
+                "version": __version__,
+            }
+        )
+
+    def _child(self, asked: _Asked) -> Response:
+        record = self._gate.admit(asked.authorization, len(asked.body))
+        params = read(ChildParams, {**asked.arguments(), "id": record.holder.id})
+        assert isinstance(params, ChildParams)
+        made = mint_child(self._daemon.tokens, record.holder, params)
+        answer = {"token": made.text, **describe(made.record, self._daemon.tokens.now())}
+        return _json(answer, 201, {"cache-control": "no-store"})
+
+    def _session(self, record: TokenRecord, request: Request) -> Session:
+        client = request.headers.get("user-agent", "")[:100]
+        return Session(
+            self._daemon, client=client if client.isprintable() else "", context_id=None, trusted=False,
+            principal=record.holder,
+        )  # fmt: skip
+
+    def _validator(self, record: TokenRecord, name: str, arguments: Mapping[str, Any]) -> str:
+        """Of everything that an answer depends on; empty where that cannot be told.
+
+        A read that takes part in a conversation changes it, so it is never answered from before.
+        """
+        if arguments.get("context_id") or name == "status":
+            return ""
+        states = [(one.id, one.tip, self._tree_number(one)) for one in self._daemon.opened()]
+        holder = replace(record.holder, expires=None).as_dict()
+        known = [self._daemon.since, self._daemon.pid, name, arguments, holder, states]
+        digest = hashlib.blake2b(orjson.dumps(known, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+        return f'"{digest}"'
+
+    def _tree_number(self, workspace: Workspace) -> int:
+        """Counts how often the code tree was found changed; a tree is kept here, so that no other takes its place."""
+        overlay = overlay_of(workspace)
+        tree = overlay.view if overlay else None
+        before, number = self._trees.get(workspace.id, (None, 0))
+        if tree is not before:
+            number += 1
+            self._trees[workspace.id] = tree, number
+        return number
+
+
+class _Asked:
+    """One request whose body has arrived."""
+
+    def __init__(self, request: Request, authorization: str, body: bytes, request_id: str) -> None:
+        self.request, self.authorization, self.body, self.request_id = request, authorization, body, request_id
+
+    def arguments(self) -> dict[str, Any]:
+        try:
+            found = orjson.loads(self.body or b"{}")
+        except orjson.JSONDecodeError:
+            raise NotJson("the body is no JSON", at="body", next="Send one JSON object.") from None
+        if not isinstance(found, dict):
+            raise NotJson("the body is no JSON object", at="body", next="Send the tool's parameters as one object.")
+        return found
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body.
+
+    Raises:
+        Invalid: It is not said to be JSON, which a page of another site could send unasked.
+        Limit: It is too large; no more than the limit was read.
+    """
+    if request.method == "POST":
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Invalid("the body has to be application/json", at="Content-Type")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_LIMIT:
+            raise Limit(f"a request has at most {BODY_LIMIT // 2**20} MiB", at="body", next="Send it in parts.")
+    return bytes(body)
+
+
+def _is_from_here(answer: Mapping[str, Any]) -> bool:
+    """Whether all of a read came from this machine's workspaces; what another hub may say next is not known here."""
+    nodes = answer.get("nodes", ())
+    return not any(link.get("reason") for link in answer.get("broken_links", ())) and not any(
+        (node.get("origin") or {}).get("trust") == "remote" for node in nodes if isinstance(node, Mapping)
+    )
+
+
+def _json(answer: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(answer), status, headers, "application/json")
+
+
+def _tags(header: str) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in header.split(",")}

@@ -1,0 +1,48 @@
+"""This file is where a hub's parts are put together: the API, git, MCP, and the server that holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kgd.daemon.daemon import Daemon
+from kgd.hub.app import HubServer, application
+from kgd.hub.gate import Gate
+from kgd.hub.listen import Listen
+from kgd.hub.v1 import Api
+
+if TYPE_CHECKING:
+    import socket
+
+    from kgd.mcp.server import Surface
+
+STOP_SECONDS = 2.8
+
+log = logging.getLogger("kgd.serve")
+
+
+class Hub:
+    """The hub of one daemon, from its listening socket to its last answer."""
+
+    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket) -> None:
+        self._daemon, self._listen, self._listening = daemon, listen, listening
+        self._server: HubServer | None = None
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self, surface: Surface) -> None:
+        """Begin to answer; from here on the daemon says where it listens."""
+        gate = Gate(self._daemon, self._listen)
+        app = application(self._listen, Api(self._daemon, gate))
+        self._server = HubServer(app, self._listen, self._listening, surface.close)
+        self._daemon.listening = self._listen.url(self._server.port)
+        self._serving = asyncio.create_task(self._server.run_here())
+        log.info("serving as a hub", extra={"url": self._daemon.listening})
+
+    async def close(self) -> None:
+        """Answer what was read, as far as that takes no longer than a moment, and let go of the port."""
+        self._daemon.listening = ""
+        if self._server and self._serving:
+            self._server.stop()
+            await asyncio.wait([self._serving], timeout=STOP_SECONDS)
+        self._listening.close()

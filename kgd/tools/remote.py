@@ -1,0 +1,88 @@
+"""This file is where it is said which tools somebody with a token may call, and how their request ids are kept apart.
+
+Every surface that lets others in goes through `call`. What a tool may touch is judged inside the tool, node by node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from kgd.errors import NotFound
+from kgd.model.access import Principal, Verb
+from kgd.model.token import TokenRecord
+from kgd.tools.parameters import read
+from kgd.tools.session import Session
+from kgd.tools.tool import Answer, Tool
+
+EVERYBODY = (
+    "search", "get", "traverse", "context", "put", "history", "status", "resolve_conflicts", "submit_subgraph",
+)  # fmt: skip
+"""Tools that make sense from elsewhere. `ingest` reads this machine's disk and is not among them."""
+ADMIN = ("sync",)
+BOUND = 180
+"""Characters of a request id that are kept as they are."""
+
+
+def visible(tools: Mapping[str, Tool], principal: Principal) -> dict[str, Tool]:
+    """The tools that this principal may call at all."""
+    admin = any(Verb.ADMIN in scope.verbs for scope in principal.scopes)
+    return {name: tools[name] for name in (*EVERYBODY, *(ADMIN if admin else ())) if name in tools}
+
+
+def call(
+    session: Session, record: TokenRecord, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
+) -> Answer:
+    """The answer of a tool to the holder of a token.
+
+    A request id belongs to the token: another token's same id is another request, and a repeat gets the first answer.
+
+    Raises:
+        NotFound: There is no such tool for them.
+        KgdError: What the tool refused, or what a quota does not allow; nothing was written.
+    """
+    holder = record.holder
+    known = visible(tools, holder)
+    tool = known.get(name)
+    if tool is None:
+        raise NotFound(f"there is no tool '{name[:60]}' here", next=f"Known: {', '.join(known)}.")
+    if tool.hints.read_only:
+        return tool.call(session, arguments)
+    tokens = session.daemon.tokens
+    read(tool.Params, arguments)  # what cannot be read is not counted
+    asked = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+    request = str(arguments.get("request_id") or "")
+    key = f"{name} {request}" if request and not arguments.get("dry_run") else ""
+    if key and (earlier := tokens.earlier_answer(holder.id, key, asked)) is not None:
+        return {**orjson.loads(earlier), "repeated": True}
+    tokens.spend(record, "nodes", _nodes(arguments))
+    if request:
+        arguments = {**arguments, "request_id": bound(holder, request)}
+    answer = tool.call(session, arguments)
+    if not arguments.get("dry_run"):
+        tokens.note(holder.id, name, str(answer.get("workspace", "")), _told(answer))
+        if key:
+            tokens.keep_answer(holder.id, key, asked, orjson.dumps(answer).decode())
+    return answer
+
+
+def bound(holder: Principal, request: str) -> str:
+    """The request id as the workspace knows it."""
+    if len(request) > BOUND:
+        request = hashlib.sha256(request.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{holder.id}.{request}"
+
+
+def _nodes(arguments: Mapping[str, Any]) -> int:
+    changes = arguments.get("changes", arguments.get("resolutions"))
+    return len(changes) if isinstance(changes, list) else 1
+
+
+def _told(answer: Answer) -> str:
+    for field in ("commit", "proposal"):
+        if isinstance(found := answer.get(field), str):
+            return f"{field} {found}"
+    return ""

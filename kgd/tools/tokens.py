@@ -1,0 +1,301 @@
+"""This file is where the keeper of a hub mints, lists, narrows, replaces and revokes tokens, and reads their trail.
+
+For this machine's own command line only. The text of a token is in one answer and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden, Invalid, KgdError
+from kgd.model.access import Scope, check_reach
+from kgd.model.token import Quota
+from kgd.tools import addressing
+from kgd.tools.nodes import moment
+from kgd.tools.parameters import Many, Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.daemon.tokens import Minted, Tokens
+    from kgd.model.access import Principal
+    from kgd.model.token import TokenRecord
+
+LONGEST_DAYS = 366
+QUOTA = Quota()
+_SPAN = re.compile(r"(\d{1,6})([smhdw])").fullmatch
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class ScopeParams(Params):
+    """What the scopes of a token are made from."""
+
+    verbs: Many[str] = Field(default_factory=lambda: ["read"])
+    paths: Many[str] = Field(default_factory=lambda: ["/**"])
+    also: Annotated[Many[str], Field(description="further scopes, as VERBS:PATHS, such as read:/**")] = Field(
+        default_factory=list
+    )
+    expires: Annotated[str, Field(description="30d, 12h, or a date")] = "30d"
+    kind: Literal["person", "agent"] = "agent"
+
+
+class MintParams(ScopeParams):
+    workspace: str
+    name: str
+    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] = QUOTA.requests_per_minute
+    bytes_per_day: Annotated[int, Field(ge=1)] = QUOTA.bytes_per_day
+    nodes_per_day: Annotated[int, Field(ge=0)] = QUOTA.nodes_per_day
+    pending_proposals: Annotated[int, Field(ge=0)] = QUOTA.pending_proposals
+
+
+class ChildParams(ScopeParams):
+    id: Annotated[str, Field(description="the token that it is made from")]
+    name: str
+    workspace: str | None = None
+    expires: str = "1d"
+
+
+class TokenParams(Params):
+    id: str
+    workspace: str | None = None
+
+
+class RotateParams(TokenParams):
+    expires: str = "30d"
+
+
+class ListParams(Params):
+    workspace: str | None = None
+
+
+class LogParams(Params):
+    id: str | None = None
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 50
+    workspace: str | None = None
+
+
+class MintResult(TypedDict):
+    token: str
+    id: str
+    expires: str
+    warnings: list[str]
+    revoked: NotRequired[list[str]]
+
+
+class ScopeAnswer(TypedDict):
+    workspace: str
+    verbs: list[str]
+    paths: list[str]
+
+
+class TokenAnswer(TypedDict):
+    """One token. `state` is live, expired or revoked; its text is not kept, so it cannot be here."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    scopes: list[ScopeAnswer]
+    created: str
+    expires: str
+    last_used: NotRequired[str]
+    parent: NotRequired[str]
+
+
+class ListResult(TypedDict):
+    tokens: list[TokenAnswer]
+
+
+class RevokeResult(TypedDict):
+    revoked: list[str]
+
+
+class TrailAnswer(TypedDict):
+    at: str
+    token: str
+    action: str
+    workspace: NotRequired[str]
+    detail: NotRequired[str]
+
+
+class LogResult(TypedDict):
+    entries: list[TrailAnswer]
+
+
+def mint(session: Session, params: MintParams) -> MintResult:
+    """A new token for one workspace."""
+    tokens = _tokens(session)
+    workspace = addressing.choose(session, params.workspace)
+    scopes = _scopes(workspace.id, params)
+    quota = Quota(
+        params.requests_per_minute, params.bytes_per_day, params.nodes_per_day, params.pending_proposals
+    )  # fmt: skip
+    made = tokens.mint(
+        params.name, params.kind, scopes, _end(params.expires, tokens.now()), quota=quota,
+        by=session.author(workspace).name,
+    )  # fmt: skip
+    warnings = []
+    for scope in scopes:
+        try:
+            check_reach(scope, workspace.graph.uris())
+        except KgdError as none_yet:
+            warnings.append(str(none_yet))
+    return _minted(made, warnings)
+
+
+def child(session: Session, params: ChildParams) -> MintResult:
+    """A token that may do no more than another one, and dies with it."""
+    tokens = _tokens(session)
+    parent = tokens.record(params.id).holder
+    return _minted(mint_child(tokens, parent, params))
+
+
+def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams, **known: Any) -> Minted:
+    """See `Tokens.mint_child`. The workspace may be left out where the parent has one alone."""
+    workspace = getattr(params, "workspace", None)
+    own = sorted({scope.workspace for scope in parent.scopes})
+    if workspace is None and len(own) == 1:
+        workspace = own[0]
+    if workspace is None:
+        raise Invalid("the token has several workspaces", at="workspace", next=f"Name one: {', '.join(own)}.")
+    now = tokens.now()
+    end = _end(params.expires, now)
+    if parent.expires is not None and "expires" not in params.model_fields_set:
+        end = min(end, int(parent.expires))
+    return tokens.mint_child(parent.id, getattr(params, "name", ""), params.kind, _scopes(workspace, params), end)
+
+
+def listed(session: Session, params: ListParams) -> ListResult:
+    """Every token, the oldest first."""
+    tokens = _tokens(session)
+    now = tokens.now()
+    return {
+        "tokens": [
+            describe(one, now)
+            for one in tokens.state.all()
+            if not params.workspace or any(scope.workspace == params.workspace for scope in one.holder.scopes)
+        ]
+    }
+
+
+def revoke(session: Session, params: TokenParams) -> RevokeResult:
+    """From now on neither it nor what was made from it is taken."""
+    return {"revoked": _tokens(session).revoke(params.id)}
+
+
+def rotate(session: Session, params: RotateParams) -> MintResult:
+    """A new token in place of another, with its name and scopes."""
+    tokens = _tokens(session)
+    made = tokens.rotate(params.id, _end(params.expires, tokens.now()))
+    answer = _minted(made)
+    answer["revoked"] = [params.id]
+    return answer
+
+
+def trail(session: Session, params: LogParams) -> LogResult:
+    """What tokens did, the newest first."""
+    entries: list[TrailAnswer] = []
+    for one in _tokens(session).state.trail(params.id, params.limit):
+        entry: TrailAnswer = {"at": moment(one.at), "token": one.token, "action": one.action}
+        if one.workspace:
+            entry["workspace"] = one.workspace
+        if one.detail:
+            entry["detail"] = one.detail
+        entries.append(entry)
+    return {"entries": entries}
+
+
+def describe(record: TokenRecord, now: float) -> TokenAnswer:
+    """A token as lists show it."""
+    holder = record.holder
+    state = "revoked" if record.revoked else "live" if record.is_live(now) else "expired"
+    answer: TokenAnswer = {
+        "id": holder.id, "name": holder.name, "kind": holder.kind, "state": state,
+        "scopes": [scope.as_dict() for scope in holder.scopes],  # type: ignore[misc]
+        "created": moment(record.created), "expires": moment(int(holder.expires or 0)),
+    }  # fmt: skip
+    if record.last_used:
+        answer["last_used"] = moment(record.last_used)
+    if holder.parent:
+        answer["parent"] = holder.parent
+    return answer
+
+
+def _tokens(session: Session) -> Tokens:
+    if not session.trusted or session.principal is not None:
+        raise Forbidden("tokens are kept on the hub's own machine", next="Ask whoever runs the hub.")
+    return session.daemon.tokens
+
+
+def _minted(made: Minted, warnings: list[str] | None = None) -> MintResult:
+    holder = made.record.holder
+    return {
+        "token": made.text, "id": holder.id, "expires": moment(int(holder.expires or 0)), "warnings": warnings or []
+    }  # fmt: skip
+
+
+def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
+    scopes = [Scope.of(workspace, _split(params.verbs), _split(params.paths))]
+    for text in params.also:
+        verbs, colon, paths = text.partition(":")
+        if not colon:
+            raise Invalid("a further scope is written VERBS:PATHS", at="also", next="Such as read:/** .")
+        scopes.append(Scope.of(workspace, _split([verbs]), _split([paths])))
+    return tuple(scopes)
+
+
+def _split(texts: Iterable[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _end(text: str, now: float) -> int:
+    """When a token ends: a span from now, or a date.
+
+    Raises:
+        Invalid: It is neither, lies in the past, or is more than a year away.
+    """
+    if span := _SPAN(text.strip()):
+        end = int(now) + int(span[1]) * _SECONDS[span[2]]
+    else:
+        try:
+            found = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise Invalid("an end is a span such as 30d or 12h, or a date", at="expires") from None
+        end = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+    if not now < end <= now + LONGEST_DAYS * 86_400:
+        raise Invalid(f"a token ends within the next {LONGEST_DAYS} days", at="expires", next="Rotate it before then.")
+    return end
+
+
+TOKEN_MINT = Tool(
+    name="token_mint", title="Mint a token", description="Makes a token for one workspace of this hub; shown once.",
+    Params=MintParams, Result=MintResult, hints=Hints(), run=mint,
+)  # fmt: skip
+TOKEN_CHILD = Tool(
+    name="token_child", title="Narrow a token", description="Makes a token that may do no more than another.",
+    Params=ChildParams, Result=MintResult, hints=Hints(), run=child,
+)  # fmt: skip
+TOKEN_LIST = Tool(
+    name="token_list", title="Tokens", description="Lists the tokens of this hub, without their text.",
+    Params=ListParams, Result=ListResult, hints=Hints(read_only=True, idempotent=True), run=listed,
+)  # fmt: skip
+TOKEN_REVOKE = Tool(
+    name="token_revoke", title="Revoke a token", description="Refuses a token, and what was made from it, from now on.",
+    Params=TokenParams, Result=RevokeResult, hints=Hints(destructive=True, idempotent=True), run=revoke,
+)  # fmt: skip
+TOKEN_ROTATE = Tool(
+    name="token_rotate", title="Replace a token", description="Makes a new token for the same holder; revokes the old.",
+    Params=RotateParams, Result=MintResult, hints=Hints(destructive=True), run=rotate,
+)  # fmt: skip
+TOKEN_LOG = Tool(
+    name="token_log", title="What tokens did", description="The audit trail of this hub, newest first.",
+    Params=LogParams, Result=LogResult, hints=Hints(read_only=True, idempotent=True), run=trail,
+)  # fmt: skip
+
+TOKEN_TOOLS = (TOKEN_MINT, TOKEN_CHILD, TOKEN_LIST, TOKEN_REVOKE, TOKEN_ROTATE, TOKEN_LOG)
