@@ -229,6 +229,24 @@ def config(answer: Answer) -> None:
         _line(f"workspace {_bold(id)} in {path}")
 
 
+def token_list(answer: Answer) -> None:
+    for one in answer["tokens"]:
+        scopes = "; ".join(f"{','.join(s['verbs'])} {','.join(s['paths'])} of {s['workspace']}" for s in one["scopes"])
+        used = f", used {one['last_used']}" if "last_used" in one else ""
+        _line(f"{one['id']}  {one['state']:<8} {one['name']}: {scopes}; until {one['expires']}{used}")
+    if not answer["tokens"]:
+        _line("no tokens; `kgd token mint WORKSPACE --name NAME` makes one")
+
+
+def token_revoke(answer: Answer) -> None:
+    _line(f"revoked {', '.join(answer['revoked'])}" if answer["revoked"] else "it was revoked already")
+
+
+def token_log(answer: Answer) -> None:
+    for one in answer["entries"]:
+        _line(" ".join(filter(None, (one["at"], one["token"], one["action"], one.get("workspace"), one.get("detail")))))
+
+
 def facts(answer: Answer) -> None:
     """An answer that is a few counts and names."""
     _rest(answer)
@@ -252,24 +270,6 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     if node.get("data"):
         for key, value in node["data"].items():
             _line(f"  {key}: {words.text(value)}")
-def token_list(answer: Answer) -> None:
-    for one in answer["tokens"]:
-        scopes = "; ".join(f"{','.join(s['verbs'])} {','.join(s['paths'])} of {s['workspace']}" for s in one["scopes"])
-        used = f", used {one['last_used']}" if "last_used" in one else ""
-        _line(f"{one['id']}  {one['state']:<8} {one['name']}: {scopes}; until {one['expires']}{used}")
-    if not answer["tokens"]:
-        _line("no tokens; `kgd token mint WORKSPACE --name NAME` makes one")
-
-
-def token_revoke(answer: Answer) -> None:
-    _line(f"revoked {', '.join(answer['revoked'])}" if answer["revoked"] else "it was revoked already")
-
-
-def token_log(answer: Answer) -> None:
-    for one in answer["entries"]:
-        _line(" ".join(filter(None, (one["at"], one["token"], one["action"], one.get("workspace"), one.get("detail")))))
-
-
     if updated := node.get("updated"):
         _line(f"  updated {updated['at']} by {updated['by']}")
     if node.get("content"):

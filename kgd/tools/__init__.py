@@ -28,9 +28,9 @@ LOCAL: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
+        *TOKEN_TOOLS,
     )
 }  # fmt: skip
-        *TOKEN_TOOLS,
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Answer:
