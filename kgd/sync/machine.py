@@ -1,0 +1,117 @@
+"""This file is where one remote's state is kept from round to round: how it went, what waits, when to try again.
+
+Values and rules only: the clock and chance are arguments, and whoever runs the rounds tells how each one ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kgd.errors import KgdError
+from kgd.git.objects import ObjectId
+from kgd.git.remote_settings import Remote, is_local
+from kgd.git.trouble import Trouble
+from kgd.sync.round import Chance, Done, Wait
+from kgd.workspace.outcome import Stage
+
+NEAR, FAR = 5.0, 15.0
+"""Seconds between two looks at a directory or a hub, and at anything else."""
+LAZY, LAZY_AFTER = 60.0, 600.0
+"""The interval where nothing has moved for so long."""
+FIRST_BACKOFF, LAST_BACKOFF = 1.0, 300.0
+PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "unrelated", "other-workspace", "vanished",
+           "protocol", "ownership", "bad-objects")  # fmt: skip
+"""Troubles that somebody has to end; they are tried again, but not in a hurry."""
+PATIENT_BACKOFF = 30.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """The state of one remote. `interval` overrides the usual seconds between two looks; 0 is never by itself."""
+
+    remote: Remote
+    near: bool = False
+    last_success: float | None = None
+    fetched_at: float | None = None
+    pushed_at: float | None = None
+    moved_at: float = 0.0
+    theirs: ObjectId | None = None
+    trouble: KgdError | None = None
+    trouble_stage: str = ""
+    since: float | None = None
+    failures: int = 0
+    next_at: float = 0.0
+    waits: tuple[Wait, ...] = ()
+    refused: dict[ObjectId, Trouble] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """``ok``, ``waiting`` (it will be tried again), ``blocked`` or ``diverged``, ``held``, ``emptied``."""
+        kinds = {wait.kind for wait in self.waits}
+        for kind in ("diverged", "held", "emptied"):
+            if kind in kinds:
+                return kind
+        if self.trouble is None:
+            return "ok"
+        return "blocked" if self.failures > 2 or self._is_stuck() else "waiting"
+
+    def interval(self, now: float) -> float:
+        """Seconds until the next look without a reason; 0 where it is done by hand only."""
+        if self.remote.seconds is not None:
+            return self.remote.seconds
+        usual = NEAR if self.near or is_local(self.remote) else FAR
+        return LAZY if now - self.moved_at > LAZY_AFTER else usual
+
+    def went_well(self, done: Done, now: float, chance: Chance) -> None:
+        """A round came to its end; perhaps something waits for somebody."""
+        moved = bool(done.pulled or done.pushed) or done.theirs != self.theirs
+        self.theirs = done.theirs
+        self.moved_at = now if moved or not self.moved_at else self.moved_at
+        self.waits, self.trouble, self.trouble_stage, self.failures = tuple(done.waits), None, "", 0
+        stuck = any(wait.kind != "proposal" for wait in done.waits)
+        self.since = (self.since or now) if stuck else None
+        if not stuck:
+            self.last_success = self.fetched_at = now
+            if done.stage == "push":
+                self.pushed_at = now
+        self._plan(now, self.interval(now), chance)
+
+    def went_wrong(self, error: KgdError, stage: str, now: float, chance: Chance) -> None:
+        """A round ended with an error; the next one comes later and later."""
+        if stage == "push":
+            self.fetched_at = now
+        self.since = self.since or now
+        self.trouble, self.trouble_stage, self.failures = error, stage or "fetch", self.failures + 1
+        first = PATIENT_BACKOFF if self._is_stuck() else FIRST_BACKOFF
+        pause = min(LAST_BACKOFF, first * 2 ** min(self.failures - 1, 12))
+        self._plan(now, max(pause, 0.0 if self.failures < 2 else self.interval(now)), chance)
+
+    def wake(self, now: float) -> bool:
+        """Whether a reason to look, such as a commit, is followed at once: not while a remote is known not to work."""
+        return self.trouble is None or (self.failures < 3 and not self._is_stuck()) or now >= self.next_at
+
+    def stages(self, suffix: str = "") -> tuple[Stage, Stage]:
+        """How fetching and pushing are, for `kgd status`."""
+        fetch = Stage(f"fetch{suffix}", "ok", self.fetched_at)
+        push = Stage(f"push{suffix}", "off" if self.remote.direction == "pull" else "ok", self.pushed_at)
+        told = [wait for wait in self.waits if wait.kind != "proposal"]
+        proposals = [wait for wait in self.waits if wait.kind == "proposal"]
+        if told:
+            fetch = Stage(fetch.name, "blocked", self.fetched_at, f"{told[0].reason}. {told[0].next}", self.since)
+        elif self.trouble is not None:
+            state = "blocked" if self.state == "blocked" else "waiting"
+            stage = Stage("", state, None, f"{self.remote.name}: {self.trouble}", self.since)
+            if self.trouble_stage == "push":
+                push = Stage(push.name, state, self.pushed_at, stage.blocker, stage.since)
+            else:
+                fetch = Stage(fetch.name, state, self.fetched_at, stage.blocker, stage.since)
+        elif proposals:
+            fetch = Stage(fetch.name, "degraded", self.fetched_at, proposals[0].reason, self.since)
+        return fetch, push
+
+    def _is_stuck(self) -> bool:
+        return isinstance(self.trouble, Trouble) and self.trouble.kind in PATIENT
+
+    def _plan(self, now: float, seconds: float, chance: Chance) -> None:
+        """Jitter of a quarter either way, so that a team's daemons do not come all at once."""
+        self.next_at = now + seconds * (0.75 + chance.random() / 2) if seconds > 0 else float("inf")

@@ -1,0 +1,337 @@
+"""This file is where one round with one remote happens: look, fetch, vet, merge, push, and again where a race was lost.
+
+Plain code over a workspace and a transport; time, chance and waiting are arguments, so that a simulator can run it.
+Nothing is ever forced, and nothing of ours is dropped: what the remote did to its own history is not followed, its old
+tip is kept under a ref, and a person decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kgd.errors import Damaged, KgdError, NotFound, Unavailable
+from kgd.git import program, refs
+from kgd.git.incoming import Incoming
+from kgd.git.objects import ObjectId
+from kgd.git.refs import RefMoved
+from kgd.git.remote_settings import Remote
+from kgd.git.trouble import LostRace, Trouble
+from kgd.sync import brake
+from kgd.sync.vetting import vet
+from kgd.workspace import adoption
+from kgd.workspace.adoption import Host
+
+TRIES = 5
+"""Pushes of one round: each lost race means that somebody else's work came in, and is merged first."""
+PROPOSALS_LIMIT = 200
+COUNTED = 10_000
+"""Commits that are counted for an answer."""
+FIRST_PAUSE = 0.1
+REMEMBERED = ("refused", "unrelated", "other-workspace", "bad-objects", "limit")
+"""Troubles that lie in what the remote holds, so that fetching it again would come to the same."""
+
+_PROPOSAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}\Z").match
+"""What a proposal may be called: the name becomes a path below our refs."""
+
+
+class Transport(Protocol):
+    """What a round asks of a remote; `kgd.git.remote.GitRemote` is the real one."""
+
+    def glance(self, ref: str) -> ObjectId | None: ...
+    def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]: ...
+    def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming: ...
+    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> None: ...
+
+
+class Chance(Protocol):
+    def random(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that does not go on by itself: `kind` for programs, a sentence, what to do, and the commit it is about.
+
+    `kind` is ``held``, ``diverged``, ``emptied``, or that of a `Trouble`.
+    """
+
+    kind: str
+    reason: str
+    next: str = ""
+    commit: str = ""
+
+
+@dataclass(slots=True)
+class Done:
+    """What one round came to. `stage` is where it stopped where something waits."""
+
+    pulled: int = 0
+    pushed: int = 0
+    merged: str = ""
+    proposals: int = 0
+    theirs: ObjectId | None = None
+    waits: list[Wait] = field(default_factory=list)
+    stage: str = ""
+
+
+def run(
+    host: Host,
+    remote: Remote,
+    transport: Transport,
+    *,
+    direction: str = "both",
+    confirm: str = "",
+    chance: Chance,
+    sleep: Callable[[float], None],
+    quick: bool = False,
+    refused: dict[ObjectId, Trouble] | None = None,
+) -> Done:
+    """Bring a workspace and a remote together, as far as it goes without a decision of somebody.
+
+    Args:
+        confirm: The commit (or its beginning) that a wait named, or ``yes`` for whatever is held now.
+        quick: A directory's ref is read rather than asked for; proposals are not looked for.
+        refused: Tips that vetting has refused before, which are not fetched again; this round adds its own.
+
+    Raises:
+        Trouble: The remote does not work, or what it sent was refused; ours is as it was, or further on by commits
+            that came through vetting.
+        KgdError: The workspace itself could not be written.
+    """
+    done = Done()
+    for number in range(TRIES):
+        done.stage = "fetch"
+        listed = _listed(remote, transport, quick)
+        theirs = done.theirs = listed.pop(remote.ref, None)
+        if theirs in (refused or {}):
+            raise (refused or {})[theirs]
+        try:
+            if not _take(host, remote, transport, theirs, done, confirm, pull=direction != "push"):
+                return done
+        except Trouble as trouble:
+            if refused is not None and theirs is not None and trouble.kind in REMEMBERED:
+                refused.clear()
+                refused[theirs] = trouble
+            raise
+        if direction != "push" and not quick:
+            _take_proposals(host, remote, transport, listed, done)
+        done.stage = "push"
+        if direction == "pull" or remote.direction == "pull":
+            return done
+        try:
+            return _push(host, remote, transport, theirs, done)
+        except LostRace as lost:
+            if number + 1 == TRIES:
+                raise Trouble("race", f"others were faster {TRIES} times: {lost}"[:200]) from None
+            sleep(FIRST_PAUSE * 2**number * (0.5 + chance.random()))
+    raise AssertionError("unreachable")
+
+
+def _listed(remote: Remote, transport: Transport, quick: bool) -> dict[str, ObjectId]:
+    if quick:
+        with contextlib.suppress(NotFound):
+            there = transport.glance(remote.ref)
+            return {remote.ref: there} if there else {}
+    return transport.ls(remote.ref, "" if quick else remote.proposals)
+
+
+# ---- theirs becomes ours
+
+
+def _take(
+    host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, done: Done, confirm: str, *, pull: bool
+) -> bool:
+    """Whether the round may go on to the push."""
+    known = host.store.ref(remote.incoming)
+    if theirs is None:
+        if known is None or _confirms(confirm, known):
+            return True
+        done.waits.append(Wait(
+            "emptied", f"'{remote.ref}' is gone from the remote; here everything is as it was",
+            "`kgd sync --confirm` puts it there again; `kgd remote remove` lets the remote go.", known.hex(),
+        ))  # fmt: skip
+        return False
+    if theirs == known and _holds(host, theirs):
+        return True
+    if not pull:
+        if _holds(host, theirs):
+            return True
+        raise Trouble("behind", "the remote has commits that are not here", next="`kgd sync` takes them first.")
+    with _fetched(host, remote, transport, theirs) as incoming:
+        if incoming is not None:
+            vetted = vet(incoming, theirs, host.workspace, host.sharded)
+            if not vetted.related:
+                raise _unrelated(host, remote, known)
+            incoming.keep()
+        elif not host.store.merge_bases(bytes.fromhex(host.tip), theirs):
+            raise _unrelated(host, remote, known)
+        if not _may_follow(host, remote, theirs, known, done, confirm):
+            return False
+        _note(host, remote, theirs)
+    _merge(host, theirs, done)
+    return True
+
+
+@contextlib.contextmanager
+def _fetched(host: Host, remote: Remote, transport: Transport, theirs: ObjectId) -> Iterator[Incoming | None]:
+    """What is new, or None where we have it all."""
+    if host.store.exists(theirs):
+        yield None
+        return
+    with transport.fetch({remote.ref: theirs}) as incoming:
+        if incoming.tips[remote.ref] != theirs:
+            raise LostRace("it moved while it was fetched")
+        yield incoming
+
+
+def _may_follow(host: Host, remote: Remote, theirs: ObjectId, known: ObjectId | None, done: Done, confirm: str) -> bool:
+    store, ours = host.store, bytes.fromhex(host.tip)
+    confirmed = _confirms(confirm, theirs)
+    if known is not None and known != theirs and not store.is_ancestor(known, theirs):
+        _keep(host, remote, known)
+        if not confirmed:
+            done.waits.append(Wait(
+                "diverged", "the remote's history was rewritten: it does not hold "
+                f"{known.hex()[:10]} any more, which is kept as {remote.kept(known)}",
+                "`kgd sync --confirm` merges what is there now; nothing of either side is dropped.", theirs.hex(),
+            ))  # fmt: skip
+            return False
+    found = None if confirmed or store.is_ancestor(theirs, ours) else brake.held(store, ours, theirs)
+    if found:
+        gone, total = found
+        done.waits.append(Wait(
+            "held", f"the remote has deleted {gone} of {total} nodes; they are kept until somebody says so",
+            "Look with `git log -p` at "
+            f"{theirs.hex()[:10]}; `kgd sync --confirm` lets them go, a revert on the remote brings them back.",
+            theirs.hex(),
+        ))  # fmt: skip
+        _note_seen(host, remote, theirs)
+        return False
+    return True
+
+
+def _merge(host: Host, theirs: ObjectId, done: Done) -> None:
+    before = host.tip
+    if _holds(host, theirs):
+        return
+    done.pulled += _count(host, theirs, before)
+    host.run(adoption.merge(host, theirs), alone=True)
+    after = host.tip
+    if after not in (before, theirs.hex()) and theirs in host.store.commit(bytes.fromhex(after)).parents:
+        done.merged = after
+
+
+def _unrelated(host: Host, remote: Remote, known: ObjectId | None) -> Trouble:
+    if known is not None:
+        _keep(host, remote, known)
+    return Trouble(
+        "unrelated", "the remote holds another history: it shares no commit with this workspace", at=remote.url.text,
+        next="Give the remote its repository back, or share under another ref or address. To use what is there, clone "
+             "it into a folder of its own.",
+    )  # fmt: skip
+
+
+def _take_proposals(
+    host: Host, remote: Remote, transport: Transport, listed: Mapping[str, ObjectId], done: Done
+) -> None:
+    """Proposals of others, under refs of their own; one that is refused keeps no other and nothing else from coming."""
+    base = f"refs/kgd/in/{remote.name}/proposals/"
+    known = refs.list_refs(host.layout.git_dir, base)
+    names = {name[len(remote.proposals) :]: (name, tip) for name, tip in listed.items()}
+    there = {base + short: found for short, found in names.items() if _PROPOSAL(short) and len(short) <= 200}
+    for local in known.keys() - there.keys():
+        _drop_ref(host, local, known[local])
+    for local, (name, tip) in sorted(there.items())[:PROPOSALS_LIMIT]:
+        if known.get(local) == tip:
+            continue
+        try:
+            with contextlib.ExitStack() as stack:
+                if not host.store.exists(tip):
+                    incoming = stack.enter_context(transport.fetch({name: tip}))
+                    tip = incoming.tips[name]
+                    if not vet(incoming, tip, host.workspace, host.sharded).related:
+                        raise Trouble("unrelated", "it shares no commit with this workspace")
+                    incoming.keep()
+                _move(host, local, known.get(local), tip)
+                done.proposals += 1
+        except Trouble as trouble:
+            done.waits.append(Wait("proposal", f"the proposal {name}: {trouble.message}"[:300], trouble.next))
+
+
+# ---- ours becomes theirs
+
+
+def _push(host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, done: Done) -> Done:
+    ours = bytes.fromhex(host.tip)
+    if ours == theirs:
+        _note(host, remote, ours)
+        return done
+    if theirs is not None and not host.store.is_ancestor(theirs, ours):
+        raise LostRace("something came in between")
+    transport.push(remote.ref, theirs, ours)
+    done.pushed += _count(host, ours, theirs.hex() if theirs else None)
+    done.theirs = ours
+    _note(host, remote, ours)
+    return done
+
+
+# ---- refs
+
+
+def _holds(host: Host, commit: ObjectId) -> bool:
+    return host.store.exists(commit) and host.store.is_ancestor(commit, bytes.fromhex(host.tip))
+
+
+def _note(host: Host, remote: Remote, tip: ObjectId) -> None:
+    """Remember what the remote holds, and show it to git as the remote's branch."""
+    _move(host, remote.incoming, host.store.ref(remote.incoming), tip)
+    with contextlib.suppress(KgdError, OSError, RefMoved):
+        _move(host, remote.tracking, host.store.ref(remote.tracking), tip)
+
+
+def _note_seen(host: Host, remote: Remote, tip: ObjectId) -> None:
+    """Show to git what the remote holds and we do not take yet; it also keeps the objects from a gc."""
+    with contextlib.suppress(KgdError, OSError, RefMoved):
+        _move(host, remote.tracking, host.store.ref(remote.tracking), tip)
+
+
+def _keep(host: Host, remote: Remote, tip: ObjectId) -> None:
+    name = remote.kept(tip)
+    if host.store.ref(name) is None:
+        _move(host, name, None, tip)
+
+
+def _move(host: Host, name: str, old: ObjectId | None, new: ObjectId) -> None:
+    if old == new:
+        return
+    try:
+        refs.move_ref(host.layout.git_dir, host.layout.derived_dir, name, old, new, note="kgd: sync")
+    except RefMoved:
+        refs.move_ref(host.layout.git_dir, host.layout.derived_dir, name, host.store.ref(name), new, note="kgd: sync")
+    except OSError as error:
+        raise Unavailable(f"a ref cannot be written: {error.strerror}", at=name) from error
+
+
+def _drop_ref(host: Host, name: str, old: ObjectId) -> None:
+    """A proposal that is gone there was decided there."""
+    with contextlib.suppress(KgdError, program.GitFailed):
+        program.run(host.layout.git_dir, ["update-ref", "-d", name, old.hex()])
+
+
+def _confirms(confirm: str, commit: ObjectId) -> bool:
+    return confirm == "yes" or (len(confirm) >= 7 and commit.hex().startswith(confirm.lower()))
+
+
+def _count(host: Host, tip: ObjectId, known: str | None) -> int:
+    """New commits that `tip` brings over what was known, for an answer: at most `COUNTED`."""
+    try:
+        until = [bytes.fromhex(known)] if known else []
+        seen = set(until)
+        if until and not host.store.is_ancestor(until[0], tip):
+            until += host.store.merge_bases(until[0], tip)
+        return sum(1 for commit in host.store.history([tip], until=until, limit=COUNTED) if commit.id not in seen)
+    except Damaged:
+        return 0

@@ -1,0 +1,201 @@
+"""This file is where commits from elsewhere are looked through before any ref of ours leads to them.
+
+Sizes first, by the headers alone; then what each new commit changed, with a budget. What would harm whoever holds it
+(links, submodules, names that lead out, bombs) is refused wherever in the history it stands. What a further commit can
+mend (an executable bit, a file that is too large to be served) is asked of the newest tree only. A node file that says
+nothing sensible is no reason to stop a team: it is taken, and named as an invalid file where it is served.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings
+from kgd.errors import Damaged, KgdError, Limit
+from kgd.git.incoming import Incoming
+from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, raw
+from kgd.git.trouble import Trouble
+
+OWNED_FOLDERS = ("nodes", "conflicts", "memories", "log", "bulk")
+ATTRIBUTES = ".gitattributes"
+
+_MEND = "Nothing of it was taken. A further commit on the remote that mends it is enough."
+_DROP = "Nothing of it was taken. It stands in the remote's history: whoever keeps it has to take the commit out."
+_BAD_NAME = re.compile(
+    rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that one fetch may bring."""
+
+    objects: int = 5_000_000
+    bytes: int = 8 << 30
+    blob: int = 64 << 20
+    tree: int = 8 << 20
+    commit: int = 1 << 20
+    file: int = 1 << 20
+    """Bytes of a file in the newest tree."""
+    changes: int = 5_000_000
+    """Paths that all new commits changed, together."""
+    depth: int = 72
+    name: int = 255
+
+
+BUDGET = Budget()
+
+
+@dataclass(frozen=True, slots=True)
+class Vetted:
+    """What came: new commits, newest first. Without `related` they share no commit with us."""
+
+    commits: tuple[Commit, ...]
+    related: bool
+
+
+def vet(incoming: Incoming, tip: ObjectId, workspace: str, sharded: frozenset[str], budget: Budget = BUDGET) -> Vetted:
+    """Look through everything new that `tip` leads to.
+
+    Raises:
+        Trouble: Of kind ``refused``: what is wrong, and where.
+    """
+    try:
+        _check_sizes(incoming, budget)
+        commits, related = _new_commits(incoming, tip)
+        _check_top(incoming, tip, workspace, sharded)
+        left = budget.changes
+        for commit in commits:
+            for path, entry in _changes(incoming, commit):
+                left -= 1
+                if left < 0:
+                    raise _refused("the new commits change more than kgd takes at once", commit, "")
+                _check_harmless(path, entry, commit, budget)
+        if commits:
+            _check_newest(incoming, commits[0], _known_tree(incoming, commits), budget)
+    except (Limit, Damaged) as error:
+        raise Trouble("refused", f"what the remote sent cannot be taken: {error.message}", at=error.at,
+                      next=_DROP) from None  # fmt: skip
+    return Vetted(tuple(commits), related)
+
+
+def _check_sizes(incoming: Incoming, budget: Budget) -> None:
+    """Every new object, by its header: nothing is inflated that is larger than its kind may be."""
+    if len(incoming.ids) > budget.objects:
+        raise Trouble("refused", f"the remote sent {len(incoming.ids)} objects, {budget.objects} are taken at most")
+    total, most = 0, {"blob": budget.blob, "tree": budget.tree, "commit": budget.commit, "tag": budget.commit}
+    for id in incoming.ids:
+        found = incoming.kind_and_size(id)
+        if found is None:
+            raise Damaged("an object of the pack is not there", at=id.hex())
+        kind, size = found
+        total += size
+        if size > most[kind] or total > budget.bytes:
+            raise Trouble("refused", f"the remote sent a {kind} of {size} bytes, {most[kind]} are taken at most"
+                          if size > most[kind] else f"the remote sent more than {budget.bytes} bytes",
+                          at=id.hex(), next=_DROP)  # fmt: skip
+
+
+def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:
+    """The commits that are new here, from the tip on, and whether any of them continues one that we have."""
+    if not incoming.is_new(tip):
+        return [], True
+    found, waiting, seen, related = list[Commit](), [tip], {tip}, False
+    while waiting:
+        commit = incoming.commit(waiting.pop())
+        found.append(commit)
+        for parent in commit.parents:
+            if not incoming.is_new(parent):
+                related = related or incoming.exists(parent)
+            elif parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+    return found, related
+
+
+def _changes(incoming: Incoming, commit: Commit) -> Iterator[tuple[str, Entry]]:
+    """What it changed against its first parent, entries that it took away left out."""
+    before = incoming.tree_of(commit.parents[0]) if commit.parents else None
+    for path, entry in incoming.changed_entries(before, commit.tree):
+        if entry is not None:
+            yield path, entry
+
+
+def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> None:
+    mode, _ = entry
+    if not mode.startswith(PLAIN):
+        raise _refused("the remote holds a link or a submodule", commit, path)
+    names = raw(path).split(b"/")
+    if len(names) > budget.depth:
+        raise _refused(f"folders are nested deeper than {budget.depth}", commit, path)
+    for number, name in enumerate(names):
+        if len(name) > budget.name or _BAD_NAME.search(name) or not _is_text(name):
+            raise _refused("the remote holds a file whose name kgd does not let into a work tree", commit, path)
+        if number and name.lower() == b".gitattributes":
+            raise _refused("the remote holds a .gitattributes below the top", commit, path)
+
+
+def _check_newest(incoming: Incoming, newest: Commit, known: ObjectId | None, budget: Budget) -> None:
+    for path, entry in incoming.changed_entries(known, newest.tree):
+        if entry is None:
+            continue
+        mode, id = entry
+        if mode != FILE:
+            raise _refused("a file has the executable bit", newest, path, _MEND)
+        found = incoming.kind_and_size(id)
+        if found is None or found[0] != "blob":
+            raise _refused("a file is missing", newest, path, _DROP)
+        if found[1] > budget.file:
+            raise _refused(f"a file has {found[1]} bytes, {budget.file} are served at most", newest, path, _MEND)
+
+
+def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
+    """A tree that we have and that the new ones go on from."""
+    for commit in commits:
+        for parent in commit.parents:
+            if not incoming.is_new(parent) and incoming.exists(parent):
+                return incoming.tree_of(parent)
+    return None
+
+
+def _check_top(incoming: Incoming, tip: ObjectId, workspace: str, sharded: frozenset[str]) -> None:
+    """The folders that kgd owns are folders, and the settings are those of this workspace."""
+    top = incoming.tree(incoming.tree_of(tip))
+    for folder in OWNED_FOLDERS:
+        if (found := top.get(folder.encode())) and found[0] != FOLDER:
+            raise Trouble("refused", f"on the remote '{folder}' is no folder", at=folder, next=_MEND)
+    mode, id = top.get(SETTINGS.encode(), (b"", b""))
+    if not mode.startswith(PLAIN):
+        raise Trouble("other-workspace", "what the remote has under this ref is no workspace", at=SETTINGS,
+                      next="Name another ref: `kgd remote remove NAME`, then add it with --ref.")  # fmt: skip
+    try:
+        settings = decode_settings(incoming.read(id, BUDGET.file), newer=True)
+    except KgdError as error:
+        raise Trouble("refused", f"the remote's kgd.yaml cannot be read: {error.message}", at=SETTINGS,
+                      next=_MEND) from None  # fmt: skip
+    if settings.workspace != workspace:
+        raise Trouble(
+            "other-workspace", f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
+            at=SETTINGS, next="Clone that one into a folder of its own (`git clone URL`, then `kgd up` there); "
+                              "to have one workspace in both places, make this one anew under that id.",
+        )  # fmt: skip
+    if settings.sharded != sharded:
+        raise Trouble(
+            "other-workspace", "the remote's workspace is sharded differently, so the two cannot be one", at=SETTINGS,
+            next="Clone that one into a folder of its own, and move your nodes there.",
+        )  # fmt: skip
+
+
+def _refused(what: str, commit: Commit, path: str, then: str = _DROP) -> Trouble:
+    return Trouble("refused", f"{what} (commit {commit.id.hex()[:10]})", at=path, next=then)
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
