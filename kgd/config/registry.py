@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -55,7 +56,21 @@ class Entry:
         return {name: value for name, value in known.items() if value}
 
 
-def _setting(default: Any, allowed: range | tuple[str, ...], meaning: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Texts of one form; `spelled` says it in words. The empty text is one of them."""
+
+    pattern: str
+    spelled: str
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and (not value or bool(re.fullmatch(self.pattern, value)))
+
+    def __str__(self) -> str:
+        return self.spelled
+
+
+def _setting(default: Any, allowed: range | tuple[str, ...] | Form, meaning: str) -> Any:
     return field(default=default, metadata={"allowed": allowed, "meaning": meaning})
 
 
@@ -75,6 +90,19 @@ class Settings:
     http_port: int = _setting(
         0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
     )
+    resolver_url: str = _setting(
+        "",
+        Form(
+            r"https://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[!-~]*)?",
+            "https://HOST/PATH, http:// for this machine alone",
+        ),
+        "base of an OpenAI-compatible endpoint that settles conflicts when the client has no model; empty is off",
+    )
+    resolver_model: str = _setting("", Form("[!-~]{1,200}", "a name"), "the model that is asked there")
+    resolver_token: str = _setting(
+        "", Form("(env|keyring|file):[!-~]+", "env:NAME, keyring:NAME, file:PATH"), "where the token for it is"
+    )
+    resolver_seconds: int = _setting(60, range(1, 601), "how long that endpoint, or a client's model, may take")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +236,15 @@ def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:
         allowed = setting.metadata["allowed"]
         value = given.get(setting.name, setting.default)
         if isinstance(value, bool) or value not in allowed:
-            choices = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)
-            raise Invalid(f"'{setting.name}' must be one of: {choices}", at=_place(setting.name, data, where))
+            raise Invalid(f"'{setting.name}' must be one of: {spelled(allowed)}", at=_place(setting.name, data, where))
     return Settings(**given)
+
+
+def spelled(allowed: range | tuple[str, ...] | Form) -> str:
+    """What a setting may be, in words."""
+    if isinstance(allowed, Form):
+        return str(allowed)
+    return f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)
 
 
 def _mapping(value: Any, name: str, data: bytes, where: str) -> dict[str, Any]:

@@ -15,14 +15,16 @@ from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.reading import GET
 from kgd.tools.searching import SEARCH
 from kgd.tools.session import Session
-from kgd.tools.settling import CONFLICTS, RESOLVE
+from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
 from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
 
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST)}
+TOOLS: Mapping[str, Tool] = {
+    tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, RESOLVE_CONFLICTS)
+}
 
 LOCAL: Mapping[str, Tool] = {
     tool.name: tool

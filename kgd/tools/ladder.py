@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from kgd.config.credentials import secret
 from kgd.errors import KgdError, NotFound
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.conflict import Conflict
@@ -19,6 +20,7 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri
 from kgd.resolution.answers import judge
 from kgd.resolution.prompts import Prompt, Reply, prompt_for
+from kgd.resolution.provider import Provider
 from kgd.tools.session import Session
 from kgd.workspace.edits import is_as_shown
 from kgd.workspace.outcome import OpenConflict
@@ -117,6 +119,26 @@ def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], fo
 
 def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], found: Consultation) -> None:
     """The endpoint of the person's settings; nothing where they name none. A workspace cannot name one."""
+    settings = session.daemon.registry.current().settings
+    if not settings.resolver_url or not settings.resolver_model or not asking:
+        return
+    attempts = session.daemon.attempts
+    prompts = {}
+    for digest, (conflict, prompt) in asking.items():
+        if why_not := attempts.why_not(digest):
+            found.left[conflict.id] = why_not
+        else:
+            prompts[digest] = prompt
+    if not prompts:
+        return
+    try:
+        token = secret(settings.resolver_token) if settings.resolver_token else ""
+    except KgdError as error:
+        found.left.update({asking[digest][0].id: f"provider: {error.message}" for digest in prompts})
+        return
+    provider = Provider(settings.resolver_url, settings.resolver_model, token, settings.resolver_seconds)
+    attempts.asked(prompts)
+    _judge(session, asking, provider.ask(prompts), "provider", found)
 
 
 def _judge(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile, Settings, parse
+from kgd.config.registry import Entry, RegistryFile, Settings, parse, spelled
 from kgd.errors import InvariantViolation, KgdError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -74,11 +74,14 @@ def test_the_last_entry_can_go_and_another_come(file: RegistryFile) -> None:
         ("workspaces:\n  a:\n    path: /a\nsettings:\n  context_size: 0\n", 5),
         ("workspaces:\n  a:\n    path: /a\nsettings:\n  context_size: true\n", 5),
         ("workspaces:\n  a:\n    path: /a\nsettings:\n  log_level: loud\n", 5),
+        ("workspaces:\n  a:\n    path: /a\nsettings:\n  resolver_url: http://llm.example.org/v1\n", 5),
+        ("workspaces:\n  a:\n    path: /a\nsettings:\n  resolver_url: 7\n", 5),
+        ("workspaces:\n  a:\n    path: /a\nsettings:\n  resolver_token: a-literal-secret\n", 5),
         ("workspaces:\n  a:\n    path: /a\nother: 1\n", 4),
         ("workspaces: [\n", 2),
         ("workspaces:\n  a: &x\n    path: /a\n", 2),
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_a_broken_edit_keeps_the_last_good_registry_and_names_the_line(
     file: RegistryFile, text: str, line: int
@@ -144,6 +147,5 @@ def test_every_setting_and_field_is_documented_as_it_is() -> None:
     page = (ROOT / "docs" / "config.md").read_text()
     for setting in fields(Settings):
         allowed, meaning = setting.metadata["allowed"], setting.metadata["meaning"]
-        spelled = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)
-        assert f"| `{setting.name}` | {setting.default} | {spelled} | {meaning} |" in page
+        assert f"| `{setting.name}` | {setting.default} | {spelled(allowed)} | {meaning} |" in page
     assert all(f"| `{name}` |" in page for name in Entry("x", "/x", "/y", True).written())

@@ -19,7 +19,7 @@ from tests.surfaces.conftest import git, make_code, until, upsert
 
 ROOT = Path(__file__).parents[2]
 KGD = [sys.executable, "-m", "kgd.cli"]
-TOOLS = ["search", "get", "traverse", "put", "history", "status", "ingest"]
+TOOLS = ["search", "get", "traverse", "put", "history", "status", "ingest", "resolve_conflicts"]
 
 
 @pytest.fixture

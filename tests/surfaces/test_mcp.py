@@ -72,8 +72,8 @@ async def test_the_tools_are_listed_with_schemas_and_annotations(connect: Connec
         assert tool.annotations is not None
         assert tool.input_schema["additionalProperties"] is False
         assert tool.output_schema is not None
-        assert tool.annotations.read_only_hint is (tool.name not in ("put", "ingest"))
-        assert tool.annotations.destructive_hint is (tool.name == "put")
+        assert tool.annotations.read_only_hint is (tool.name not in ("put", "ingest", "resolve_conflicts"))
+        assert tool.annotations.destructive_hint is (tool.name in ("put", "resolve_conflicts"))
 
 
 async def test_instructions_and_name_are_given_at_the_start(connect: Connect) -> None:
@@ -98,6 +98,7 @@ async def test_every_tool_answers_completely_in_structured_content(connect: Conn
             "history": await call(client, "history", diff=True),
             "status": await call(client, "status"),
             "ingest": await call(client, "ingest"),
+            "resolve_conflicts": await call(client, "resolve_conflicts"),
         }
     import jsonschema
 

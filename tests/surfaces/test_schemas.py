@@ -19,7 +19,7 @@ def test_the_default_toolset_leaves_room_for_the_tools_that_are_to_come() -> Non
     cost = sum(
         len(tool.name) + len(tool.description) + len(orjson.dumps(input_schema(tool.Params))) for tool in TOOLS.values()
     )
-    assert cost <= 7_500
+    assert cost <= 8_500
 
 
 def test_the_instructions_are_not_cut_by_hosts() -> None:
@@ -41,6 +41,7 @@ def test_tools_have_the_parameters_of_the_contract() -> None:
         "history": "uri commit since until author diff limit cursor",
         "status": "",
         "ingest": "source text kind uri dry_run",
+        "resolve_conflicts": "ids resolutions via",
     }
     found = {name: set(input_schema(tool.Params)["properties"]) - {"workspace"} for name, tool in TOOLS.items()}
     assert found == {name: set(names.split()) for name, names in expected.items()}
