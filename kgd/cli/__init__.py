@@ -12,6 +12,10 @@ def main() -> int:
         from kgd.config import Home
 
         return pump.run(Home.find())
+    if sys.argv[1:2] == ["merge-driver"]:  # once for each file of a rebase
+        from kgd.hooks import driver
+
+        return driver.main(sys.argv[2:])
     from kgd.cli.main import run
 
     return run(sys.argv[1:])

@@ -24,6 +24,7 @@ def mcp(given: Given, options: Given) -> int:
 
 
 def serve(given: Given, options: Given) -> int:
+    """The daemon here, in the foreground. As a hub it takes the place of a daemon that runs in the background."""
     from kgd.serve.__main__ import main
 
     words = ["--foreground"]
@@ -65,8 +66,36 @@ def down(given: Given, options: Given) -> int:
     return 0
 
 
+def install(given: Given, options: Given) -> int:
+    from kgd.cli import plain_git
+
+    show("install", plain_git.install(given), options)
+    return 0
+
+
+def hook(given: Given, options: Given) -> int:
+    from kgd.cli import plain_git
+
+    return plain_git.hook([given["name"], *given.get("arguments", ())])
+
+
+def merge_driver(given: Given, options: Given) -> int:
+    from kgd.hooks import driver
+
+    return driver.main(given["files"])
+
+
 def uninstall(given: Given, options: Given) -> int:
-    """The workspace here, or with --all every one, then the daemon, then the home. Knowledge is never deleted."""
+    """The workspace here, or with --all every one, then the daemon, then the home. Knowledge is never deleted.
+
+    What `kgd install` put into a clone goes first; a clone that is no workspace of this home is done with that.
+    """
+    from kgd.cli import plain_git
+
+    removed = None if given.get("all") or given.get("workspace") else plain_git.remove_here(given)
+    if removed and not plain_git.is_workspace():
+        show("uninstall_hooks", removed, options)
+        return 0
     home = Home.find()
     with Connection(home) as connection:
         show("uninstall", connection.call("uninstall", given), options)

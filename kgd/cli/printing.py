@@ -123,6 +123,29 @@ def uninstall(answer: Answer) -> None:
         _line("  `kgd up` in the same place takes it up again")
 
 
+def install(answer: Answer) -> None:
+    dry, changed = answer.get("dry_run"), answer["changed"]
+    _line(f"plain git {'would merge' if dry and changed else 'merges'} node by node in {answer['git_dir']}"
+          + ("" if changed else "; nothing had to be changed"))  # fmt: skip
+    if answer["settings"]:
+        _line(f"  {'settings':<11}{', '.join(sorted(answer['settings']))}")
+    if answer["hooks"]:
+        _line(f"  {'hooks':<11}{', '.join(answer['hooks'])}")
+    if answer["chained"]:
+        _line(f"  {'kept':<11}{', '.join(answer['chained'])}: what was there before is run first")
+    for warning in answer["warnings"]:
+        _line(f"  ! {warning}")
+
+
+def uninstall_hooks(answer: Answer) -> None:
+    what = "would go from" if answer.get("dry_run") else "are gone from"
+    _line(f"the settings and hooks of kgd {what} {answer['git_dir']}")
+    if answer["chained"]:
+        _line(f"  {', '.join(answer['chained'])}: what was there before is there again")
+    for warning in answer["warnings"]:
+        _line(f"  ! {warning}")
+
+
 def put(answer: Answer) -> None:
     if answer.get("dry_run"):
         _line("dry run: nothing was written")

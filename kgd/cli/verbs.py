@@ -119,6 +119,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("completion", "Running", "print the completion script of a shell",
          (_arg("shell", nargs="?", choices=("bash", "zsh", "fish"), help="which shell (yours)"),), own="completion"),
     Verb("config", "Running", "print where everything is and what is set", own="config"),
+    Verb("install", "Running", "let plain git merge and check in this clone as kgd does: merge driver, strategy, hooks",
+         own="install", writes=True),
     Verb("uninstall", "Running", "take kgd away from here; the knowledge stays, and it says where",
          (_flag("--all", help="every workspace, and the home itself"),), own="uninstall", writes=True),
 
@@ -222,6 +224,12 @@ VERBS: tuple[Verb, ...] = (
           _arg("--take", choices=("a", "b", "base"), help="a side, as `kgd conflicts` shows it, or what was before"),
           _arg("--fields", help="JSON object: a value for each field", metavar="JSON"), _MESSAGE),
          call="resolve", ask="resolve", print="put", writes=True),
+
+    Verb("hook", "", "what a git hook runs (docs/git.md)",
+         (_arg("name", help="which hook", metavar="NAME"),
+          _arg("arguments", nargs="*", help="what git gave it", metavar="ARGUMENT")), own="hook"),
+    Verb("merge-driver", "", "what git runs to merge one file (docs/git.md)",
+         (_arg("files", nargs="+", help="%O %A %B %P, as git gives them", metavar="FILE"),), own="merge_driver"),
 )  # fmt: skip
 
 GROUPS = ("Running", "Writing", "Reading", "The past", "Care")

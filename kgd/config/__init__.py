@@ -144,3 +144,8 @@ def person_environment() -> dict[str, str]:
     names = {"HOME", "PATH", "USER", "LOGNAME", "LANG", "TMPDIR", "DISPLAY", "http_proxy", "https_proxy", "no_proxy",
              "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "all_proxy"}  # fmt: skip
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
+
+
+def git_variables() -> dict[str, str]:
+    """How git says to what it starts which repository, index and objects it is at work on."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("GIT_", "GITHEAD_"))}

@@ -27,11 +27,11 @@ def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644)
         raise
 
 
-def replace(path: Path, data: bytes, *, flush: bool = True) -> None:
-    """Put `data` in the place of a file, atomically; with `flush` the folder is flushed too."""
+def replace(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
+    """Put `data` in the place of a file, atomically; with `flush` the folder is flushed too. The umask applies."""
     new = path.with_name(path.name + ".kgd-new")
     new.unlink(missing_ok=True)
-    write_new(new, data, flush=flush)
+    write_new(new, data, flush=flush, mode=mode)
     os.replace(new, path)
     if flush:
         sync_folder(path.parent)

@@ -1,0 +1,98 @@
+"""This file is where the commands are that make plain git work as kgd does; all of them local, none starts a daemon."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from kgd.config import git_variables, person_environment
+from kgd.errors import Invalid, KgdError, NotFound
+
+Given = dict[str, Any]
+BLOCKED = 2
+"""Exit code of a hook that stops what git was about to do. Others say that kgd itself could not look."""
+SHOWN = 20
+
+
+def install(given: Given) -> Given:
+    """What `kgd install` answers."""
+    from kgd.hooks import clone, install
+
+    here = clone.of_directory(Path.cwd())
+    report = install.install(
+        here, program(), person_environment(), strategy=shutil.which(install.STRATEGY),
+        dry_run=bool(given.get("dry_run")),
+    )  # fmt: skip
+    answer: Given = {
+        "git_dir": str(report.place), "changed": report.changed, "hooks": report.hooks, "chained": report.chained,
+        "settings": report.settings, "warnings": report.warnings,
+    }  # fmt: skip
+    return {**answer, "dry_run": True} if given.get("dry_run") else answer
+
+
+def remove_here(given: Given) -> Given | None:
+    """Undo `kgd install` in the clone of this directory; None where it was not done here."""
+    from kgd.hooks import clone, install
+
+    try:
+        here = clone.of_directory(Path.cwd())
+    except KgdError:
+        return None
+    report = install.remove(here.common_dir, dry_run=bool(given.get("dry_run")))
+    if not report.changed:
+        return None
+    return {"git_dir": str(report.place), "hooks": report.hooks, "chained": report.chained, "warnings": report.warnings}
+
+
+def is_workspace() -> bool:
+    """Whether the directory belongs to a workspace that a daemon serves, and not to a mere clone of one."""
+    from kgd.git.layout import locate
+
+    return locate(Path.cwd()) is not None
+
+
+def hook(words: list[str]) -> int:
+    """`kgd hook NAME [ARGUMENTS]`, as git starts it."""
+    name, cwd, variables = (words or [""])[0], Path.cwd(), git_variables()
+    if name.startswith("post-"):
+        return _tell(cwd, variables)
+    if name in ("pre-commit", "pre-merge-commit"):
+        return _check(cwd, variables)
+    raise Invalid(f"'{name[:40]}' is no hook of kgd", next="See docs/git.md.")
+
+
+def _check(cwd: Path, variables: dict[str, str]) -> int:
+    from kgd.hooks import checks
+
+    try:
+        found = checks.check_index(cwd, variables)
+    except NotFound:
+        return 0  # a branch without a workspace: nothing of ours is in it
+    if found.inherited:
+        sys.stderr.write("kgd: the other side of this merge holds files that cannot be served; mend them afterwards\n")
+        _list(found.inherited)
+    if found.own:
+        sys.stderr.write("kgd: this commit was stopped, for these files cannot be served:\n")
+        _list(found.own)
+        sys.stderr.write("     Mend them and `git add` them; `git commit --no-verify` commits them as they are.\n")
+    return BLOCKED if found.own else 0
+
+
+def _list(refusals: list[KgdError]) -> None:
+    for one in refusals[:SHOWN]:
+        then = f". {one.next}" if one.next else ""
+        sys.stderr.write(f"     {one.at}: {one.message}{then}\n")
+    if len(refusals) > SHOWN:
+        sys.stderr.write(f"     and {len(refusals) - SHOWN} more\n")
+
+
+def _tell(cwd: Path, variables: dict[str, str]) -> int:
+    return 0
+
+
+def program() -> list[str]:
+    """How this very kgd is started by a git that may have another PATH. `-P`: never from the directory it is in."""
+    return [os.path.abspath(sys.executable), "-P", "-m", "kgd.cli"]

@@ -1,0 +1,180 @@
+"""This file is where a commit is looked at before git makes it: are its node files such that kgd can serve them.
+
+For `pre-commit` and `pre-merge-commit`. Only what is staged and differs is read, through git's own index, which for
+``git commit -a`` is not the one in the git directory. What a merge brings from its other side is no fault of whoever
+merges: it is told, and blocks nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from kgd.codec import paths
+from kgd.codec.settings import PATH, Settings, decode_settings
+from kgd.errors import Invalid, KgdError, Limit, NotFound
+from kgd.git import program
+from kgd.git.objects import EMPTY_TREE
+from kgd.hooks.clone import Clone, of_command
+from kgd.workspace.admission import check
+from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS
+
+_PLAIN, _NONE = "100644", "000000"
+_AT_ONCE = 500
+"""Blobs that one git program is asked for; their sizes are known before."""
+
+
+class Staged(NamedTuple):
+    """A path whose file in the index differs from HEAD's; ids in hex, all zeros for absence."""
+
+    path: str
+    mode: str
+    old: str
+    new: str
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong: in files that this commit changes, and in those that a merge brings from elsewhere."""
+
+    own: list[KgdError] = field(default_factory=list)
+    inherited: list[KgdError] = field(default_factory=list)
+
+
+def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
+    """Look through what the commit that git is about to make would change. Cost follows the number of changed files.
+
+    Args:
+        variables: Those that git sets for a hook.
+
+    Raises:
+        NotFound: This is no clone of a workspace, so there is nothing to check.
+        KgdError, GitFailed: It could not be looked at.
+    """
+    index = _Index(of_command(cwd, variables), variables)
+    head = index.ask("rev-parse", "--verify", "-q", "HEAD", missing_is="").strip() or EMPTY_TREE.hex()
+    changed = [one for one in index.changed(head) if _is_ours(one.path) and one.new.strip("0")]
+    settings = index.settings(head)
+    elsewhere = {(one.path, one.new) for side in _other_sides(index, variables) for one in index.changed(head, side)}
+    found = Findings()
+    twins = _twins(index, changed)
+    blobs = index.read([id for one in changed for id in (one.new, one.old) if id.strip("0")])
+    for one in changed:
+        try:
+            if one.path in twins:
+                raise twins[one.path]
+            _check(one, blobs, settings)
+        except KgdError as refusal:
+            (found.inherited if (one.path, one.new) in elsewhere else found.own).append(refusal)
+    return found
+
+
+def _check(one: Staged, blobs: Mapping[str, bytes | int], settings: Settings) -> None:
+    if one.mode != _PLAIN:
+        raise Invalid(
+            "only plain files belong here, no links and no programs", at=f"{one.path}:1", next=_mode_help(one)
+        )
+    data, base = blobs[one.new], blobs.get(one.old)
+    if isinstance(data, int):
+        raise Limit(f"a file here has at most {FILE_LIMIT >> 10} KiB, this one has {data >> 10}", at=f"{one.path}:1")
+    check(one.path, data, base if isinstance(base, bytes) else None, settings.workspace, settings.sharded)
+
+
+def _mode_help(one: Staged) -> str:
+    return "Run `git update-index --chmod=-x` on it." if one.mode == "100755" else "Remove it from the commit."
+
+
+def _is_ours(path: str) -> bool:
+    return path == PATH or path.partition("/")[0] in OWNED_FOLDERS
+
+
+def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
+    """The commits that are being merged: git names them to a merge's hooks, and in MERGE_HEAD afterwards."""
+    named = [name.removeprefix("GITHEAD_") for name in variables if name.startswith("GITHEAD_")]
+    with contextlib.suppress(FileNotFoundError):
+        named += (index.clone.git_dir / "MERGE_HEAD").read_text().split()
+    yield from sorted(set(named))
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFKC", path).casefold()
+
+
+def _twins(index: _Index, changed: Sequence[Staged]) -> dict[str, KgdError]:
+    """New files whose name another one has but for case or form: some file systems can hold only one of the two."""
+    added = {one.path for one in changed if not one.old.strip("0") and paths.is_node_path(one.path)}
+    if not added:
+        return {}
+    wanted = {_folded(path): path for path in sorted(added)}
+    found: dict[str, KgdError] = {}
+    for path in index.ask("ls-files", "-z", "--", "nodes").split("\0")[:-1]:
+        new = wanted.get(_folded(path))
+        if new is not None and new != path:
+            found[new] = Invalid(f"{path[-120:]} differs from it by case or form alone", at=f"{new}:1")
+    return found
+
+
+class _Index:
+    """git's index as the hook sees it, and the objects it names."""
+
+    def __init__(self, clone: Clone, variables: Mapping[str, str]) -> None:
+        self.clone = clone
+        top = clone.top or clone.git_dir
+        named = variables.get("GIT_INDEX_FILE")
+        fixed = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
+        self._person = program.Person({}, {**fixed, "GIT_INDEX_FILE": str(top / named)} if named else fixed)
+
+    def run(self, *arguments: str, input: bytes | None = None) -> bytes:
+        where = self.clone.top or self.clone.git_dir
+        words = [f"--work-tree={where}", *arguments]
+        return program.run(self.clone.git_dir, words, input=input, cwd=where, environment=self._person)
+
+    def ask(self, *arguments: str, missing_is: str | None = None) -> str:
+        try:
+            return self.run(*arguments).decode("utf-8", "surrogateescape")
+        except program.GitFailed:
+            if missing_is is None:
+                raise
+            return missing_is
+
+    def changed(self, head: str, other: str = "") -> Iterator[Staged]:
+        """What differs from HEAD in the index, or in another commit."""
+        how = ["diff-tree", "-r", head, other] if other else ["diff-index", "--cached", head]
+        words = self.ask(how[0], "--raw", "-z", "--no-renames", "--full-index", *how[1:]).split("\0")[:-1]
+        for facts, path in zip(words[::2], words[1::2], strict=True):
+            _, mode, old, new, _ = facts.lstrip(":").split(" ")
+            yield Staged(path, mode, old, new)
+
+    def settings(self, head: str) -> Settings:
+        """The team's settings before this commit; of a first commit, its own."""
+        for place in (f"{head}:{PATH}", f":{PATH}"):
+            text = self.ask("cat-file", "blob", place, missing_is="")
+            if text:
+                return decode_settings(text.encode("utf-8", "surrogateescape"), newer=True)
+        raise NotFound("this repository is no workspace")
+
+    def read(self, ids: Sequence[str]) -> dict[str, bytes | int]:
+        """The blobs; of one that is larger than any file may be, its size."""
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return {}
+        listed = self.run("cat-file", "--batch-check=%(objectname) %(objectsize)", input="\n".join(wanted).encode())
+        sizes = {line.split()[0]: int(line.split()[1]) for line in listed.decode().splitlines()}
+        found: dict[str, bytes | int] = {id: size for id, size in sizes.items() if size > FILE_LIMIT}
+        small = [id for id in wanted if id not in found]
+        for at in range(0, len(small), _AT_ONCE):
+            found.update(self._bodies(small[at : at + _AT_ONCE]))
+        return found
+
+    def _bodies(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        said = self.run("cat-file", "--batch=%(objectsize)", input="\n".join(ids).encode())
+        at = 0
+        for id in ids:
+            end = said.index(b"\n", at)
+            size = int(said[at:end])
+            yield id, said[end + 1 : end + 1 + size]
+            at = end + 1 + size + 1

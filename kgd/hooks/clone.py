@@ -1,0 +1,141 @@
+"""This file is where a git command of a person says which clone it runs in: a workspace's own repository, or any copy.
+
+A plain clone knows nothing of kgd but what is in its tree; a workspace's repository in a code repository is found from
+the code as well. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgd.codec.settings import PATH, Settings, decode_settings
+from kgd.errors import InvariantViolation, NotFound, Unavailable
+from kgd.git import layout as layouts
+from kgd.git import program, refs
+from kgd.git.objects import ObjectId
+from kgd.git.place import Place, find_place
+from kgd.git.store import ObjectStore
+
+SETTINGS_LIMIT = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A repository as the git command at work sees it.
+
+    `git_dir` is that of this work tree, `common_dir` the one with objects and configuration (they differ in a linked
+    worktree only). `top` is the work tree, None in a bare repository.
+    """
+
+    git_dir: Path
+    common_dir: Path
+    top: Path | None
+
+    def open(self) -> ObjectStore:
+        """Its objects.
+
+        Raises:
+            Unavailable: It is of a kind that kgd does not read: borrowed objects, a partial clone, SHA-256.
+        """
+        return ObjectStore(self.common_dir, self.top)
+
+    def head(self) -> ObjectId | None:
+        """The commit that is checked out; None before the first one."""
+        branch = refs.checked_out(self.git_dir)
+        if branch is None:
+            return refs.read_ref(self.git_dir, "HEAD")
+        return refs.read_ref(self.common_dir, branch)
+
+    def git(self, *arguments: str, input: bytes | None = None) -> bytes:
+        """What git answers in this work tree; nothing that a repository or a person configured is run by it.
+
+        Raises:
+            GitFailed, Unavailable, Limit: As `kgd.git.program.run`.
+        """
+        tree = [f"--work-tree={self.top}"] if self.top else []
+        return program.run(self.git_dir, [*tree, *arguments], input=input, cwd=self.top or self.git_dir)
+
+    def configured(self, name: str, environment: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Every value of a setting that holds here for a person, as (where it stands, value); the last one counts."""
+        arguments = ["config", "--show-origin", "-z", "--get-all", name]
+        try:
+            said = program.run(self.git_dir, arguments, cwd=self.git_dir, environment=environment)
+        except program.GitFailed:
+            return []
+        words = said.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        found = zip(words[::2], words[1::2], strict=True)
+        return [(origin, value) for origin, value in found if not origin.startswith("command line")]
+
+
+def of_command(cwd: Path, environment: Mapping[str, str]) -> Clone:
+    """The clone in which git runs us as its strategy or hook: `GIT_DIR` where git says it, else where we are.
+
+    Raises:
+        NotFound: There is no repository.
+    """
+    named = environment.get("GIT_DIR")
+    place = find_place(cwd / named if named else cwd)
+    if place is None:
+        raise NotFound("there is no git repository here", at=str(cwd))
+    tree = environment.get("GIT_WORK_TREE")
+    if tree:
+        return Clone(place.git_dir, place.common_dir, (cwd / tree).resolve())
+    bare = place.main_tree is None and place.git_dir == place.common_dir
+    top = None if bare or environment.get("GIT_QUARANTINE_PATH") else place.top or (cwd.resolve() if named else None)
+    return Clone(place.git_dir, place.common_dir, top)
+
+
+def of_directory(directory: Path) -> Clone:
+    """The clone of a workspace that a person means by a directory: of the code, of the workspace, or any copy of one.
+
+    Raises:
+        NotFound: There is no repository.
+        InvariantViolation: There is one, and it is no workspace.
+    """
+    layout = layouts.locate(directory)
+    if layout is not None:
+        if not layout.in_code:
+            found = find_place(directory)
+            if found is not None:
+                return _clone(found)
+        return Clone(layout.git_dir, layout.git_dir, layout.work_tree)
+    place = find_place(directory)
+    if place is None:
+        raise NotFound("there is no git repository here", at=str(directory), next="Run it in a clone of a workspace.")
+    clone = _clone(place)
+    if clone.top is None and not refs.list_refs(clone.common_dir):
+        return clone  # a server's repository that waits for its first push
+    head = clone.head()
+    if head is None or settings_at(clone.open(), head) is None:
+        raise InvariantViolation(
+            "this git repository is no workspace", at=str(place.top or place.git_dir),
+            next="Run it in a clone of a workspace, or make one with `kgd up`.",
+        )  # fmt: skip
+    return clone
+
+
+def settings_at(store: ObjectStore, commit: ObjectId) -> Settings | None:
+    """What `kgd.yaml` says at a commit; None where there is none, so that it is no workspace.
+
+    Raises:
+        KgdError: It is there and cannot be read.
+    """
+    blob = store.entry(store.tree_of(commit), PATH)
+    return None if blob is None else decode_settings(store.read(blob, SETTINGS_LIMIT), newer=True)
+
+
+def refuse_redirection(environment: Mapping[str, str], names: Sequence[str]) -> None:
+    """Stop where the environment sends git's index or objects elsewhere: we would not see what git sees.
+
+    Raises:
+        Unavailable: Names the variable.
+    """
+    for name in names:
+        if environment.get(name):
+            raise Unavailable(f"the environment sets {name}, which kgd does not follow", next=f"Run `unset {name}`.")
+
+
+def _clone(place: Place) -> Clone:
+    return Clone(place.git_dir, place.common_dir, place.top or place.main_tree)

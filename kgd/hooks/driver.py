@@ -1,0 +1,93 @@
+"""This file is where git's merge driver merges one file: for rebase, cherry-pick, revert, stash, and other strategies.
+
+git calls ``kgd merge-driver %O %A %B %P`` and takes what is in `%A` afterwards. It is the daemon's own function for
+one file, so equal edits give equal bytes. Where the two sides disagree, the file keeps the side that the daemon would
+show and stays valid YAML; git is told of a conflict (exit code 1), so that a person looks; and the record with both
+sides lies beside under ``conflicts/``, to be added with it. Nothing is lost whatever they do.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kgd.codec import documents, paths
+from kgd.codec.canonical import MAX_BYTES
+from kgd.codec.settings import PATH, decode_settings
+from kgd.errors import InvariantViolation, KgdError
+from kgd.workspace.integrate import merge_file
+
+DONE, CONFLICT, FAILED = 0, 1, 129
+"""What git understands: merged; merged, and a person has to look; from 129 on it could not be done at all."""
+INNER = "--inner"
+"""First word where merge bases are merged among themselves: nobody will ever look at that."""
+
+
+def main(words: Sequence[str], cwd: Path | None = None) -> int:
+    """Merge the files named by git's ``%O %A %B`` for the path ``%P``; the result is in ``%A``."""
+    inner = list(words[:1]) == [INNER]
+    given = list(words[1:] if inner else words)
+    if len(given) != 4:
+        sys.stderr.write("kgd: usage: kgd merge-driver %O %A %B %P\n")
+        return FAILED
+    here = cwd or Path.cwd()
+    path = given[3]
+    try:
+        base, ours, theirs = ((here / name).read_bytes() for name in given[:3])
+        # git gives an empty file where there was none; no file of ours is ever empty.
+        merged = merge_file(path, base or None, ours, theirs)
+        (here / given[1]).write_bytes(merged.data if merged.data is not None else ours)
+        if inner:
+            return DONE
+        beside = dict(merged.beside)
+        if merged.conflict:
+            record = paths.conflict_path(merged.conflict.uri, merged.conflict.digest, _sharded(here))
+            beside[record] = documents.encode_conflict(merged.conflict)
+        return _put_beside(here, path, beside) if beside or merged.data is None else DONE
+    except (KgdError, OSError) as error:
+        sys.stderr.write(f"kgd: {path} was not merged: {error}\n")
+        return FAILED
+
+
+def _put_beside(here: Path, path: str, beside: Mapping[str, bytes]) -> int:
+    for name, data in beside.items():
+        _write(here, name, data)
+    names = " ".join(shlex.quote(spoken(name)) for name in sorted(beside))
+    shown = shlex.quote(spoken(path))
+    sys.stderr.write(
+        f"kgd: {spoken(path)} was written differently on the two sides; it holds one version"
+        + (f", both are in {names}\n" if beside else "\n")
+        + f"     `git add {shown} {names}` keeps both for later; "
+        "or edit the file, delete the record, and add the file\n"
+    )
+    return CONFLICT
+
+
+def spoken(text: str) -> str:
+    """A name that anybody may have chosen, fit for a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:200]
+
+
+def _write(here: Path, name: str, data: bytes) -> None:
+    """Write a file of ours below the work tree, through folders that are folders: a tree may hold links."""
+    target = here / name
+    for above in reversed(Path(name).parents[:-1]):
+        folder = here / above
+        folder.mkdir(exist_ok=True)
+        if folder.is_symlink():
+            raise InvariantViolation("a link stands where a folder is needed", at=str(above), next="Remove the link.")
+    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with open(fd, "wb") as file:
+        file.write(data)
+
+
+def _sharded(here: Path) -> frozenset[str]:
+    try:
+        fd = os.open(here / PATH, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return decode_settings(file.read(MAX_BYTES), newer=True).sharded
+    except (KgdError, OSError):
+        return frozenset()

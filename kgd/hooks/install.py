@@ -1,0 +1,215 @@
+"""This file is where a clone learns to merge and check as kgd does, and forgets it again.
+
+What is put in place: a file of settings beside the repository's own, which that names in one line; and the hooks. A
+hook that was there before is kept and run; ``core.hooksPath`` is never set or followed out of the repository. All of it
+is undone by `remove`, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgd.git.files import replace
+from kgd.hooks import scripts
+from kgd.hooks.clone import Clone
+from kgd.hooks.driver import INNER
+
+FOLDER = "kgd-install"
+"""In the repository's git directory; only what is here and two lines of its config are ours."""
+STRATEGY = "git-merge-kgd"
+
+_CONFIG, _BEFORE = f"{FOLDER}/config", f"{FOLDER}/config.before"
+_SECTION, _LINE = b"[include]\n", f"\tpath = {_CONFIG}\n".encode()
+
+
+@dataclass(slots=True)
+class Report:
+    """What was done, or would be: paths relative to the git directory. `settings` are those that hold from now on."""
+
+    place: Path
+    hooks: list[str] = field(default_factory=list)
+    chained: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    changed: bool = False
+
+
+def install(
+    clone: Clone,
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    strategy: str | None,
+    dry_run: bool = False,
+) -> Report:
+    """Set the clone up. Again, and nothing changes, or what an earlier kgd put in place is brought up to date.
+
+    Args:
+        program: How this very kgd is started, by its place.
+        environment: The person's own, to see what they configured themselves.
+        strategy: Where the PATH has `git-merge-kgd`; None where it has not. git looks for a strategy on the PATH only.
+    """
+    report = Report(clone.common_dir)
+    if clone.top is not None:
+        _settle(clone, program, environment, strategy, report)
+    folder = _hooks_folder(clone, environment, report)
+    for name in scripts.CLIENT if clone.top is not None else scripts.SERVER:
+        if folder is not None:
+            _hook(folder, name, scripts.text(name, program).encode(), report, dry_run)
+    if clone.top is not None:
+        _write_settings(clone, report, dry_run)
+    return report
+
+
+def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
+    """Take away all that `install` put into this repository; what was there before is there again."""
+    report = Report(git_dir)
+    hooks = git_dir / "hooks"
+    for name in (*scripts.CLIENT, *scripts.SERVER):
+        ours, before = hooks / name, hooks / (name + scripts.BEFORE)
+        kept = os.path.lexists(before)
+        if not _is_our_hook(ours):
+            if kept:
+                report.warnings.append(f"hooks/{name} was replaced since; what was there before is {before.name}")
+            continue
+        report.changed = True
+        report.hooks.append(name)
+        if kept:
+            report.chained.append(name)
+        if not dry_run:
+            if kept:
+                before.replace(ours)
+            else:
+                ours.unlink()
+    config = git_dir / "config"
+    content = config.read_bytes()
+    restored = _without_line(content, git_dir)
+    if restored != content or (git_dir / FOLDER).exists():
+        report.changed = True
+    if not dry_run:
+        if restored != content:
+            replace(config, restored, mode=config.stat().st_mode & 0o777)
+        shutil.rmtree(git_dir / FOLDER, ignore_errors=True)
+    return report
+
+
+# ---- settings
+
+
+def _settle(
+    clone: Clone, program: Sequence[str], environment: Mapping[str, str], strategy: str | None, report: Report
+) -> None:
+    command = shlex.join([*program, "merge-driver"]).replace("%", "%%")
+    report.settings = {
+        "merge.kgd.name": "node files, field by field",
+        "merge.kgd.driver": f"{command} %O %A %B %P",
+        "merge.kgd.recursive": "kgd-base",
+        "merge.kgd-base.name": "node files of merge bases",
+        "merge.kgd-base.driver": f"{command} {INNER} %O %A %B %P",
+    }
+    if strategy:
+        report.settings["pull.twohead"] = "kgd"
+    else:
+        report.warnings.append(
+            f"{STRATEGY} is not on your PATH, so git merges file by file: it will stop where one side deleted a node "
+            "that the other edited. Put the folder of the program kgd on the PATH and run `kgd install` again"
+        )
+    decided = [origin for name in ("pull.rebase", "pull.ff") for origin, _ in clone.configured(name, environment)]
+    if all(FOLDER in origin for origin in decided):
+        report.settings["pull.rebase"] = "false"  # else git asks, and does nothing
+
+
+def _write_settings(clone: Clone, report: Report, dry_run: bool) -> None:
+    data = _config_text(report.settings)
+    target, config = clone.common_dir / _CONFIG, clone.common_dir / "config"
+    content = config.read_bytes()
+    if _LINE in content and target.exists() and target.read_bytes() == data:
+        return
+    report.changed = True
+    if dry_run:
+        return
+    target.parent.mkdir(exist_ok=True)
+    replace(target, data)
+    if _LINE not in content:
+        replace(clone.common_dir / _BEFORE, content)
+        replace(config, content + _added(content), mode=config.stat().st_mode & 0o777)
+
+
+def _added(content: bytes) -> bytes:
+    return (b"" if not content or content.endswith(b"\n") else b"\n") + _SECTION + _LINE
+
+
+def _without_line(content: bytes, git_dir: Path) -> bytes:
+    """The config as it was; where somebody changed it since, as it is but for our line."""
+    if _LINE not in content:
+        return content
+    try:
+        before = (git_dir / _BEFORE).read_bytes()
+    except OSError:
+        before = None
+    if before is not None and content == before + _added(before):
+        return before
+    at = content.index(_LINE)
+    left, right = content[:at], content[at + len(_LINE) :]
+    alone = left.endswith(_SECTION) and not right.startswith((b"\t", b" "))
+    return (left.removesuffix(_SECTION) if alone else left) + right
+
+
+def _config_text(settings: dict[str, str]) -> bytes:
+    lines = ["# Made by `kgd install`; `kgd uninstall` removes it."]
+    for key, value in settings.items():
+        section, _, name = key.rpartition(".")
+        first, _, second = section.partition(".")
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+        lines.append(f'[{first} "{second}"]' if second else f"[{first}]")
+        lines.append(f'\t{name} = "{quoted}"')
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+
+# ---- hooks
+
+
+def _hooks_folder(clone: Clone, environment: Mapping[str, str], report: Report) -> Path | None:
+    """Where git looks for this repository's hooks; None where that is a place it shares with others."""
+    found = clone.configured("core.hooksPath", environment)
+    if not found:
+        return clone.common_dir / "hooks"
+    named = found[-1][1]
+    report.warnings.append(
+        f"core.hooksPath is set to {named}, and stays so: no hook was put in place. Call `kgd hook NAME` from the "
+        "hooks there, as docs/git.md shows"
+    )
+    return None
+
+
+def _hook(folder: Path, name: str, text: bytes, report: Report, dry_run: bool) -> None:
+    target, before = folder / name, folder / (name + scripts.BEFORE)
+    report.hooks.append(name)
+    foreign = os.path.lexists(target) and not _is_our_hook(target)
+    if foreign or os.path.lexists(before):
+        report.chained.append(name)
+    if not foreign and target.exists() and target.read_bytes() == text and os.access(target, os.X_OK):
+        return
+    if foreign and os.path.lexists(before):
+        report.hooks.remove(name)
+        report.warnings.append(f"hooks/{name} and {before.name} are both there and neither is ours: left as they are")
+        return
+    report.changed = True
+    if dry_run:
+        return
+    folder.mkdir(exist_ok=True)
+    if foreign:
+        target.rename(before)
+    replace(target, text, mode=0o755)
+
+
+def _is_our_hook(path: Path) -> bool:
+    try:
+        return not path.is_symlink() and scripts.is_ours(path.read_bytes()[:200])
+    except OSError:
+        return False

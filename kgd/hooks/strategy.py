@@ -1,0 +1,135 @@
+"""This file is where `git merge` and `git pull` merge as the daemon does: the program `git-merge-kgd`.
+
+git asks a merge driver for one file at a time, and never for one that a side deleted or moved. So `kgd install` names
+a strategy instead (``pull.twohead = kgd``): the whole three-way is made in memory by the daemon's own function, git
+itself brings index and work tree there, over nothing that is not committed, and git makes the commit. Both trees are
+equal byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgd.errors import Invalid, InvariantViolation, KgdError, Unavailable
+from kgd.git.objects import ObjectId, parse_id
+from kgd.git.program import GitFailed
+from kgd.git.staging import Staging
+from kgd.git.store import ObjectStore
+from kgd.hooks.clone import Clone, of_command, refuse_redirection, settings_at
+from kgd.model.conflict import Conflict
+from kgd.workspace.integrate import merge_commits
+from kgd.workspace.transaction import write
+
+MERGED, CANNOT = 0, 2
+"""What git understands: 0, commit what the index holds; 2, nothing was done. (1 would be: a person has to end it.)"""
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A tree whose objects are stored. `conflicts` are those that this merge added records of."""
+
+    tree: ObjectId
+    conflicts: tuple[Conflict, ...]
+
+
+class OtherKind(Exception):
+    """What is merged is no workspace, or lies in a repository that kgd does not read: git's own strategy is right."""
+
+
+def main() -> int:
+    """The program `git-merge-kgd <base>... -- <head> <remote>`, as git starts it at the top of a work tree."""
+    from kgd.config import git_variables
+
+    return run(sys.argv[1:], Path.cwd(), git_variables())
+
+
+def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
+    """Merge, and bring index and work tree there. Returns an exit code; after `CANNOT` nothing was changed."""
+    try:
+        refuse_redirection(environment, ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"))
+        clone = of_command(cwd, environment)
+        merged = _merge(clone, *_sides(words))
+        _bring(clone, merged.tree)
+    except OtherKind as reason:
+        sys.stderr.write(f"kgd: {reason}; git merges by itself\n")
+        sys.stderr.flush()
+        os.execvp("git", ["git", "merge-recursive", *words])
+    except KgdError as refusal:
+        sys.stderr.write(f"kgd: {refusal}\n")
+        return CANNOT
+    except GitFailed as failed:
+        sys.stderr.write(f"{failed.said}\n")
+        return CANNOT
+    _tell(merged.conflicts)
+    return MERGED
+
+
+def _sides(words: Sequence[str]) -> tuple[str, str]:
+    """What stands behind ``--``. What git knows of merge bases we find out ourselves."""
+    sides = list(words[words.index("--") + 1 :]) if "--" in words else []
+    if len(sides) != 2:
+        raise Invalid("two commits are merged at a time", next="Merge one branch after the other.")
+    return sides[0], sides[1]
+
+
+def _merge(clone: Clone, head: str, other: str) -> Merged:
+    ours, theirs = (
+        parse_id(clone.git("rev-parse", "--verify", f"{side}^{{commit}}").strip()) for side in (head, other)
+    )
+    store = _open(clone)
+    sharded = _sharded(store, ours, theirs)
+    merged = merge_commits(store, ours, theirs, sharded)
+    staging = Staging(store, store.tree_of(ours))
+    write(staging, merged.files)
+    tree = staging.write_tree()
+    if staging.objects:
+        store.release(store.write(staging.objects))
+    return Merged(tree, merged.conflicts)
+
+
+def _open(clone: Clone) -> ObjectStore:
+    try:
+        return clone.open()
+    except Unavailable as kind:
+        raise OtherKind(kind.message) from None
+
+
+def _sharded(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> frozenset[str]:
+    settings, other = settings_at(store, ours), settings_at(store, theirs)
+    if settings is None or other is None:
+        raise OtherKind("one side is no workspace")
+    if (settings.workspace, settings.sharded) != (other.workspace, other.sharded):
+        raise InvariantViolation(
+            f"'{settings.workspace}' and '{other.workspace}' are two workspaces, or are stored in two ways",
+            next="They stay apart; copy nodes from one to the other instead.",
+        )
+    return settings.sharded
+
+
+def _bring(clone: Clone, tree: ObjectId) -> None:
+    """Index and work tree from HEAD to `tree`, by git itself: it refuses where something is not committed."""
+    staged = clone.git("diff-index", "--cached", "--name-only", "-z", "HEAD", "--").split(b"\0")[:-1]
+    if staged:
+        raise InvariantViolation(
+            f"{len(staged)} staged changes would become part of the merge", at=os.fsdecode(staged[0]),
+            next="Commit them, or put them aside with `git stash`.",
+        )  # fmt: skip
+    clone.git("read-tree", "-m", "-u", "HEAD", tree.hex())
+
+
+def _tell(conflicts: Sequence[Conflict]) -> None:
+    """Never silent: a conflict that git does not see is told of before git commits it."""
+    if not conflicts:
+        return
+    number = f"{len(conflicts)} nodes were" if len(conflicts) > 1 else "1 node was"
+    sys.stderr.write(f"kgd: {number} written differently on the two sides; both versions are kept under conflicts/\n")
+    for conflict in conflicts[:_SHOWN]:
+        sys.stderr.write(f"     {conflict.uri}: {', '.join(sorted(conflict.fields))}\n")
+    if len(conflicts) > _SHOWN:
+        sys.stderr.write(f"     and {len(conflicts) - _SHOWN} more\n")
+    sys.stderr.write("     `kgd conflicts` shows them, `kgd resolve` settles them\n")
