@@ -8,6 +8,7 @@ edge. So a walk of n nodes costs what n nodes cost: a hub with 20,000 edges is n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -327,14 +328,18 @@ class _Walker:
 
     def count_beyond(self) -> None:
         reached, wanted = self.reached, self.options.edge_types
+        first: dict[Limit, Uri] = {}
+        counts: Counter[Limit] = Counter()
         for limit, uri, edges, at in self.beyond:
-            near = edges[at : at + LOOKED_AT]
             count = max(0, len(edges) - at - LOOKED_AT)
-            for edge in near:
-                if edge.target not in reached and (wanted is None or edge.type in wanted):
+            for _, target, type in edges[at : at + LOOKED_AT]:
+                if target not in reached and (wanted is None or type in wanted):
                     count += 1
             if count:
-                self._note(limit, uri, count)
+                first.setdefault(limit, uri)
+                counts[limit] += count
+        for limit, uri in first.items():
+            self._note(limit, uri, counts[limit])
 
     def links(self) -> list[Link]:
         """The relations among the answered nodes, in the order of their sources; of equal ones the first source's."""
@@ -345,9 +350,12 @@ class _Walker:
         for uri, edges in self.seen:
             if len(edges) > budget:
                 self._note("edges", uri, len(edges) - budget)
-            for weight, target, type in edges[:budget]:
+                edges = edges[:budget]
+            for weight, target, type in edges:
                 if target in listed and (wanted is None or type in wanted):
-                    found.setdefault((uri, target, type), Link(uri, target, type, weight))
+                    key = uri, target, type
+                    if key not in found:
+                        found[key] = Link(uri, target, type, weight)
             budget = max(0, budget - len(edges))
         return list(found.values())
 

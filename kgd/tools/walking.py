@@ -188,7 +188,7 @@ def _by_later_end(found: Walk) -> dict[str, list[Link]]:
     rank = {node.uri: number for number, node in enumerate(found.nodes)}
     links: dict[str, list[Link]] = defaultdict(list)
     for link in found.edges:
-        links[max(link.source, link.target, key=rank.__getitem__)].append(link)
+        links[link.source if rank[link.source] > rank[link.target] else link.target].append(link)
     return links
 
 
