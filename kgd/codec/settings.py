@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical
@@ -112,6 +113,17 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
     except Invalid as error:
         error.at = _place(data, error.at, at)
         raise
+
+
+@lru_cache(maxsize=64)
+def policy_in(data: bytes | None, workspace: str) -> Policy:
+    """The policy in these bytes of a ``kgd.yaml``; without a readable one only this machine changes anything."""
+    try:
+        if data is not None:
+            return decode_settings(data, newer=True).policy
+    except KgdError:
+        pass
+    return Policy(workspace, _NOBODY)
 
 
 def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgd.errors import Limit, Unauthorized
 from kgd.git.identity import person
+from kgd.model.access import Policy, Principal, Verb, authorize
 from kgd.model.change import Author
+from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
-    from kgd.model.access import Principal
     from kgd.resolution.prompts import Ask
+    from kgd.workspace.touched import Permit, Touched
     from kgd.workspace.workspace import Workspace
 
 Progress = Callable[[int, int | None, str], None]
 """Told (done, total, message) while something long runs; a total of None is "not known yet"."""
+
+LONGEST_REQUEST = 150
+"""Characters of a request id that came with a token; the token's id is noted before it."""
 
 
 @dataclass(slots=True)
@@ -40,8 +47,56 @@ class Session:
     """Who asks, as their token says; None is the person of this machine, whom nothing is forbidden."""
     ask: Ask | None = None
     """How to ask the caller's language model; None where the surface cannot."""
+    still_live: Callable[[], None] = lambda: None
+    """Looks again, right before something is written, whether the caller's token holds; raises Unauthorized if not."""
 
     def author(self, workspace: Workspace) -> Author:
-        """Who the commits of this caller are by: the person of this machine, through this client."""
+        """Who the commits of this caller are by: the holder of the token, or the person of this machine."""
+        if self.principal is not None:
+            return Author(self.principal.name, holder_email(self.principal), self.client)
         who = person(workspace.layout)
         return Author(who.name, who.email, self.client)
+
+    def allow(self, workspace: Workspace, verb: Verb, uris: Iterable[Uri]) -> None:
+        """Return if the caller may do this to each of these nodes of the workspace.
+
+        Raises:
+            Unauthorized: The token has expired.
+            Forbidden: Names the first node that they may not.
+        """
+        if self.principal is not None:
+            self._check_live()
+            policy = workspace.policy
+            for uri in uris:
+                authorize(self.principal, policy, verb, uri)
+
+    def permit(self, workspace: Workspace, verb: Verb = Verb.WRITE) -> Permit | None:
+        """What a change of this caller is asked for right before it is staged; None where nothing is forbidden."""
+        if self.principal is None:
+            return None
+
+        def check(touched: Touched, policy: Policy) -> None:
+            from kgd.workspace.touched import authorize_all
+
+            self._check_live()
+            self.still_live()
+            authorize_all(self.principal, policy, verb, touched)
+
+        return check
+
+    def request(self, request_id: str) -> str:
+        """The request id as it is noted: of two holders who choose the same, neither gets the other's result."""
+        if not request_id or self.principal is None:
+            return request_id
+        if len(request_id) > LONGEST_REQUEST:
+            raise Limit(f"a request id has at most {LONGEST_REQUEST} characters", at="request_id")
+        return f"{self.principal.id}/{request_id}"
+
+    def _check_live(self) -> None:
+        if self.principal is not None and self.principal.has_expired(time.time()):
+            raise Unauthorized("this token has expired", next="Ask whoever made it for a new one.")
+
+
+def holder_email(principal: Principal) -> str:
+    """By what a commit tells whose token made it; no mail goes there."""
+    return f"{principal.id}@token.invalid"

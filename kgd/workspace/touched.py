@@ -8,14 +8,17 @@ the URI that it stands for, which is the other end of a move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kgd.codec import documents, paths
 from kgd.errors import KgdError
-from kgd.git.objects import ObjectId
+from kgd.git.objects import FOLDER, ObjectId
+from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
+from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
@@ -27,6 +30,10 @@ File = tuple[str, ObjectId | None, ObjectId | None]
 Read = Callable[[ObjectId], bytes]
 Files = Callable[[], Iterable[tuple[str, ObjectId]]]
 """All files (path, blob) of the tree before the change; asked for only where a memory changed."""
+
+
+Permit = Callable[["Touched", Policy], None]
+"""Asked with what a change touches and the policy at the tip, right before it is staged; raises to refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,40 @@ def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str
     return touched
 
 
+def touched_by(staging: Staging, files: Mapping[str, bytes | None], workspace: str, sharded: frozenset[str]) -> Touched:
+    """What it touches to write these files (None: remove) where the staging area stands; none is in it yet."""
+    changed = [(path, staging.read(path), data) for path, data in files.items()]
+    return of_files(changed, bytes, lambda: _nodes_in(staging, "nodes"), workspace, sharded)
+
+
+def named(edits: Iterable[Edit]) -> frozenset[Uri]:
+    """The nodes that edits name. What they come to may touch more; see `of_files`."""
+    found = set[Uri]()
+    for edit in edits:
+        match edit:
+            case Upsert():
+                found |= {edit.uri, *edit.aliases}
+            case Append() | Delete() | Untag():
+                found.add(edit.uri)
+            case Relate() | Unrelate():
+                found.add(edit.source)
+            case Move():
+                found |= {edit.uri, edit.to}
+            case Settle():
+                found.add(Uri(edit.conflict.rpartition("#")[0]))
+    return frozenset(found)
+
+
+def _nodes_in(staging: Staging, folder: str) -> Iterator[tuple[str, bytes]]:
+    for name in staging.names(folder):
+        path = f"{folder}/{name}"
+        found = staging.lookup(path)
+        if found and found[0] == FOLDER:
+            yield from _nodes_in(staging, path)
+        elif found:
+            yield path, staging.object(found[1])
+
+
 def of_nodes(before: Node | None, after: Node | None) -> frozenset[Uri]:
     """What a change of one node touches: the node, and the URIs that it comes or ceases to stand for."""
     ends = {node.uri for node in (before, after) if node is not None}
@@ -114,8 +155,8 @@ class _Look:
     def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, set[Uri]]:
         """Which nodes name these memories, before or after. Reads every node, decodes those that may name one."""
         found: dict[str, set[Uri]] = {path: set() for path in memories}
-        # Without an escape, the longest run without blanks has to stand in the file as it is.
-        marks = [max(path.split(), key=len).encode("utf-8", "surrogateescape") for path in memories]
+        # Without an escape, the longest run without blanks and quotes has to stand in the file as it is.
+        marks = [max(re.split(r"[\s']", path), key=len).encode("utf-8", "surrogateescape") for path in memories]
         after = ((path, new) for path, _, new in changed if new is not None)
         for path, blob in (*all_files(), *after):
             if not paths.is_node_path(path):

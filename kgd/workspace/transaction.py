@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, signature, with_trailers
 from kgd.git.staging import Staging
@@ -16,6 +18,7 @@ from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft, Surroundings
 from kgd.workspace.outcome import Outcome
+from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
 MAX_EDITS = 2_000
@@ -32,6 +35,7 @@ class Transaction:
     Args:
         revert: Carries out a `Revert`, which needs history; everything else is done here.
         now: Unix seconds for author and committer.
+        permit: Asked before anything is staged; see `touched.Permit`.
     """
 
     changes: ChangeSet
@@ -39,6 +43,7 @@ class Transaction:
     revert: Reverter
     now: int
     dry_run: bool = False
+    permit: Permit | None = None
 
     def stage(self, staging: Staging, parent: ObjectId) -> Staged[Outcome]:
         """Stage the commit on `parent`. Raises before it touches the staging area, or not at all.
@@ -50,6 +55,12 @@ class Transaction:
         self._apply(draft)
         edits.check_links(draft)
         files = draft.finish()
+        if self.permit:
+            workspace = self.around.workspace
+            self.permit(
+                touched_by(staging, files, workspace, self.around.sharded),
+                policy_in(staging.read(SETTINGS), workspace),
+            )
         touched, created = draft.touched(), draft.created()
         if self.dry_run or not files:
             versions = tuple((uri, self.around.version(draft.path(uri))) for uri in touched if draft.node(uri))

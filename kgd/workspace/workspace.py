@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kgd.codec import documents, paths
-from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings
+from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings, policy_in
+from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 from kgd.git import integrity
 from kgd.git.history import log as git_log
@@ -28,6 +29,7 @@ from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
 from kgd.index.ranking import Hit
 from kgd.index.text import FileDoc
+from kgd.model.access import Policy
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
@@ -38,6 +40,7 @@ from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.publication import Publication
 from kgd.workspace.served import Served
+from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.upkeep import Upkeep
 from kgd.workspace.writer import Staged, Writer
@@ -117,6 +120,16 @@ class Workspace:
     @property
     def tip(self) -> str:
         return self._writer.tip.hex()
+
+    @property
+    def policy(self) -> Policy:
+        """Who may write and propose where, as ``kgd.yaml`` at the tip says."""
+        blob = self._store.entry(self._store.tree_of(self._writer.tip), SETTINGS)
+        return policy_in(self._store.read(blob) if blob else None, self.id)
+
+    def now(self) -> int:
+        """Unix seconds, by the workspace's clock."""
+        return int(self._clock())
 
     def sources(self) -> list[EdgeSource]:
         """What a walk goes through: the stored graph, then the code tree."""
@@ -238,8 +251,10 @@ class Workspace:
 
     # ---- changing
 
-    def submit(self, changes: ChangeSet, *, dry_run: bool = False) -> Outcome:
+    def submit(self, changes: ChangeSet, *, dry_run: bool = False, permit: Permit | None = None) -> Outcome:
         """Carry out a ChangeSet as one commit, and return when it is durable.
+
+        `permit` is asked in the writer's thread, with all that it touches and the policy of that moment.
 
         A request id that was seen before answers the first result. After any error nothing of it is in the
         workspace, but for `Unavailable` of a disk that did not confirm: a retry with the same request id tells.
@@ -257,7 +272,7 @@ class Workspace:
         reverted = [edit.commit for edit in changes.edits if isinstance(edit, Revert)]
         if reverted:
             changes = self._say_what_is_reverted(changes, reverted)
-        transaction = Transaction(changes, self._ahead, self.past.revert, int(self._clock()), dry_run)
+        transaction = Transaction(changes, self._ahead, self.past.revert, int(self._clock()), dry_run, permit)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
             # Once more: a first asking that was still under way before may be done by now.
