@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kgd.errors import Invalid, NotFound
 from kgd.model import uri as uris
 from kgd.model.uri import Uri
+from kgd.tools import sight
 from kgd.tools.session import Session
 
 if TYPE_CHECKING:
@@ -28,7 +29,14 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
 
     Raises:
         NotFound: There is none; says what is close, or what `kgd up` would do.
+        Forbidden: The caller's token is for other workspaces.
     """
+    chosen = _chosen(session, named, texts, writing=writing)
+    sight.enter(session, chosen)
+    return chosen
+
+
+def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writing: bool) -> Workspace:
     if named:
         return _by_name(session, named)
     for text in texts:
@@ -38,7 +46,7 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
     here = _here(session)
     if here is not None:
         return here
-    known = session.daemon.workspace_ids()
+    known = _ids(session)
     if len(known) == 1 and not writing:
         return _by_id(session, known[0])
     if not known:
@@ -47,6 +55,21 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
         "it is not clear which workspace is meant", at="workspace",
         next=f"Name one: {_some(known)}; or run `kgd up` in this directory to make one here.",
     )  # fmt: skip
+
+
+def _refuse_place(session: Session) -> None:
+    """Whoever comes with a token sits at another machine: a path of this one means nothing to them."""
+    if session.principal is not None:
+        raise Invalid("a path of the hub's machine means nothing here", next="Give a URI.")
+
+
+def _ids(session: Session) -> list[str]:
+    """The workspaces that the caller may hear of."""
+    known = session.daemon.workspace_ids()
+    if session.principal is None:
+        return known
+    own = {scope.workspace for scope in session.principal.scopes}
+    return [id for id in known if id in own]
 
 
 def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> bool:
@@ -67,7 +90,11 @@ def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> b
 def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
     """The workspace that a URI which `resolve` gave belongs to; for an external one the call's."""
     owner = uris.workspace_of(uri)
-    return workspace if owner in (None, workspace.id) else _by_id(session, owner or "")
+    if owner in (None, workspace.id):
+        return workspace
+    found = _by_id(session, owner or "")
+    sight.enter(session, found)
+    return found
 
 
 def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
@@ -79,7 +106,7 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
     """
     uri = spell(session, workspace, text, at=at)
     owner = uris.workspace_of(uri)
-    if owner is not None and owner != workspace.id and owner not in session.daemon.workspace_ids():
+    if owner is not None and owner != workspace.id and owner not in _ids(session):
         raise _unknown(session, owner, at)
     return uri
 
@@ -103,6 +130,7 @@ def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
     if colon and scheme in uris.OWNED:
         return _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace.id, rest)
     if text.startswith(("./", "../")) or text == "." or os.path.isabs(text):
+        _refuse_place(session)
         return _in_tree(session, workspace, text)
     if colon and "/" not in scheme and "." not in scheme and rest:
         return uris.parse(text)
@@ -176,11 +204,12 @@ def _below(root: Path, cwd: Path | None, text: str) -> str | None:
 
 def _by_name(session: Session, named: str) -> Workspace:
     if os.path.isabs(named):
+        _refuse_place(session)
         found = _by_directory(session, Path(named))
         if found is None:
             raise NotFound("there is no workspace in that directory", at="workspace", next="Run `kgd up` there.")
         return found
-    if named not in session.daemon.workspace_ids():
+    if named not in _ids(session):
         raise _unknown(session, named, "workspace")
     return _by_id(session, named)
 
@@ -201,12 +230,13 @@ def _here(session: Session) -> Workspace | None:
 def _from_text(session: Session, text: str) -> Workspace | None:
     text = text.strip()
     if os.path.isabs(text):
+        _refuse_place(session)
         return _by_directory(session, Path(text))
     scheme, colon, rest = text.partition("://")
     if not colon or scheme not in uris.OWNED:
         return None
     owner = rest.partition("/")[0]
-    if owner in session.daemon.workspace_ids():
+    if owner in _ids(session):
         return _by_id(session, owner)
     if uris.is_workspace_id(owner):
         raise _unknown(session, owner, "uri")
@@ -221,7 +251,7 @@ def _by_directory(session: Session, path: Path) -> Workspace | None:
 
 
 def _unknown(session: Session, name: str, at: str) -> NotFound:
-    known = session.daemon.workspace_ids()
+    known = _ids(session)
     close = difflib.get_close_matches(name, known, n=1)
     advice = f"Did you mean '{close[0]}'?" if close else f"Known here: {_some(known)}."
     return NotFound(f"no workspace '{name[:63]}' is known here", at=at, next=advice if known else "Run `kgd up`.")
