@@ -16,7 +16,7 @@ _HEAD = re.compile(r"workspaces:[ ]*(#.*)?$").match
 _PLAIN = re.compile(r"/[A-Za-z0-9/._-]*\Z").match
 
 
-def with_entry(text: str, id: str, fields: Mapping[str, str | bool]) -> str:
+def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float]) -> str:
     """`text` with that entry added at the end, or with those fields of it replaced and its others removed.
 
     Raises:
@@ -32,7 +32,7 @@ def with_entry(text: str, id: str, fields: Mapping[str, str | bool]) -> str:
         made = [f"{indent}{id}:", *(f"{indent}  {name}: {_scalar(value)}" for name, value in fields.items())]
         lines[end:end] = made
         return "\n".join(lines) + "\n"
-    kept = [line for line in lines[first + 1 : last] if not _is_field(line, ("path", "code", "standalone"))]
+    kept = [line for line in lines[first + 1 : last] if not _is_field(line, ("path", "code", "standalone", *fields))]
     inner = next((_indent(line) for line in lines[first + 1 : last] if _is_content(line)), f"{indent}  ")
     comments = {name: _comment(line) for line in lines[first + 1 : last] for name in fields if _names(line, name)}
     made = [f"{inner}{name}: {_scalar(value)}{comments.get(name, '')}" for name, value in fields.items()]
@@ -112,7 +112,9 @@ def _comment(line: str) -> str:
     return found.group(1) if found else ""
 
 
-def _scalar(value: str | bool) -> str:
+def _scalar(value: str | bool | float) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"{value:g}"
     return value if _PLAIN(value) else json.dumps(value, ensure_ascii=False)

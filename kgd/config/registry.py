@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kgd.config import Home
+from kgd.config.credentials import check_reference
 from kgd.config.edit import with_entry, without_entry
 from kgd.errors import Invalid, InvariantViolation, KgdError
+from kgd.git.url import HTTP, HTTPS
+from kgd.git.url import parse as parse_url
 from kgd.model.uri import is_workspace_id
+
+SYNC_LIMIT = 86_400
 
 
 class Placed(Protocol):
@@ -34,13 +39,21 @@ class Entry:
     """One registered workspace.
 
     `path` is the code repository that it lives in, or its own folder where it is `standalone`; `code` is the code tree
-    that a standalone one is about.
+    that a standalone one is about. One of another team has no path here: it is known by its git `remote`, or by the
+    `hub` that serves it. A path may come with a remote, which it is then shared through, under `ref`.
+
+    `token` refers to a credential and is none; `sync` is seconds between two looks, 0 is by hand only, None the usual.
     """
 
     id: str
-    path: str
+    path: str = ""
     code: str = ""
     standalone: bool = False
+    remote: str = ""
+    hub: str = ""
+    ref: str = ""
+    token: str = ""
+    sync: float | None = None
 
     @classmethod
     def of(cls, placed: Placed) -> Entry:
@@ -50,10 +63,10 @@ class Entry:
             return cls(placed.id, str(code))
         return cls(placed.id, str(placed.work_tree), code=str(code or ""), standalone=True)
 
-    def written(self) -> dict[str, str | bool]:
+    def written(self) -> dict[str, str | bool | float]:
         """As the file has it; what is at its default is left out."""
-        known: dict[str, str | bool] = {"path": self.path, "code": self.code, "standalone": self.standalone}
-        return {name: value for name, value in known.items() if value}
+        known: dict[str, str | bool | float | None] = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        return {name: value for name, value in known.items() if value or (name == "sync" and value is not None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,9 @@ class Settings:
     )
     rescan_seconds: int = _setting(
         30, range(1, 61), "how often watched folders are looked through in full all the same"
+    )
+    remote_seconds: int = _setting(
+        30, range(5, 601), "how long a remote may show no sign of progress before the attempt is given up"
     )
     http_port: int = _setting(
         0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
@@ -151,7 +167,13 @@ class RegistryFile:
             known = entries.get(entry.id)
             if known == entry:
                 return text
-            if known and known.path != entry.path and not replace and (is_alive is None or is_alive(known)):
+            if (
+                known
+                and known.path
+                and known.path != entry.path
+                and not replace
+                and (is_alive is None or is_alive(known))
+            ):
                 raise InvariantViolation(
                     f"another repository is registered as '{entry.id}'", at=known.path,
                     next="A new one gets its own id: `kgd up --id NEW`; a copy takes its place: `kgd up --replace`.",
@@ -219,15 +241,41 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
     if not is_workspace_id(id):
         raise Invalid(f"'{id[:70]}' is not a workspace id", at=_place(id, data, where),
                       next="An id has lower-case letters, digits and dashes.")  # fmt: skip
-    _known(given, {"path", "code", "standalone"}, data, where)
-    path, code, standalone = given.get("path"), given.get("code", ""), given.get("standalone", False)
+    at = _place(id, data, where)
+    _known(given, {f.name for f in fields(Entry)} - {"id"}, data, where)
+    for name in ("path", "code", "remote", "hub", "ref", "token"):
+        if not isinstance(given.get(name, ""), str):
+            raise Invalid(f"'{name}' of workspace '{id}' must be a text", at=at)
+    path, code = (os.path.expanduser(given.get(name, "")) for name in ("path", "code"))
     for name, value in (("path", path), ("code", code)):
-        if not isinstance(value, str) or (value and not os.path.isabs(os.path.expanduser(value))):
-            raise Invalid(f"'{name}' of workspace '{id}' must be an absolute path", at=_place(id, data, where))
-    if not path or not isinstance(standalone, bool):
-        wrong = "standalone' must be true or false" if path else "path' is missing"
-        raise Invalid(f"workspace '{id}': '{wrong}", at=_place(id, data, where))
-    return Entry(id, os.path.expanduser(str(path)), os.path.expanduser(str(code)), standalone)
+        if value and not os.path.isabs(value):
+            raise Invalid(f"'{name}' of workspace '{id}' must be an absolute path", at=at)
+    standalone, remote, hub = given.get("standalone", False), given.get("remote", ""), given.get("hub", "")
+    if not isinstance(standalone, bool):
+        raise Invalid(f"workspace '{id}': 'standalone' must be true or false", at=at)
+    if not (path or remote or hub) or (hub and (path or remote)):
+        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub comes alone", at=at)
+    seconds = given.get("sync")
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)
+                                or not 0 <= seconds <= SYNC_LIMIT):  # fmt: skip
+        raise Invalid(f"workspace '{id}': 'sync' is seconds, 0 to {SYNC_LIMIT}", at=at)
+    _check_remote(id, given, at)
+    return Entry(id, path, code, standalone, remote, hub, given.get("ref", ""), given.get("token", ""), seconds)
+
+
+def _check_remote(id: str, given: dict[str, Any], at: str) -> None:
+    """Where it leads, and by which reference its credential is found; neither may hold the credential itself."""
+    try:
+        if given.get("token"):
+            check_reference(given["token"])
+        if given.get("remote"):
+            parse_url(os.path.expanduser(given["remote"]))
+        if given.get("hub") and parse_url(given["hub"]).kind not in (HTTP, HTTPS):
+            raise Invalid("a hub is an https:// address")
+        if given.get("ref") and not re.fullmatch(r"refs/(heads|kgd)/[A-Za-z0-9_][A-Za-z0-9._/+-]{0,190}", given["ref"]):
+            raise Invalid("'ref' is a full name such as refs/heads/kgd")
+    except Invalid as error:
+        raise Invalid(f"workspace '{id}': {error.message}", at=at, next=error.next) from None
 
 
 def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:

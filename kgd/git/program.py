@@ -23,6 +23,8 @@ from kgd.errors import Limit, Unavailable
 DEADLINE = 60.0
 OUTPUT_LIMIT = 256 << 20
 _RECORD_PARTS = 256
+STOP_SECONDS = 0.1
+"""How soon a program that may be stopped from outside notices it."""
 
 _HARDENED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -90,6 +92,8 @@ class Bounds:
     total: float = DEADLINE
     file_bytes: int | None = None
     memory_bytes: int | None = None
+    stop: threading.Event | None = None
+    """Once it is set the program is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,11 @@ class Person:
 
     environment: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def nobody(variables: Mapping[str, str]) -> Person:
+    """No person at all, as without an environment, and these variables."""
+    return Person({}, {**_HARDENED, **variables})
 
 
 def run(
@@ -172,7 +181,7 @@ class _Running:
 
     def __init__(self, process: subprocess.Popen[bytes], arguments: Sequence[str], bounds: Bounds) -> None:
         self.process, self.arguments, self.bounds = process, arguments, bounds
-        self.late = 0.0
+        self.late, self.stopped = 0.0, False
         self.heard = self._began = time.monotonic()
         self._said = bytearray()
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -184,6 +193,8 @@ class _Running:
     def finish(self) -> None:
         code = self.process.wait()
         self._listener.join(1)
+        if self.stopped:
+            raise Unavailable(f"git {self.arguments[0]} was stopped")
         if self.late:
             raise Unavailable(f"git {self.arguments[0]} did not finish within {self.late:g} s")
         if code:
@@ -201,13 +212,21 @@ class _Running:
                     pipe.close()
 
     def _watch(self) -> None:
-        idle, total = self.bounds.idle, self.bounds.total
-        while not self._ended.wait(max(0.0, min(self.heard + idle, self._began + total) - time.monotonic())):
+        idle, total, stop = self.bounds.idle, self.bounds.total, self.bounds.stop
+        while not self._ended.wait(self._pause(idle, total, stop)):
             now = time.monotonic()
+            if stop is not None and stop.is_set():
+                self.stopped = True
+                self._kill()
+                return
             if now >= min(self.heard + idle, self._began + total):
                 self.late = total if now >= self._began + total else idle
                 self._kill()
                 return
+
+    def _pause(self, idle: float, total: float, stop: threading.Event | None) -> float:
+        left = max(0.0, min(self.heard + idle, self._began + total) - time.monotonic())
+        return left if stop is None else min(left, STOP_SECONDS)
 
     def _kill(self) -> None:
         """The whole group: git leaves its children running when it is killed alone."""
@@ -263,6 +282,20 @@ def _confine(pid: int, bounds: Bounds) -> None:
         if most is not None:
             with contextlib.suppress(ProcessLookupError, ValueError, OSError, AttributeError):
                 resource.prlimit(pid, kind, (most, most))
+
+
+def path() -> str:
+    """Where the git program is.
+
+    Raises:
+        Unavailable: There is none.
+    """
+    return _program()
+
+
+def hardened_environment() -> dict[str, str]:
+    """What a git program of ours knows of the world where nobody's configuration has a say."""
+    return _environment(_program(), None)
 
 
 def _program() -> str:

@@ -14,13 +14,14 @@ import os
 import re
 import shlex
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgd.errors import Damaged, KgdError, Limit, NotFound, Unavailable
-from kgd.git import place, program, refs
+from kgd.errors import KgdError, Limit, Unavailable
+from kgd.git import peek, place, program, refs
 from kgd.git.incoming import Incoming, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
@@ -61,6 +62,7 @@ class Network:
     total: float = TOTAL
     pack_bytes: int = PACK_BYTES
     memory_bytes: int = MEMORY_BYTES
+    stop: threading.Event | None = None
 
 
 class GitRemote:
@@ -74,29 +76,16 @@ class GitRemote:
     def __init__(self, url: RemoteUrl, home: ObjectStore, scratch: Path, network: Network) -> None:
         self.url, self._home, self._scratch, self._network = url, home, scratch, network
 
-    def glance(self, ref: str) -> ObjectId | None:
-        """What the ref holds, read from the files of a directory; some 20 us.
-
-        Raises:
-            NotFound: Files alone do not tell: it is elsewhere, or of a kind that has to be asked.
-        """
-        directory = self.url.directory
-        if directory is None:
-            raise NotFound("only a directory can be glanced at")
-        git_dir = _git_dir(directory)
-        if git_dir is None or place.setting(git_dir, "extensions.refstorage") not in (None, "files"):
-            raise NotFound("this is no repository whose refs are files")
-        try:
-            return refs.read_ref(git_dir, ref)
-        except (Damaged, OSError):
-            raise NotFound("the ref has to be asked for") from None
-
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]:
         """What the remote's `ref` holds, and its refs that begin with `prefix`; absent ones are left out.
+
+        A directory's refs are files, and are read as such where that tells; else git is asked.
 
         Raises:
             Trouble: It cannot be asked.
         """
+        if (there := self._read(ref, prefix)) is not None:
+            return there
         patterns = [ref, f"{prefix}*"] if prefix else [ref]
         with self._repository() as scratch:
             said = self._run(scratch, ["ls-remote", "--quiet", "--refs", "--", self.url.text, *patterns])
@@ -151,6 +140,16 @@ class GitRemote:
 
     # ---- inside
 
+    def _read(self, ref: str, prefix: str) -> dict[str, ObjectId] | None:
+        directory = self.url.directory
+        git_dir = repository_at(directory) if directory is not None else None
+        if git_dir is None or place.setting(git_dir, "extensions.refstorage") not in (None, "files"):
+            return None
+        try:
+            return peek.read(git_dir, ref, prefix, REFS_LIMIT)
+        except (OSError, ValueError):
+            return None
+
     @contextmanager
     def _repository(self) -> Iterator[Path]:
         scratch = scratch_repository(self._scratch)
@@ -161,12 +160,12 @@ class GitRemote:
 
     def _run(self, scratch: Path, arguments: list[str]) -> bytes:
         directory = self.url.directory
-        if directory is not None and _git_dir(directory) is None:
+        if directory is not None and repository_at(directory) is None:
             what = "there is no git repository" if directory.exists() else "there is nothing any more"
             raise Trouble("vanished", f"{what} at {directory}",
                           next="Bring it back, or make an empty one with `git init --bare`.")  # fmt: skip
         network = self._network
-        bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes)
+        bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]
         # Certificates are checked, whatever the person's shell says: a token may depend on it.
         theirs = {name: value for name, value in network.environment.items() if name != "GIT_SSL_NO_VERIFY"}
@@ -183,7 +182,7 @@ class GitRemote:
             raise Trouble("limit", error.message) from None
         except Unavailable as error:
             if "did not finish" not in error.message:
-                raise
+                raise Trouble("stopped", error.message) if "was stopped" in error.message else error from None
             raise Trouble("hangs", f"the remote did not answer within {network.patience:g} s") from None
 
     def _variables(self) -> dict[str, str]:
@@ -260,8 +259,8 @@ def _id(digits: str) -> ObjectId:
         raise Trouble("other", "the remote does not speak of SHA-1 objects") from None
 
 
-def _git_dir(directory: Path) -> Path | None:
-    """The git directory of a repository that a directory is or has."""
+def repository_at(directory: Path) -> Path | None:
+    """The git directory of the repository that a directory is or has; None where there is none."""
     for at in (directory, directory / ".git"):
         if (at / "HEAD").is_file() and (at / "objects").is_dir():
             return at

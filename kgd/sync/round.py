@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kgd.errors import Damaged, KgdError, NotFound, Unavailable
+from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git import program, refs
 from kgd.git.incoming import Incoming
 from kgd.git.objects import ObjectId
@@ -41,7 +41,6 @@ _PROPOSAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9
 class Transport(Protocol):
     """What a round asks of a remote; `kgd.git.remote.GitRemote` is the real one."""
 
-    def glance(self, ref: str) -> ObjectId | None: ...
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]: ...
     def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming: ...
     def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> None: ...
@@ -85,26 +84,26 @@ def run(
     direction: str = "both",
     confirm: str = "",
     chance: Chance,
-    sleep: Callable[[float], None],
-    quick: bool = False,
+    sleep: Callable[[float], object],
     refused: dict[ObjectId, Trouble] | None = None,
+    done: Done | None = None,
 ) -> Done:
     """Bring a workspace and a remote together, as far as it goes without a decision of somebody.
 
     Args:
         confirm: The commit (or its beginning) that a wait named, or ``yes`` for whatever is held now.
-        quick: A directory's ref is read rather than asked for; proposals are not looked for.
         refused: Tips that vetting has refused before, which are not fetched again; this round adds its own.
+        done: Where it is written down how far the round came, for whoever has to know after an error.
 
     Raises:
         Trouble: The remote does not work, or what it sent was refused; ours is as it was, or further on by commits
             that came through vetting.
         KgdError: The workspace itself could not be written.
     """
-    done = Done()
+    done = Done() if done is None else done
     for number in range(TRIES):
         done.stage = "fetch"
-        listed = _listed(remote, transport, quick)
+        listed = transport.ls(remote.ref, remote.proposals)
         theirs = done.theirs = listed.pop(remote.ref, None)
         if theirs in (refused or {}):
             raise (refused or {})[theirs]
@@ -116,7 +115,7 @@ def run(
                 refused.clear()
                 refused[theirs] = trouble
             raise
-        if direction != "push" and not quick:
+        if direction != "push":
             _take_proposals(host, remote, transport, listed, done)
         done.stage = "push"
         if direction == "pull" or remote.direction == "pull":
@@ -128,14 +127,6 @@ def run(
                 raise Trouble("race", f"others were faster {TRIES} times: {lost}"[:200]) from None
             sleep(FIRST_PAUSE * 2**number * (0.5 + chance.random()))
     raise AssertionError("unreachable")
-
-
-def _listed(remote: Remote, transport: Transport, quick: bool) -> dict[str, ObjectId]:
-    if quick:
-        with contextlib.suppress(NotFound):
-            there = transport.glance(remote.ref)
-            return {remote.ref: there} if there else {}
-    return transport.ls(remote.ref, "" if quick else remote.proposals)
 
 
 # ---- theirs becomes ours

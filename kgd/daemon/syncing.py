@@ -1,0 +1,289 @@
+"""This file is where an open workspace is kept together with its remotes: one thread for each, that nobody waits for.
+
+A commit wakes it, a directory that changes wakes it, and its interval does. What it does is `kgd.sync.round`; how that
+ended is in its `Machine`, loud in `kgd status`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.config import person_environment
+from kgd.config.credentials import secret
+from kgd.config.registry import Entry
+from kgd.daemon.watch import Folder, Watch
+from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.git import remote_settings
+from kgd.git.remote import PATIENCE, GitRemote, Network, repository_at
+from kgd.git.remote_settings import Remote
+from kgd.git.trouble import Trouble
+from kgd.sync import round as rounds
+from kgd.sync.machine import Machine
+from kgd.sync.round import Done
+from kgd.workspace.outcome import Stage
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+SETTLE = 0.02
+"""Seconds in which commits that come together are pushed together."""
+DEBOUNCE = 0.3
+"""Seconds between two rounds that commits ask for."""
+BUSY_SECONDS = 60.0
+"""How long a call waits for a round that is under way."""
+CLOSE_SECONDS = 3.0
+
+log = logging.getLogger("kgd.sync")
+
+
+@dataclass(slots=True)
+class Answer:
+    """How one remote is after a round that somebody asked for."""
+
+    machine: Machine
+    done: Done = field(default_factory=Done)
+    error: KgdError | None = None
+
+
+class Syncing:
+    """The remotes of one workspace, from `start` to `close`. Safe for threads.
+
+    Args:
+        entry: What the registry says of the workspace now; its credential takes the place of a remote's own.
+        chance: Where jitter comes from.
+    """
+
+    def __init__(
+        self, workspace: Workspace, entry: Callable[[], Entry | None], *, clock: Callable[[], float] = time.time,
+        chance: random.Random | None = None,
+    ) -> None:  # fmt: skip
+        self.workspace, self.entry, self.clock = workspace, entry, clock
+        self.chance = chance or random.Random()
+        self.patience = PATIENCE
+        """Seconds without progress after which an attempt is given up."""
+        self.environment: Mapping[str, str] = {}
+        """A person's, since the daemon may have been started in another session; its own where there is none."""
+        self.problem = ""
+        self.stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._runners: dict[str, _Runner] = {}
+        self.scratch = workspace.layout.derived_dir / "sync"
+
+    def start(self) -> None:
+        """Begin; a remote that cannot be reached is no error."""
+        if self.workspace.read_only:
+            return
+        shutil.rmtree(self.scratch, ignore_errors=True)  # of a round that a kill ended
+        self.workspace.on_commit(lambda uris: self._wake())
+        self.reload()
+
+    def reload(self) -> None:
+        """Read again which remotes there are. Those that are as they were go on."""
+        try:
+            self._add_registered()
+            wanted = {one.name: one for one in remote_settings.remotes(self.workspace.layout)}
+            self.problem = ""
+        except KgdError as error:
+            self.problem = f"remotes: {error}"
+            return
+        with self._lock:
+            if self.stopping.is_set():
+                return
+            ended = [self._runners.pop(n) for n, r in list(self._runners.items()) if wanted.get(n) != r.machine.remote]
+            begun = [_Runner(self, one) for name, one in wanted.items() if name not in self._runners]
+            self._runners |= {one.machine.remote.name: one for one in begun}
+        for one in ended:
+            one.close()
+        for one in begun:
+            one.start()
+
+    def machines(self) -> list[Machine]:
+        with self._lock:
+            return [self._runners[name].machine for name in sorted(self._runners)]
+
+    def sync(self, name: str | None = None, *, direction: str = "both", confirm: str = "") -> list[Answer]:
+        """A round with one remote or with all, now; waits for one that is under way.
+
+        Raises:
+            NotFound: There is no such remote, or none at all.
+        """
+        with self._lock:
+            chosen = [one for key, one in sorted(self._runners.items()) if name in (None, key)]
+        if not chosen:
+            if name is not None:
+                remote_settings.remote(self.workspace.layout, name)
+            raise NotFound(
+                "this workspace is shared with nobody",
+                next="`kgd share` publishes it to the code's own remote, `kgd remote add NAME URL` to another.",
+            )
+        return [one.round(direction, confirm, by_hand=True) for one in chosen]
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Fetch and push of each remote; its name is added where there are several."""
+        machines = self.machines()
+        several = len(machines) > 1
+        return tuple(stage for one in machines for stage in one.stages(f" {one.remote.name}" if several else ""))
+
+    def degraded(self) -> list[str]:
+        return [self.problem] if self.problem else []
+
+    def close(self) -> None:
+        """End every round; a git program under way is killed. What is not pushed is pushed after the next start."""
+        self.stopping.set()
+        with self._lock:
+            ending = list(self._runners.values())
+        for one in ending:
+            one.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _wake(self) -> None:
+        with self._lock:
+            runners = list(self._runners.values())
+        for one in runners:
+            one.committed()
+
+    def _add_registered(self) -> None:
+        """A remote that the registry names is one that the person wants."""
+        entry, layout = self.entry(), self.workspace.layout
+        if entry is None or not entry.path or not entry.remote:
+            return
+        url = remote_settings.parse_stored(layout, entry.remote)
+        if all(one.url != url for one in remote_settings.remotes(layout)):
+            ref = entry.ref or layout.branch
+            remote_settings.add(layout, Remote("origin", url, ref, seconds=entry.sync))
+
+
+class _Runner:
+    """The thread of one remote."""
+
+    def __init__(self, syncing: Syncing, remote: Remote) -> None:
+        entry = syncing.entry()
+        near = entry is not None and bool(entry.hub)
+        self._syncing, self.machine = syncing, Machine(remote, near=near)
+        self.machine.moved_at = syncing.clock()
+        self._busy, self._wake = threading.Lock(), threading.Event()
+        self._stopping = threading.Event()
+        self._commit = False
+        self._last = 0.0
+        self._watch: tuple[Watch, int] | None = None
+        self._thread = threading.Thread(target=self._run, name=f"kgd-sync-{remote.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def committed(self) -> None:
+        """A commit was made here. From the writer's thread: it only rings."""
+        self._commit = True
+        self._wake.set()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(CLOSE_SECONDS)
+        if self._watch:
+            self._watch[0].close()
+
+    def round(self, direction: str, confirm: str, *, by_hand: bool) -> Answer:
+        if not self._busy.acquire(timeout=BUSY_SECONDS):
+            raise Unavailable("a sync with this remote is under way", at=self.machine.remote.name,
+                              next="Ask again in a moment; `kgd status` shows how it goes.")  # fmt: skip
+        try:
+            return self._round(direction, confirm, by_hand)
+        finally:
+            self._busy.release()
+
+    def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
+        machine, syncing = self.machine, self._syncing
+        now, answer = syncing.clock(), Answer(machine)
+        if by_hand:
+            machine.refused.clear()
+        try:
+            transport = self._transport()
+            answer.done = rounds.run(
+                syncing.workspace, machine.remote, transport, direction=direction, confirm=confirm,
+                chance=syncing.chance, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
+            )  # fmt: skip
+            machine.went_well(answer.done, now, syncing.chance)
+            if answer.done.pulled or answer.done.pushed:
+                log.info("synced", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
+                                          "pulled": answer.done.pulled, "pushed": answer.done.pushed})  # fmt: skip
+        except (KgdError, OSError) as error:
+            known = error if isinstance(error, KgdError) else Unavailable(f"the disk said: {error.strerror}")
+            answer.error = known
+            if not (isinstance(known, Trouble) and known.kind == "stopped"):
+                machine.went_wrong(known, answer.done.stage, now, syncing.chance)
+                log.warning("sync failed", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
+                                                  "reason": str(known)[:300]})  # fmt: skip
+        except Exception as defect:
+            log.exception("a sync ended in the middle")
+            answer.error = Unavailable(f"a defect of kgd: {defect!r}"[:200])
+            machine.went_wrong(answer.error, answer.done.stage, now, syncing.chance)
+        return answer
+
+    def _transport(self) -> GitRemote:
+        syncing, remote = self._syncing, self.machine.remote
+        entry = syncing.entry()
+        reference = (entry.token if entry else "") or remote.token
+        environment = dict(syncing.environment) or person_environment()
+        network = Network(environment, secret(reference) if reference else "", syncing.patience, stop=self._stopping)
+        return GitRemote(remote.url, syncing.workspace.store, syncing.scratch, network)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._attempt()
+            self._look_after_watch()
+            self._pause()
+        self._stopping.set()
+
+    def _attempt(self) -> None:
+        machine = self.machine
+        due = self._syncing.clock() >= machine.next_at
+        committed, self._commit = self._commit, False
+        if machine.remote.seconds == 0 or not (due or machine.wake(self._syncing.clock())):
+            return
+        if committed and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
+            return  # the commit is the remote's own, which we have just taken
+        self._last = time.monotonic()
+        with self._busy:
+            self._round(machine.remote.direction, "", by_hand=False)
+
+    def _pause(self) -> None:
+        """Until something happens, or it is time; commits that come together are left to gather."""
+        seconds = self.machine.next_at - self._syncing.clock()
+        self._wake.wait(None if seconds == float("inf") else max(0.0, min(seconds, 3600.0)))
+        if self._wake.is_set() and not self._stopping.is_set():
+            gap = self._last + DEBOUNCE - time.monotonic()
+            self._stopping.wait(max(SETTLE, gap))
+        self._wake.clear()
+
+    def _look_after_watch(self) -> None:
+        """A directory on this machine says itself that it has changed; a new one in its place is watched anew."""
+        directory = self.machine.remote.url.directory
+        git_dir = repository_at(directory) if directory is not None else None
+        inode = _inode(git_dir) if git_dir else 0
+        if self._watch and self._watch[1] != inode:
+            self._watch[0].close()
+            self._watch = None
+        if git_dir is not None and self._watch is None and not self._stopping.is_set():
+            folders = [Folder(git_dir, recursive=False), Folder(git_dir / "refs")]
+            watch = Watch(folders, lambda changed: self._wake.set(), rescan_seconds=600.0)
+            watch.start()
+            self._watch = (watch, inode)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
