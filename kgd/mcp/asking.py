@@ -115,7 +115,7 @@ class _InRounds:
     def __init__(self, params: CallToolRequestParams) -> None:
         asked = set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
         given = params.input_responses or {}
-        self._is_first = not params.request_state
+        self.open = not params.request_state
         self._replies = {id: _reply(given[id]) for id in asked & set(given)}
 
     @property
@@ -123,7 +123,7 @@ class _InRounds:
         return self._replies.keys()
 
     def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, Reply]:
-        if self._is_first:
+        if self.open:
             raise AnswersNeeded(prompts)
         return {id: reply for id, reply in self._replies.items() if id in prompts}
 
@@ -136,6 +136,10 @@ class _Live:
     tasks: TaskGroup
     loop: asyncio.AbstractEventLoop
     patience: float
+
+    @property
+    def open(self) -> bool:
+        return True
 
     @property
     def answered(self) -> Collection[str]:

@@ -54,6 +54,11 @@ class Ask(Protocol):
     """Asks the caller's own language model. Writes nothing, and holds no lock while it waits."""
 
     @property
+    def open(self) -> bool:
+        """Whether questions are put to it still; in a later round only answers are read."""
+        ...
+
+    @property
     def answered(self) -> Collection[str]:
         """Ids that the call itself brought answers to: a question asked in an earlier round."""
         ...

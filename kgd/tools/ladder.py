@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from kgd.config.credentials import secret
 from kgd.errors import KgdError, NotFound
+from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.conflict import Conflict
 from kgd.model.node import Json
@@ -106,7 +107,8 @@ def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], fo
     attempts = session.daemon.attempts
     prompts = {}
     for digest, (conflict, prompt) in asking.items():
-        why_not = "" if digest in ask.answered else attempts.why_not(digest)
+        why_not = attempts.why_not(digest) if ask.open else "it was not asked about: call again"
+        why_not = "" if digest in ask.answered else why_not
         if why_not:
             found.left[conflict.id] = why_not
         else:
@@ -174,7 +176,7 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
         edit = Settle(id, decision.fields, as_shown=True)
         changes = ChangeSet((edit,), session.author(workspace), operation="resolve", resolved_by=decision.label)
         try:
-            outcome = workspace.submit(changes)
+            outcome = session.submit(workspace, changes, verb=Verb.RESOLVE)
         except NotFound:
             resolved.append({"id": id, "uri": decision.conflict.uri, "already": True})
         except KgdError as refusal:

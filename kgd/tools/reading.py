@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -11,10 +11,14 @@ from typing_extensions import TypedDict
 from kgd.tools import addressing, cursors, nodes
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.contexts import enter
+from kgd.tools.ladder import Resolved, on_the_way
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
 
 LISTS = ("relations", "incoming")
 HISTORY_LINES = 5
@@ -49,6 +53,7 @@ class GetResult(TypedDict):
     as_of: NotRequired[str]
     cursor: NotRequired[str]
     hint: NotRequired[dict[str, Any]]
+    resolved: NotRequired[list[Resolved]]
 
 
 def get(session: Session, params: GetParams) -> GetResult:
@@ -59,6 +64,8 @@ def get(session: Session, params: GetParams) -> GetResult:
     begin = Position.read(question, params.cursor)
     room = Room(params.budget)
     answer: dict[str, Any] = {"workspace": workspace.id, "nodes": [], "missing": []}
+    if params.conflicts == "resolve" and not commit and (resolved := _settled(session, workspace, params.uris)):
+        answer["resolved"] = resolved
     seen = []
     for index in range(begin.node, len(params.uris)):
         asked = addressing.resolve(session, workspace, params.uris[index], at=f"uris[{index}]")
@@ -80,6 +87,12 @@ def get(session: Session, params: GetParams) -> GetResult:
         answer["as_of"] = commit
     answer.update(enter(session, params.context_id, seen))
     return answer  # type: ignore[return-value]
+
+
+def _settled(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[Resolved]:
+    """What models settle of the open conflicts of the nodes that are asked for; they are then read as they are."""
+    asked = [addressing.resolve(session, workspace, text, at=f"uris[{n}]") for n, text in enumerate(texts)]
+    return on_the_way(session, workspace, [workspace.graph.resolve(uri) for uri in asked])
 
 
 class Position:
@@ -196,6 +209,7 @@ def _invalid_file(workspace: Any, uri: Any) -> InvalidAnswer | None:
 def from_memory(session: Session, params: GetParams) -> bool:
     return (
         params.as_of is None
+        and params.conflicts == "show"
         and "history" not in params.include
         and addressing.at_hand(session, params.workspace, params.uris)
         and _all_stored(session, params.uris)

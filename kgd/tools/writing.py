@@ -14,8 +14,9 @@ from kgd.errors import Stale
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import OWNED, Uri, build
-from kgd.tools import addressing
+from kgd.tools import addressing, meeting
 from kgd.tools.changes import Changes, edits
+from kgd.tools.ladder import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
@@ -58,6 +59,7 @@ class PutResult(TypedDict):
     warnings: list[str]
     deleted: NotRequired[list[str]]
     reverted: NotRequired[CommitLine]
+    resolved: NotRequired[list[Resolved]]
     repeated: NotRequired[bool]
     dry_run: NotRequired[bool]
 
@@ -79,7 +81,15 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
-    return answer_of(workspace, workspace.submit(changes, dry_run=params.dry_run), dry_run=params.dry_run)
+    if params.dry_run or params.conflicts == "show":
+        return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
+    found = meeting.beside(session, workspace, changes.edits)
+    outcome, resolved = meeting.carried_out(session, workspace, changes)
+    resolved += settle(session, workspace, found)
+    answer = answer_of(workspace, outcome)
+    if resolved:
+        answer["resolved"] = resolved
+    return answer
 
 
 def answer_of(workspace: Workspace, outcome: Outcome, *, dry_run: bool = False) -> PutResult:
@@ -130,7 +140,9 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             content = text if text != summary else None
             edit = replace(edit, type=params.type, name=summary, summary=summary, content=content, expect_version=0)
         try:
-            outcome = workspace.submit(ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run)
+            outcome = session.submit(
+                workspace, ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run
+            )
         except Stale:
             if not is_new:
                 raise

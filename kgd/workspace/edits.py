@@ -37,13 +37,21 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     uri = _current(draft, edit.uri)
     old = draft.node(uri)
     _expect(draft, uri, edit.expect_version)
-    node = _cleared(old or Node(uri), edit.unset)
     if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
         raise Stale(
             "this node already has content, and replacing it needs the version you read",
             current=draft.around.version(draft.path(uri)), at=uri,
             next="Get the node, then put again with expect_version, or append to it instead.",
         )  # fmt: skip
+    node = upserted(old or Node(uri), edit)
+    if old is not None and node == old:
+        draft.warnings.append(f"{uri} already is so; nothing changed")
+    draft.put(node)
+
+
+def upserted(old: Node, edit: Upsert) -> Node:
+    """The node with what an upsert says, whatever version it expects."""
+    node = _cleared(old, edit.unset)
     given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
     node = replace(node, **{field: value for field, value in given.items() if value is not None})
     node = replace(
@@ -52,10 +60,7 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
         aliases=(*node.aliases, *edit.aliases),
         data=merged_data(node.data, edit.data),
     )
-    node = node.with_relation(*edit.relations)
-    if old is not None and node == old:
-        draft.warnings.append(f"{uri} already is so; nothing changed")
-    draft.put(node)
+    return node.with_relation(*edit.relations)
 
 
 @apply.register

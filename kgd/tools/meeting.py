@@ -1,0 +1,175 @@
+"""This file is where a change meets a conflict: one that is open on its nodes, or one it makes itself by coming late.
+
+An open one may be settled beside the change, where the change does not touch what is in conflict. A change that expects
+an older version is normally refused; where its three-way merge with what was written meanwhile clashes, and a model
+settles the clash, it is carried out as decided, expecting the version that the model was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kgd.codec import documents
+from kgd.errors import KgdError, Stale
+from kgd.model.change import Append, ChangeSet, Edit, Relate, Unrelate, Untag, Upsert
+from kgd.model.conflict import Conflict
+from kgd.model.fields import SCALARS, split, with_field
+from kgd.model.merge import merge
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.tools.ladder import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
+from kgd.tools.session import Session
+from kgd.workspace.edits import upserted
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Outcome
+    from kgd.workspace.workspace import Workspace
+
+
+def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Consultation:
+    """What models decide about the open conflicts of the nodes that a change touches, and that it leaves alone itself.
+
+    Asked before anything is written, and to be settled after the change, so that its expected versions still hold.
+    """
+    if not workspace.conflict_count:
+        return Consultation()
+    edits = list(edits)
+    uris = {workspace.graph.resolve(uri): None for edit in edits if (uri := _subject(edit))}
+    met = [
+        one
+        for uri in uris
+        for one in workspace.conflicts(uri)
+        if not any(_decides(workspace, edit, uri, one.conflict) for edit in edits)
+    ]
+    fresh, _ = askable(workspace, met[:MOST_ASKED])
+    return consult(session, fresh)
+
+
+def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> tuple[Outcome, list[Resolved]]:
+    """The change, brought together with what was written since its version was read, where a model does that.
+
+    Raises:
+        Stale: Nobody brought them together: nothing was written.
+        KgdError: Any other refusal; nothing was written.
+    """
+    try:
+        return session.submit(workspace, changes), []
+    except Stale as refusal:
+        late = _late(workspace, changes)
+        if late is None:
+            raise
+        found = consult(session, [late.conflict])
+        decision = found.decided.get(late.conflict.id)
+        edit = late.decided(decision) if decision else None
+        if decision is None or edit is None:
+            why = found.left.get(late.conflict.id)
+            if why and why != NO_MODEL:
+                refusal.next = f"{refusal.next} (No model settled it: {why}.)"[:300]
+            raise
+        edits = tuple(edit if old is late.edit else old for old in changes.edits)
+        outcome = session.submit(workspace, replace(changes, edits=edits, resolved_by=decision.label))
+        return outcome, [{
+            "id": late.conflict.id, "uri": late.conflict.uri, "by": decision.by, "model": decision.model[:80],
+            "commit": outcome.commit, "fields": dict(decision.fields),
+        }]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """An upsert that expects an older version, and how it clashes with what the node is now."""
+
+    edit: Upsert
+    conflict: Conflict
+    merged: Node
+    current: Node
+    version: int
+
+    def decided(self, decision: Decision) -> Upsert | None:
+        """The upsert that makes of the node what was decided; None where none does exactly that."""
+        try:
+            wanted = self.merged
+            for field, value in decision.fields.items():
+                wanted = with_field(wanted, field, value)
+            edit = self._towards(wanted)
+            return edit if upserted(self.current, edit) == wanted else None
+        except KgdError:
+            return None
+
+    def _towards(self, wanted: Node) -> Upsert:
+        edit = self.edit
+        named = {field: getattr(wanted, field) for field in SCALARS if getattr(edit, field) is not None}
+        changes: dict[str, Any] = {
+            **named,
+            "data": {key: wanted.data.get(key) for key in edit.data},
+            "relations": tuple(found for r in edit.relations if (found := wanted.relation(r.type, r.target))),
+            "expect_version": self.version,
+        }
+        if edit.source is not None:
+            changes["source"] = wanted.source
+        return replace(edit, **changes)
+
+
+def _late(workspace: Workspace, changes: ChangeSet) -> _Late | None:
+    """The one upsert of these changes that comes late and clashes; None where there is none, or more than that."""
+    late = [
+        edit
+        for edit in changes.edits
+        if isinstance(edit, Upsert) and edit.expect_version and not _is_current(workspace, edit)
+    ]
+    if len(late) != 1:
+        return None
+    edit, uri = late[0], workspace.graph.resolve(late[0].uri)
+    blob = workspace.served_blob(workspace.path(uri), edit.expect_version or 0)
+    # The version is asked before the node: who writes in between makes it too old, and the write is then refused.
+    version, current = workspace.node_version(uri), workspace.node(uri)
+    if blob is None or version is None or current is None:
+        return None
+    try:
+        read = documents.decode(workspace.store.read(blob), at=uri)
+        merged = merge(read, current, upserted(read, edit))
+    except KgdError:
+        return None
+    if merged.conflict is None or merged.node is None:
+        return None
+    return _Late(edit, merged.conflict, merged.node, current, version.count)
+
+
+def _is_current(workspace: Workspace, edit: Upsert) -> bool:
+    version = workspace.node_version(workspace.graph.resolve(edit.uri))
+    return version is not None and version.count == edit.expect_version
+
+
+def _subject(edit: Edit) -> Uri | None:
+    if isinstance(edit, Relate | Unrelate):
+        return edit.source
+    return getattr(edit, "uri", None)
+
+
+def _decides(workspace: Workspace, edit: Edit, uri: Uri, conflict: Conflict) -> bool:
+    """Whether this edit says itself what becomes of something that is in conflict."""
+    subject = _subject(edit)
+    if subject is None or workspace.graph.resolve(subject) != uri:
+        return False
+    return any(_names(edit, split(field)) for field in conflict.fields)
+
+
+def _names(edit: Edit, field: list[str]) -> bool:
+    head, *rest = field
+    match edit:
+        case Upsert() if head in (*SCALARS, "source"):
+            return getattr(edit, head) is not None or head in edit.unset
+        case Upsert() if head == "data":
+            return rest[0] in edit.data or not {"data", f"data.{rest[0]}"}.isdisjoint(edit.unset)
+        case Upsert() if head == "relations":
+            return "relations" in edit.unset or any(r.key == (rest[0], rest[1]) for r in edit.relations)
+        case Append():
+            return head not in ("type", "name", "summary", "source", "data", "relations")
+        case Relate():
+            return head not in (*SCALARS, "source", "data") and rest[:2] in ([], [*edit.relation.key])
+        case Unrelate():
+            return head not in (*SCALARS, "source", "data") and rest[:2] in ([], [edit.type, edit.target])
+        case Untag():
+            return head not in (*SCALARS, "source", "data", "relations")
+    return True
