@@ -13,7 +13,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, is_settings_uri
 
 __all__ = [
     "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
@@ -78,7 +78,10 @@ def encode_conflict(conflict: Conflict) -> bytes:
     """The canonical bytes of a conflict record: alike for equal conflicts on every replica."""
     shape = {
         "uri": str(conflict.uri),
-        "fields": {name: {"base": f.base, "sides": list(f.sides)} for name, f in conflict.fields.items()},
+        "fields": {
+            name: {"base": f.base, "sides": list(f.sides)} | ({"round": f.round} if f.round else {})
+            for name, f in conflict.fields.items()
+        },
         "shown": dict(conflict.shown),
     }
     text = canonical.dump(shape, depth=CONFLICT_DEPTH)
@@ -188,9 +191,12 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
     disputed: dict[str, FieldConflict] = {}
     for name, value in _map(values.get("fields"), "fields").items():
         shape = _map(value, "fields")
-        _known(shape, ("base", "sides"), "a field in conflict", at="fields")
+        _known(shape, ("base", "sides", "round"), "a field in conflict", at="fields")
         sides = _list(shape.get("sides"), "fields")
-        disputed[name] = FieldConflict(shape.get("base"), tuple(sorted(sides, key=canonical_json)))
+        round = shape.get("round", 0)
+        if type(round) is not int or round < 0:
+            raise Invalid("'round' must be a whole number from 0", at="fields")
+        disputed[name] = FieldConflict(shape.get("base"), tuple(sorted(sides, key=canonical_json)), round)
     shown = _map(values.get("shown"), "shown")
     _known(shown, tuple(disputed), "this conflict", at="shown")
     for name, index in shown.items():
@@ -198,7 +204,14 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
             raise Invalid("'shown' gives, per field, the number of one of its sides, from 0", at="shown")
     if not disputed:
         raise Invalid("a conflict record needs at least one field", at="fields")
-    return Conflict(_uri(values.get("uri"), "uri"), disputed, shown)
+    return Conflict(_conflict_uri(values.get("uri")), disputed, shown)
+
+
+def _conflict_uri(value: Json) -> Uri:
+    """A node's URI, or that of the workspace's settings."""
+    if isinstance(value, str) and is_settings_uri(value):
+        return Uri(value)
+    return _uri(value, "uri")
 
 
 def _known(shape: Mapping[str, Json], names: Iterable[str], what: str, *, at: str = "") -> None:

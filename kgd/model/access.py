@@ -314,12 +314,18 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
     granted = [scope for scope in here if scope.has(verb)]
     if not any(scope.covers(place) for scope in granted):
         way_out = f"It may {told(here)[:200]}." if here else f"It has no scope in '{policy.workspace}'."
+        if verb is Verb.WRITE and any(scope.has(Verb.PROPOSE) and scope.covers(place) for scope in here):
+            way_out = "It may propose that: use submit_subgraph."
         return Forbidden(f"{who}: no scope of its token covers that", at=uri, next=way_out)
     if verb in _NEEDED:
         level, glob = policy.level(principal.kind, place)
         if level not in _NEEDED[verb]:
             group = "people" if principal.kind == "person" else "agents"
-            way_out = "Propose it instead." if level == "propose" else "Ask whoever keeps the policy in kgd.yaml."
+            way_out = (
+                "Propose it with submit_subgraph."
+                if level == "propose"
+                else "Ask whoever keeps the policy in kgd.yaml."
+            )
             allowed = "only propose" if level == "propose" else "change nothing"
             return Forbidden(f"{who}: the policy lets {group} {allowed} on {glob}", at=uri, next=way_out)
     return None

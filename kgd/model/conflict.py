@@ -8,21 +8,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgd.model.node import Json
 from kgd.model.uri import Uri
 
 WHOLE = "node"
 """Field name of a disagreement about the existence of the whole node: one side of it is None."""
+PLACE = "uri"
+"""Field name of a disagreement about what a node is called: it was moved to two places. The sides are URIs."""
+TWIN = "twin"
+"""Field name of two nodes whose names some file systems take for one. The sides are their URIs; both are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
-    """One field that two sides changed differently. `sides` are sorted by their JSON text; None is absence."""
+    """One field that two sides changed differently. `sides` are sorted by their JSON text; None is absence.
+
+    `round` counts how often it was settled in two ways before: without it, a record that was deleted when it was
+    settled could not be told from the one about what it was settled to.
+    """
 
     base: Json
     sides: tuple[Json, ...]
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +45,27 @@ class Conflict:
     @property
     def digest(self) -> str:
         """16 hex digits over URI, fields, base and sorted sides: the record's name, alike on every replica."""
-        body = [self.uri, {name: [f.base, *f.sides] for name, f in sorted(self.fields.items())}]
+        body = [self.uri, {name: _body(field) for name, field in sorted(self.fields.items())}]
         return hashlib.sha256(canonical_json(body).encode()).hexdigest()[:16]
 
     @property
     def id(self) -> str:
         """What a person or an agent names it by: ``<uri>#<digest>``, which also says where its record is."""
         return f"{self.uri}#{self.digest}"
+
+    def by_field(self) -> tuple[Conflict, ...]:
+        """One conflict for each field, as they are stored: each can be settled, and met again, on its own."""
+        if len(self.fields) == 1:
+            return (self,)
+        return tuple(Conflict(self.uri, {n: f}, {n: self.shown[n]}) for n, f in sorted(self.fields.items()))
+
+    def at(self, uri: Uri) -> Conflict:
+        """The same disagreement of a node that is called `uri` now."""
+        return self if uri == self.uri else replace(self, uri=uri)
+
+
+def _body(field: FieldConflict) -> list[Json]:
+    return [field.base, *field.sides, *([{"round": field.round}] if field.round else [])]
 
 
 def canonical_json(value: Json) -> str:

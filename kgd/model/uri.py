@@ -171,6 +171,15 @@ def is_workspace_id(text: str) -> bool:
     return _WORKSPACE(text) is not None
 
 
+def settings_uri(workspace: str) -> Uri:
+    """What a disagreement about `kgd.yaml` is recorded under: a resource of kgd itself, never a node."""
+    return Uri(f"{RESERVED}://{workspace}/settings")
+
+
+def is_settings_uri(uri: str) -> bool:
+    return uri.startswith(f"{RESERVED}://") and uri.endswith("/settings") and is_workspace_id(uri[6:-9])
+
+
 def workspace_id_from(text: str) -> str:
     """A workspace id made of any name, such as that of a repository or directory; never empty."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()

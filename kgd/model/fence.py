@@ -1,0 +1,44 @@
+"""This file is where text that somebody elsewhere wrote is made safe to show beside one's own: no character hides.
+
+Control characters, marks that turn the direction of writing, invisible ones and tags are shown as their escapes; the
+words stay as they are. What is said about where text came from is set by kgd and never read out of the text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_HIDDEN = (
+    (0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x61C, 0x61C), (0x180E, 0x180E), (0x200B, 0x200B),
+    (0x200E, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F), (0xD800, 0xDFFF), (0xFEFF, 0xFEFF), (0xFFF9, 0xFFFB),
+    (0xE0000, 0xE01EF),
+)  # fmt: skip
+"""Left alone: tab and line feed, and the joiners that words in several scripts and emoji are spelt with."""
+_TABLE = {
+    code: chr(code).encode("unicode_escape", "surrogatepass").decode("ascii")
+    for first, last in _HIDDEN
+    for code in range(first, last + 1)
+}
+DEEPEST = 40
+"""Levels of a value that are shown; deeper ones are cut off."""
+
+
+def fenced(text: str) -> str:
+    """The text with every character shown that would not show."""
+    return text if text.isascii() and text.isprintable() else text.translate(_TABLE)
+
+
+def fenced_line(text: str, limit: int) -> str:
+    """The same as one line of at most `limit` characters."""
+    return fenced(text.replace("\n", " ").replace("\t", " "))[:limit]
+
+
+def fenced_value(value: Any, depth: int = DEEPEST) -> Any:
+    """The same for every text in a value as JSON has it, keys included."""
+    if isinstance(value, str):
+        return fenced(value)
+    if isinstance(value, list | tuple):
+        return [fenced_value(item, depth - 1) for item in value] if depth else []
+    if isinstance(value, dict):
+        return {fenced(str(key)): fenced_value(item, depth - 1) for key, item in value.items()} if depth else {}
+    return value
