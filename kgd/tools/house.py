@@ -233,7 +233,7 @@ def bootstrap(session: Session, params: BootstrapParams) -> IngestResult:
     total = sum(1 for _ in overlay.uris())
     for edits in store_changes(overlay):
         changes = ChangeSet(edits, author, "bootstrap: store the code tree", operation="bootstrap")
-        outcome = workspace.submit(changes)
+        outcome = session.submit(workspace, changes)
         stored += len(edits)
         if outcome.commit:
             commits.append(outcome.commit)

@@ -150,7 +150,7 @@ def undo(session: Session, params: UndoParams) -> PutResult:
 
 def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> PutResult:
     changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation="revert")
-    answer = answer_of(workspace, workspace.submit(changes, dry_run=dry_run), dry_run=dry_run)
+    answer = answer_of(workspace, session.submit(workspace, changes, dry_run=dry_run), dry_run=dry_run)
     (entry,) = workspace.history(commit=commit)
     answer["reverted"] = line(entry)
     return answer

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgd.errors import Limit, Unauthorized
 from kgd.git.identity import person
-from kgd.model.access import Policy, Principal, Verb, authorize
-from kgd.model.change import Author
+from kgd.model.access import Policy, Principal, Verb, authorize, may
+from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
     from kgd.resolution.prompts import Ask
+    from kgd.workspace.outcome import Outcome
     from kgd.workspace.touched import Permit, Touched
     from kgd.workspace.workspace import Workspace
 
@@ -70,6 +71,10 @@ class Session:
             for uri in uris:
                 authorize(self.principal, policy, verb, uri)
 
+    def may(self, workspace: Workspace, uri: Uri, *verbs: Verb) -> bool:
+        """Whether the caller may do all of this to the node."""
+        return self.principal is None or all(may(self.principal, workspace.policy, verb, uri) for verb in verbs)
+
     def permit(self, workspace: Workspace, verb: Verb = Verb.WRITE) -> Permit | None:
         """What a change of this caller is asked for right before it is staged; None where nothing is forbidden."""
         if self.principal is None:
@@ -83,6 +88,23 @@ class Session:
             authorize_all(self.principal, policy, verb, touched)
 
         return check
+
+    def submit(
+        self, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False, verb: Verb = Verb.WRITE
+    ) -> Outcome:
+        """Carry out a ChangeSet as this caller may: the one way in which tools change a workspace.
+
+        Raises:
+            Unauthorized, Forbidden: Nothing was written.
+            KgdError: As `Workspace.submit`.
+        """
+        if self.principal is not None:
+            from kgd.workspace.touched import named
+
+            # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
+            self.allow(workspace, verb, named(changes.edits))
+            changes = replace(changes, request_id=self.request(changes.request_id))
+        return workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
 
     def request(self, request_id: str) -> str:
         """The request id as it is noted: of two holders who choose the same, neither gets the other's result."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -11,9 +11,10 @@ from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
 from kgd.errors import Invalid, NotFound
+from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import parse
-from kgd.tools import addressing, cursors, nodes
+from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.ladder import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictAnswer
@@ -56,10 +57,11 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     found = workspace.conflicts(uri, limit=params.limit + 1, after=after)
+    sees = sight.sight(session, workspace.id)
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflict_count if uri is None else len(found),
-        "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
+        "conflicts": [nodes.conflict(one) for one in found[: params.limit] if sees is None or sees(one.uri)],
     }
     if len(found) > params.limit:
         answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
@@ -88,7 +90,8 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
         found = _named(session, workspace, resolution.id, at)
         edits.append(Settle(found.id, _decided(found, resolution, at)))
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
-    return answer_of(workspace, workspace.submit(changes, dry_run=params.dry_run), dry_run=params.dry_run)
+    outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
+    return answer_of(workspace, outcome, dry_run=params.dry_run)
 
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
@@ -96,11 +99,14 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     node, _, digest = id.rpartition("#")
     exact = bool(node) and is_digest(digest)
     if exact:
+        session.allow(workspace, Verb.RESOLVE, [parse(node)])
         chosen = [one for one in workspace.conflicts(parse(node)) if one.id == id]
     else:
-        chosen = [one for one in workspace.conflicts(limit=10_000) if one.conflict.digest == id]
+        found = (one for one in workspace.conflicts(limit=10_000) if one.conflict.digest == id)
+        chosen = _settleable(session, workspace, found)
     if not chosen and not exact:
         uri = addressing.resolve(session, workspace, id, at=at)
+        session.allow(workspace, Verb.RESOLVE, [uri])
         chosen = list(workspace.conflicts(uri) or workspace.conflicts(workspace.graph.resolve(uri)))
     if len(chosen) == 1:
         return chosen[0]
@@ -108,6 +114,11 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
         ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
         raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
     raise NotFound("this conflict is not open", at=at, next="List what is open with `kgd conflicts`.")
+
+
+def _settleable(session: Session, workspace: Workspace, found: Iterable[OpenConflict]) -> list[OpenConflict]:
+    """Those that the caller may see and settle."""
+    return [one for one in found if session.may(workspace, one.uri, Verb.READ, Verb.RESOLVE)]
 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
@@ -176,7 +187,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     }  # fmt: skip
     if edits:
         changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
-        answer["commit"] = workspace.submit(changes).commit
+        answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit
         answer["resolved"] += [
             {"id": edit.conflict, "uri": edit.conflict.rpartition("#")[0], "by": "agent", "fields": dict(edit.fields)}
             for edit in edits
@@ -212,7 +223,7 @@ def _asked_for(
 ) -> tuple[list[OpenConflict], list[Resolved]]:
     """The conflicts that are to be settled beside the caller's own decisions, and those that were before."""
     if not params.ids:
-        return ([] if params.resolutions else list(workspace.conflicts(limit=LISTED))), []
+        return ([] if params.resolutions else _settleable(session, workspace, workspace.conflicts(limit=LISTED))), []
     found: dict[str, OpenConflict] = {}
     before = []
     for index, id in enumerate(params.ids):
