@@ -65,11 +65,12 @@ class FileEntry(NamedTuple):
 class ObjectStore:
     """The objects and refs of one repository. Any number of threads may read; a read takes about 20 us."""
 
-    def __init__(self, git_dir: Path, work_tree: Path | None = None) -> None:
+    def __init__(self, git_dir: Path, work_tree: Path | None = None, *, beside: Path | None = None) -> None:
         """Open it.
 
         Args:
             work_tree: Where its work tree has to be, if ``core.worktree`` names one.
+            beside: Another folder of objects that are read as if they were in it: what a push brought, in quarantine.
 
         Raises:
             Unavailable: libgit2 is too old, or the repository is of a kind that kgd cannot trust or read.
@@ -79,6 +80,7 @@ class ObjectStore:
         self.git_dir = git_dir
         self.objects_dir = git_dir / "objects"
         self.pack_dir = git_dir / "objects" / "pack"
+        self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
         _refuse_surprises(git_dir, work_tree)
@@ -117,7 +119,7 @@ class ObjectStore:
         raise AssertionError("unreachable")
 
     def exists(self, id: ObjectId) -> bool:
-        return pygit2.Oid(raw=id) in self._repository.odb or loose.exists(self.objects_dir, id)
+        return pygit2.Oid(raw=id) in self._repository.odb or any(loose.exists(place, id) for place in self._places)
 
     def tree(self, id: ObjectId) -> Tree:
         """The entries of one folder: name to (mode, id)."""
@@ -160,9 +162,11 @@ class ObjectStore:
             if new is not None:
                 yield FileEntry(path, *new)
 
-    def changed_entries(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[tuple[str, Entry | None]]:
+    def changed_entries(
+        self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
+    ) -> Iterator[tuple[str, Entry | None]]:
         """As `diff`, with the mode: the new entry of each path that differs."""
-        for path, _, after in self._walk(old, new, ENTRY_BUDGET):
+        for path, _, after in self._walk(old, new, budget):
             yield path, after
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
@@ -200,6 +204,26 @@ class ObjectStore:
                     seen.add(id)
                     parent = self.commit(id)
                     heapq.heappush(waiting, (-parent.committer.time, len(seen), parent))
+
+    def commits_between(self, known: Iterable[ObjectId], tip: ObjectId, *, limit: int) -> list[ObjectId]:
+        """The commits that lead to `tip` and to none of `known`, parents before children. Exact, unlike `history`.
+
+        Raises:
+            Limit: There are more than `limit`.
+            Damaged: One of them cannot be read.
+        """
+        names = [tip.hex(), *(f"^{id.hex()}" for id in known)]
+        try:
+            said = program.run(
+                self.git_dir, ["rev-list", "--topo-order", "--reverse", f"--max-count={limit + 1}", *names],
+                environment=self._sight(),
+            )  # fmt: skip
+        except program.GitFailed as error:
+            raise Damaged(f"history cannot be read: {error.said}", at=tip.hex()) from error
+        found = [bytes.fromhex(line) for line in said.decode().split()]
+        if len(found) > limit:
+            raise Limit(f"there are more than {limit} new commits", at=tip.hex())
+        return found
 
     def walk_through(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
         """Read what each commit behind `known` up to `tip` changed, and find that all of it comes to an end.
@@ -240,7 +264,7 @@ class ObjectStore:
             if base.raw in (a, b):
                 return [bytes(base.raw)]
         try:
-            said = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()])
+            said = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()], environment=self._sight())
         except program.GitFailed as error:
             raise Damaged(f"history between two commits cannot be read: {error.said}", at=a.hex()) from error
         return sorted(bytes.fromhex(line) for line in said.decode().split())
@@ -311,13 +335,13 @@ class ObjectStore:
 
     def _loose(self, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
         try:
-            return loose.read(self.objects_dir, id, limit)
+            return next(filter(None, (loose.read(place, id, limit) for place in self._places)), None)
         except (ValueError, OSError) as error:
             raise Damaged("an object is broken", at=id.hex(), next=_ANOTHER_COPY) from error
 
     def _loose_header(self, id: ObjectId) -> tuple[str, int] | None:
         try:
-            return loose.header(self.objects_dir, id)
+            return next(filter(None, (loose.header(place, id) for place in self._places)), None)
         except (ValueError, OSError) as error:
             raise Damaged("an object cannot be read", at=id.hex()) from error
 
@@ -333,11 +357,20 @@ class ObjectStore:
             repository = pygit2.Repository(str(self.git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
             # Packs alone: what is loose is read by `kgd.git.loose`, since a cut one would stop every thread for ever.
             objects = pygit2.Odb()
-            objects.add_backend(pygit2.OdbBackendPack(str(self.objects_dir)), 1)
+            for place in self._places:
+                objects.add_backend(pygit2.OdbBackendPack(str(place)), 1)
             repository.set_odb(objects)
             return repository
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
+
+    def _sight(self) -> program.Person | None:
+        """What makes the git program see the same objects."""
+        if len(self._places) == 1:
+            return None
+        return program.nobody(
+            {"GIT_OBJECT_DIRECTORY": str(self._places[1]), "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self._places[0])}
+        )
 
     def _reopen(self, stale: pygit2.Repository) -> None:
         """A handle goes on listing packs that a gc or a roll-up has replaced; a new one sees what is there now."""

@@ -125,8 +125,7 @@ class _Index:
         self.clone = clone
         top = clone.top or clone.git_dir
         named = variables.get("GIT_INDEX_FILE")
-        fixed = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
-        self._person = program.Person({}, {**fixed, "GIT_INDEX_FILE": str(top / named)} if named else fixed)
+        self._person = program.nobody({"GIT_INDEX_FILE": str(top / named)} if named else {})
 
     def run(self, *arguments: str, input: bytes | None = None) -> bytes:
         where = self.clone.top or self.clone.git_dir
