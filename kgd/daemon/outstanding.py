@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, Protocol
 
 import orjson
 
 LONG_LIVED = "subscriptions/listen"
 """Answered only when it ends; whoever waits for answers does not wait for this one, the next daemon is asked again."""
+
+_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,18}|"[^"\\]*"),"(?:result|error)":').match
+"""How our own answers begin: whose they are is known without reading the rest, which may be long."""
 
 
 class LineReader(Protocol):
@@ -57,9 +61,10 @@ class Outstanding:
 
     def write(self, data: bytes) -> None:
         """Lines for the client. The writer may be gone; that shows at the next read."""
-        for line in data.splitlines():
-            message = _parse(line)
-            if "method" not in message:
+        for line in data.removesuffix(b"\n").split(b"\n"):
+            if answer := _ANSWER(line):
+                self._close(orjson.loads(answer[1]))
+            elif "method" not in (message := _parse(line)):
                 self._close(message.get("id"))
         self._writer.write(data)
 
