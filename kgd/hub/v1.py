@@ -164,7 +164,7 @@ class Api:
         client = request.headers.get("user-agent", "")[:100]
         return Session(
             self._daemon, client=client if client.isprintable() else "", context_id=None, trusted=False,
-            principal=record.holder,
+            principal=record.holder, still_live=lambda: self._gate.still_live(record),
         )  # fmt: skip
 
     def _validator(self, record: TokenRecord, name: str, arguments: Mapping[str, Any]) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgd.daemon.daemon import Daemon
 from kgd.hub.app import HubServer, application
 from kgd.hub.gate import Gate
 from kgd.hub.listen import Listen
+from kgd.hub.receiving import Receiving
+from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
 
 if TYPE_CHECKING:
@@ -29,12 +33,23 @@ class Hub:
         self._daemon, self._listen, self._listening = daemon, listen, listening
         self._server: HubServer | None = None
         self._serving: asyncio.Task[None] | None = None
+        gate = Gate(daemon, listen)
+        home = daemon.home
+        self._api = Api(daemon, gate)
+        self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
+        self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
-    def start(self, surface: Surface) -> None:
+    async def start(self, surface: Surface) -> None:
         """Begin to answer; from here on the daemon says where it listens."""
-        gate = Gate(self._daemon, self._listen)
-        app = application(self._listen, Api(self._daemon, gate))
-        self._server = HubServer(app, self._listen, self._listening, surface.close)
+        self._git.write_hooks()
+        await self._receiving.start()
+        app = application(self._listen, self._api, git=self._git)
+
+        def closing() -> None:
+            self._git.close()
+            surface.close()
+
+        self._server = HubServer(app, self._listen, self._listening, closing)
         self._daemon.listening = self._listen.url(self._server.port)
         self._serving = asyncio.create_task(self._server.run_here())
         log.info("serving as a hub", extra={"url": self._daemon.listening})
@@ -45,4 +60,5 @@ class Hub:
         if self._server and self._serving:
             self._server.stop()
             await asyncio.wait([self._serving], timeout=STOP_SECONDS)
+        self._receiving.close()
         self._listening.close()

@@ -45,6 +45,7 @@ class Parts:
     def start(self) -> None:
         """Begin what takes its time: the MCP SDK is a second of imports, which no other call waits for."""
         self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon))
+        self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
         if self._listen:
@@ -98,7 +99,7 @@ class Parts:
         from kgd.serve.hub import Hub
 
         self._hub = Hub(self.daemon, listen, listening)
-        self._hub.start(surface)
+        await self._hub.start(surface)
         sys.stderr.write(f"kgd: serving {self.daemon.listening}\n")
         sys.stderr.flush()
 

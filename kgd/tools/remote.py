@@ -5,7 +5,6 @@ Every surface that lets others in goes through `call`. What a tool may touch is 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +22,6 @@ EVERYBODY = (
 )  # fmt: skip
 """Tools that make sense from elsewhere. `ingest` reads this machine's disk and is not among them."""
 ADMIN = ("sync",)
-BOUND = 180
-"""Characters of a request id that are kept as they are."""
 
 
 def visible(tools: Mapping[str, Tool], principal: Principal) -> dict[str, Tool]:
@@ -59,21 +56,12 @@ def call(
     if key and (earlier := tokens.earlier_answer(holder.id, key, asked)) is not None:
         return {**orjson.loads(earlier), "repeated": True}
     tokens.spend(record, "nodes", _nodes(arguments))
-    if request:
-        arguments = {**arguments, "request_id": bound(holder, request)}
     answer = tool.call(session, arguments)
     if not arguments.get("dry_run"):
         tokens.note(holder.id, name, str(answer.get("workspace", "")), _told(answer))
         if key:
             tokens.keep_answer(holder.id, key, asked, orjson.dumps(answer).decode())
     return answer
-
-
-def bound(holder: Principal, request: str) -> str:
-    """The request id as the workspace knows it."""
-    if len(request) > BOUND:
-        request = hashlib.sha256(request.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{holder.id}.{request}"
 
 
 def _nodes(arguments: Mapping[str, Any]) -> int:

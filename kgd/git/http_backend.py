@@ -1,0 +1,79 @@
+"""This file is where git's own server program is prepared: `git http-backend`, for one request to one repository.
+
+It runs with nothing of a person's configuration, with hooks of kgd's alone, and with every ref hidden that is not for
+others. Nothing it receives reaches a ref by itself: all of its updates are handed to the proc-receive hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kgd.git import program
+
+PACK_LIMIT = 128 << 20
+"""Bytes of a pack as it is sent."""
+MEMORY_LIMIT = 2 << 30
+FILE_LIMIT = 1 << 30
+BIG_FILE = 1 << 20
+"""Bytes from which git handles a blob piecewise, so that one that inflates without end costs no memory."""
+PUSHED_PREFIXES = ("refs/heads", "refs/for")
+
+_CONFIG: Sequence[tuple[str, str]] = (
+    ("http.receivepack", "true"),
+    ("http.uploadpack", "true"),
+    ("http.getanyfile", "false"),
+    ("http.uploadarchive", "false"),
+    ("transfer.hideRefs", "refs"),
+    *(("transfer.hideRefs", f"!{prefix}") for prefix in PUSHED_PREFIXES),
+    *(("receive.procReceiveRefs", prefix) for prefix in PUSHED_PREFIXES),
+    ("receive.fsckObjects", "true"),
+    ("receive.maxInputSize", str(PACK_LIMIT)),
+    ("receive.unpackLimit", "1"),  # one pack a push, which keeps itself from a gc until its refs have moved
+    ("receive.denyDeletes", "true"),
+    ("receive.denyNonFastForwards", "true"),
+    ("receive.autogc", "false"),
+    ("receive.updateServerInfo", "false"),
+    ("receive.advertiseAtomic", "false"),
+    ("receive.advertisePushOptions", "false"),
+    ("uploadpack.allowFilter", "true"),
+    ("core.fsmonitor", "false"),
+    ("core.fsync", "all"),
+    ("core.bigFileThreshold", str(BIG_FILE)),
+    ("core.alternateRefsCommand", "true"),
+    ("pack.threads", "1"),
+    ("pack.windowMemory", str(64 << 20)),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("protocol.version", "2"),
+)
+
+
+def command() -> list[str]:
+    """The program to start, within bounds of memory and of the size of a file that hold for its children too.
+
+    Raises:
+        Unavailable: There is no git.
+    """
+    bounds = f"ulimit -v {MEMORY_LIMIT >> 10} 2>/dev/null; ulimit -f {FILE_LIMIT >> 9} 2>/dev/null"
+    return ["/bin/sh", "-c", f'{bounds}; exec "$0" http-backend', program.path()]
+
+
+def environment(git_dir: Path, hooks: Path, request: Mapping[str, str]) -> dict[str, str]:
+    """Everything that the program knows: the repository, the request's CGI variables, and no more.
+
+    Args:
+        hooks: A folder with kgd's own hooks, which takes the place of the repository's.
+    """
+    settings = [*_CONFIG, ("core.hooksPath", str(hooks))]
+    counted = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {
+        **program.hardened_environment(),
+        **counted,
+        "GIT_PROJECT_ROOT": str(git_dir),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        **request,
+    }
+

@@ -1,0 +1,95 @@
+"""This file is where git's hooks of a hub ask the hub: started by git in the middle of a push, standard library only.
+
+    pre-receive    everything that was sent lies in quarantine: may it come in?
+    proc-receive   it is in the repository, and no ref has moved: what becomes of each update?
+
+Both send what git tells them to the hub that started git, and pass on its answer. Without one, nothing is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import Any, BinaryIO
+
+ANSWER_LIMIT = 1 << 20
+SECONDS = 300.0
+
+
+def main(name: str, where: str, push: str, quarantine: str) -> int:
+    """The exit code of the hook; `where` is the hub's socket, `push` names the push that git was started for."""
+    try:
+        if name == "pre-receive":
+            updates = [line.split(" ", 2) for line in sys.stdin.read().splitlines()]
+            return _tell(_ask(where, {"push": push, "updates": updates, "quarantine": quarantine}))
+        return _proc_receive(where, push, sys.stdin.buffer, sys.stdout.buffer)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"the hub could not check this push, so nothing is taken: {error}\n")
+        return 1
+
+
+def _proc_receive(where: str, push: str, reader: BinaryIO, writer: BinaryIO) -> int:
+    """Git's side of the conversation is in gitprotocol-pack and githooks(5)."""
+    hello = _packet(reader) or b""
+    if not hello.startswith(b"version=1"):
+        raise ValueError("git speaks another version")
+    while _packet(reader) is not None:
+        pass
+    _send(writer, b"version=1\0")
+    _flush(writer)
+    updates = []
+    while (line := _packet(reader)) is not None:
+        updates.append(line.decode().rstrip("\n").split(" ", 2))
+    answer = _ask(where, {"push": push, "updates": updates})
+    for one in answer.get("results", ()):
+        for word in one:
+            _send(writer, word.encode())
+    _flush(writer)
+    _tell({**answer, "refused": ""})
+    return 0
+
+
+def _ask(where: str, question: dict[str, Any]) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX) as hub:
+        hub.settimeout(SECONDS)
+        hub.connect(where)
+        hub.sendall(json.dumps(question).encode() + b"\n")
+        said = bytearray()
+        while part := hub.recv(1 << 16):
+            said += part
+            if len(said) > ANSWER_LIMIT:
+                raise ValueError("the answer is too long")
+    found = json.loads(said)
+    if not isinstance(found, dict) or not isinstance(found.get("refused"), str):
+        raise ValueError("the answer is none")
+    return found
+
+
+def _tell(answer: dict[str, Any]) -> int:
+    """Git passes on what is said here as lines that begin with `remote:`."""
+    for line in answer.get("say", ()):
+        sys.stderr.write(f"{line}\n")
+    if answer["refused"]:
+        sys.stderr.write(f"{answer['refused']}\n")
+        return 1
+    return 0
+
+
+def _packet(reader: BinaryIO) -> bytes | None:
+    """The next packet line; None for a flush."""
+    size = int(reader.read(4), 16)
+    return None if size == 0 else reader.read(size - 4)
+
+
+def _send(writer: BinaryIO, data: bytes) -> None:
+    writer.write(b"%04x" % (len(data) + 4) + data)
+
+
+def _flush(writer: BinaryIO) -> None:
+    writer.write(b"0000")
+    writer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:5]))

@@ -1,0 +1,232 @@
+"""This file is where a push to a hub is judged and carried out, for the hooks that git starts in the middle of it.
+
+What was sent is judged while it lies in quarantine. Under `write` it then goes through the workspace's one write path,
+as a merge; under `propose` it becomes a proposal, and the pusher is told so. No ref is moved by git itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from kgd.daemon.daemon import Daemon
+from kgd.errors import Forbidden, Invalid, KgdError, Unavailable
+from kgd.git.incoming import Incoming, scratch_repository
+from kgd.git.objects import ObjectId
+from kgd.git.staging import Staging
+from kgd.hub.gate import Gate
+from kgd.hub.pushed import Verdict, judge
+from kgd.model.token import TokenRecord
+from kgd.workspace import adoption
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writer import Staged
+
+ZERO = "0" * 40
+QUESTION_LIMIT = 4 << 20
+UPDATES_LIMIT = 64
+PUBLISH_SECONDS = 2.0
+"""How long a pusher waits for the branch to show what they pushed; it is safe before that."""
+LOOK_SECONDS = 0.01
+
+log = logging.getLogger("kgd.hub")
+
+
+@dataclass(slots=True)
+class Push:
+    """One push under way: who pushes where, and what was decided about each update while it lay in quarantine."""
+
+    record: TokenRecord
+    workspace: Workspace
+    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What a client asks for: that `ref` goes from `old` (None: it is new) to `new`."""
+
+    ref: str
+    old: ObjectId | None
+    new: ObjectId
+
+    @classmethod
+    def read(cls, words: Any) -> Update:
+        old, new, ref = (str(word) for word in words)
+        if new == ZERO:
+            raise Forbidden("a hub deletes no branch", at=ref, next="A proposal goes with `kgd reject`.")
+        return cls(ref, None if old == ZERO else bytes.fromhex(old), bytes.fromhex(new))
+
+
+class Receiving:
+    """Answers the hooks of pushes under way, on a socket that this user alone reaches.
+
+    Args:
+        upstream: As for `Api`.
+    """
+
+    def __init__(
+        self, daemon: Daemon, gate: Gate, socket: Path, upstream: Callable[[str], None] = lambda workspace: None
+    ) -> None:
+        self._daemon, self._gate, self.socket, self._upstream = daemon, gate, socket, upstream
+        self._pushes: dict[str, Push] = {}
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.socket)
+        before = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._hear, str(self.socket), limit=QUESTION_LIMIT)
+        finally:
+            os.umask(before)
+
+    def close(self) -> None:
+        if self._server:
+            self._server.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.socket)
+
+    @contextlib.contextmanager
+    def expecting(self, record: TokenRecord, workspace: Workspace) -> Iterator[str]:
+        """The name under which hooks may ask about this push, as long as it lasts."""
+        name = secrets.token_hex(16)
+        self._pushes[name] = Push(record, workspace)
+        try:
+            yield name
+        finally:
+            del self._pushes[name]
+
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            question = json.loads(await reader.readline())
+            push = self._pushes[question["push"]]
+            answer = await anyio.to_thread.run_sync(self._answer, push, question)
+        except (ValueError, KeyError, TypeError, OSError):
+            answer = {"refused": "the hub does not know this push"}
+        writer.write(json.dumps(answer).encode())
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+            await writer.drain()
+        writer.close()
+
+    def _answer(self, push: Push, question: dict[str, Any]) -> dict[str, Any]:
+        try:
+            updates = question["updates"]
+            if len(updates) > UPDATES_LIMIT:
+                raise Invalid(f"one push moves at most {UPDATES_LIMIT} refs", next="Push them one by one.")
+            if "quarantine" in question:
+                self._judge(push, [Update.read(words) for words in updates], Path(question["quarantine"]))
+                return {"refused": ""}
+            said: list[str] = []
+            return {"refused": "", "results": [self._carry_out(push, words, said) for words in updates], "say": said}
+        except KgdError as refusal:
+            self._note(push, "push refused", str(refusal))
+            return {"refused": str(refusal)}
+        except Exception:
+            log.exception("a push could not be judged")
+            return {"refused": "kgd failed inside, so nothing is taken; the hub's log has the details"}
+
+    def _judge(self, push: Push, updates: list[Update], quarantine: Path) -> None:
+        """All of a push, or nothing of it.
+
+        Raises:
+            KgdError: Why not: one sentence that names node and rule.
+        """
+        self._gate.still_live(push.record)
+        workspace = push.workspace
+        if quarantine.resolve().parent != workspace.store.objects_dir.resolve():
+            raise Invalid("this is no quarantine of the workspace")
+        nodes = 0
+        with _seen(quarantine, workspace, updates) as incoming:
+            for update in updates:
+                verdict = judge(incoming, workspace, push.record.holder, update.ref, update.old, update.new)
+                push.verdicts[update.ref, update.new.hex()] = verdict
+                nodes += verdict.nodes
+        self._daemon.tokens.spend(push.record, "nodes", nodes)
+
+    def _carry_out(self, push: Push, words: Any, said: list[str]) -> list[str]:
+        """The lines that answer one update, as proc-receive sends them."""
+        ref = str(words[2])
+        try:
+            update = Update.read(words)
+            verdict = push.verdicts.get((update.ref, update.new.hex()))
+            if verdict is None:
+                raise Forbidden("this update was not checked", at=update.ref)
+            if verdict.becomes == "merge":
+                return self._merge(push, update, said)
+            return self._propose(push, update, verdict, said)
+        except KgdError as refusal:
+            self._note(push, "push refused", str(refusal))
+            said.append(str(refusal))
+            return [f"ng {ref} {refusal.message[:120]}"]
+
+    def _merge(self, push: Push, update: Update, said: list[str]) -> list[str]:
+        workspace = push.workspace
+        job = adoption.merge(workspace, update.new)
+
+        def checked(staging: Staging, tip: ObjectId) -> Staged[object]:
+            self._gate.still_live(push.record)
+            return job(staging, tip)
+
+        before = workspace.conflict_count
+        branch_before = workspace.store.ref(workspace.layout.branch)
+        workspace.run(checked, alone=True)
+        self._note(push, "push", f"{update.new.hex()} to {update.ref}")
+        self._upstream(workspace.id)
+        if (opened := workspace.conflict_count - before) > 0:
+            said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
+        if not self._is_published(workspace, update.new):
+            said.append("the branch follows as soon as the hub's work tree allows it")
+        if update.ref == workspace.layout.branch:
+            return [f"ok {update.ref}"]
+        old = branch_before.hex() if branch_before else ZERO
+        return [f"ok {update.ref}", f"option refname {workspace.layout.branch}", f"option old-oid {old}"]
+
+    def _propose(self, push: Push, update: Update, verdict: Verdict, said: list[str]) -> list[str]:
+        name = self._offer(push, update, verdict)
+        self._note(push, "propose", name)
+        said.append(f"waits for somebody who may write there: {name}")
+        if name == update.ref:
+            return [f"ok {update.ref}"]
+        return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",
+                f"option new-oid {update.new.hex()}"]  # fmt: skip
+
+    def _offer(self, push: Push, update: Update, verdict: Verdict) -> str:
+        raise Unavailable("this hub takes no proposals yet")
+
+    def _is_published(self, workspace: Workspace, commit: ObjectId) -> bool:
+        deadline = time.monotonic() + PUBLISH_SECONDS
+        while True:
+            branch = workspace.store.ref(workspace.layout.branch)
+            if branch is not None and workspace.store.is_ancestor(commit, branch):
+                return True
+            if time.monotonic() > deadline or workspace.health()["publish"].state in ("blocked", "off"):
+                return False
+            time.sleep(LOOK_SECONDS)
+
+    def _note(self, push: Push, action: str, detail: str) -> None:
+        with contextlib.suppress(KgdError):
+            self._daemon.tokens.note(push.record.holder.id, action, push.workspace.id, detail)
+
+
+@contextlib.contextmanager
+def _seen(quarantine: Path, workspace: Workspace, updates: list[Update]) -> Iterator[Incoming]:
+    """What lies in quarantine, over what the workspace has. It is only read."""
+    scratch = scratch_repository(workspace.layout.derived_dir / "pushes")
+    try:
+        shutil.rmtree(scratch / "objects")
+        (scratch / "objects").symlink_to(quarantine.resolve())
+        yield Incoming(scratch, workspace.store, {update.ref: update.new for update in updates})
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,282 @@
+"""This file is where any git client clones, fetches and pushes: git's smart HTTP, by git's own program as CGI.
+
+Three addresses of the protocol and no other. Both directions are streamed; the program and its children end with the
+request, whoever breaks it off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import anyio
+import anyio.to_thread
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from kgd.daemon.daemon import Daemon
+from kgd.daemon.tokens import TooMuch
+from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
+from kgd.git import http_backend
+from kgd.hub import hook
+from kgd.hub.gate import Gate
+from kgd.hub.problems import STATUS
+from kgd.hub.receiving import Receiving
+from kgd.model.access import Verb
+from kgd.model.token import TokenRecord
+from kgd.workspace.workspace import Workspace
+
+SERVICES = ("git-upload-pack", "git-receive-pack")
+DEADLINE = 600.0
+"""Seconds from a request to its last byte."""
+HEADER_LIMIT = 64 << 10
+CHUNK = 64 << 10
+BODY_LIMIT = http_backend.PACK_LIMIT + (1 << 20)
+PROGRAMS = 16
+"""Git programs at a time; others wait."""
+
+_PROTOCOL = re.compile(r"[A-Za-z0-9=:.-]{1,100}").fullmatch
+
+log = logging.getLogger("kgd.hub")
+
+
+class SmartHttp:
+    """`/git/<workspace>`, as an ASGI application."""
+
+    def __init__(self, daemon: Daemon, gate: Gate, receiving: Receiving, folder: Path) -> None:
+        """`folder` is where kgd's hooks for git are put; nobody else may write there."""
+        self._daemon, self._gate, self._receiving = daemon, gate, receiving
+        self._hooks = folder
+        self._programs: anyio.CapacityLimiter | None = None
+        self._running: set[asyncio.subprocess.Process] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            async with asyncio.timeout(DEADLINE):
+                await self._serve(request, scope, receive, send)
+        except KgdError as error:
+            await _refusal(error)(scope, receive, send)
+        except ClientDisconnect:
+            log.info("a git client went away")
+        except TimeoutError:
+            log.warning("a git request took too long")
+
+    def write_hooks(self) -> None:
+        """Put the hooks in place: a line of shell each, that starts kgd's own file with this very Python."""
+        self._hooks.mkdir(mode=0o700, exist_ok=True)
+        for name in ("pre-receive", "proc-receive"):
+            script = (
+                "#!/bin/sh\n"
+                f'exec "{sys.executable}" -I -S "{Path(hook.__file__).resolve()}" {name} '
+                '"$KGD_HUB_SOCKET" "$KGD_HUB_PUSH" "$GIT_QUARANTINE_PATH"\n'
+            )
+            path = self._hooks / name
+            path.write_text(script)
+            path.chmod(0o700)
+
+    def close(self) -> None:
+        """End every program; clients see their connection end."""
+        for process in self._running:
+            _kill(process)
+
+    async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+        service = _service(request)
+        record, workspace = await anyio.to_thread.run_sync(self._admit, request, service)
+        if self._programs is None:
+            self._programs = anyio.CapacityLimiter(PROGRAMS)
+        with self._receiving.expecting(record, workspace) as push:
+            async with self._programs, self._program(request, workspace, record, push) as process:
+                feeding = asyncio.create_task(self._feed(request, receive, process, record))
+                try:
+                    status, headers = await _head(process)
+                    response = StreamingResponse(_rest(process), status, headers)
+                    await response(scope, _never(receive), send)
+                finally:
+                    feeding.cancel()
+                    with contextlib.suppress(asyncio.CancelledError, KgdError, ClientDisconnect, OSError):
+                        await feeding
+
+    def _admit(self, request: Request, service: str) -> tuple[TokenRecord, Workspace]:
+        """Who asks, and for what. Blocks.
+
+        Raises:
+            Forbidden: They may not fetch, or push nothing at all.
+        """
+        record = self._gate.admit(request.headers.get("authorization", ""))
+        id = self._gate.workspace(record, request.path_params["workspace"].removesuffix(".git"))
+        here = [scope for scope in record.holder.scopes if scope.workspace == id]
+        if service == "git-upload-pack":
+            if not any(scope.has(Verb.READ) and scope.is_whole for scope in here):
+                raise Forbidden(
+                    f"'{record.holder.name}' may not fetch: a fetch reads the whole workspace, which needs read on /**",
+                    next="Read what the token allows over /v1 or /mcp.",
+                )  # fmt: skip
+        elif not any(scope.has(Verb.PROPOSE) for scope in here):
+            raise Forbidden(f"'{record.holder.name}' may not push: its token has neither propose nor write")
+        workspace = self._daemon.workspace(id)
+        if service == "git-receive-pack" and workspace.read_only:
+            raise Unavailable(f"this workspace is read-only: {workspace.read_only}")
+        return record, workspace
+
+    @contextlib.asynccontextmanager
+    async def _program(
+        self, request: Request, workspace: Workspace, record: TokenRecord, push: str
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        headers = request.headers
+        variables = {
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": f"/{request.path_params['rest']}",
+            "QUERY_STRING": request.url.query,
+            "CONTENT_TYPE": headers.get("content-type", ""),
+            "REMOTE_USER": record.holder.id,
+            "REMOTE_ADDR": request.client.host if request.client else "",
+            "KGD_HUB_SOCKET": str(self._receiving.socket),
+            "KGD_HUB_PUSH": push,
+        }
+        if (length := headers.get("content-length", "")).isdecimal():
+            variables["CONTENT_LENGTH"] = length
+        if headers.get("content-encoding") in ("gzip", "x-gzip"):
+            variables["HTTP_CONTENT_ENCODING"] = "gzip"
+        if _PROTOCOL(protocol := headers.get("git-protocol", "")):
+            variables["GIT_PROTOCOL"] = protocol
+        process = await asyncio.create_subprocess_exec(
+            *http_backend.command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True, limit=HEADER_LIMIT,
+            env=http_backend.environment(workspace.layout.git_dir, self._hooks, variables),
+        )  # fmt: skip
+        self._running.add(process)
+        complaints = asyncio.create_task(_drain(process))
+        try:
+            yield process
+        finally:
+            self._running.discard(process)
+            _kill(process)
+            await process.wait()
+            if said := await complaints:
+                log.info("git said", extra={"said": said[-300:], "workspace": workspace.id})
+
+    async def _feed(
+        self, request: Request, receive: Receive, process: asyncio.subprocess.Process, record: TokenRecord
+    ) -> None:
+        """The body into the program. A client that goes away, or sends too much, ends it."""
+        stdin, sent, counted = process.stdin, 0, 0
+        assert stdin is not None
+        try:
+            async for part in request.stream():
+                sent += len(part)
+                if sent > BODY_LIMIT:
+                    raise Limit(f"a push has at most {http_backend.PACK_LIMIT >> 20} MiB")
+                if sent - counted > 1 << 20:
+                    await self._count(record, sent - counted)
+                    counted = sent
+                stdin.write(part)
+                await stdin.drain()
+            if sent > counted and request.method == "POST":
+                await self._count(record, sent - counted)
+            stdin.close()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            _kill(process)
+        except (ClientDisconnect, KgdError) as error:
+            log.info("a git request was broken off", extra={"reason": str(error)[:100]})
+            _kill(process)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has heard enough, and says why in its answer
+
+    async def _count(self, record: TokenRecord, size: int) -> None:
+        await anyio.to_thread.run_sync(self._daemon.tokens.spend, record, "bytes", size)
+
+
+def _service(request: Request) -> str:
+    """Which service is asked for.
+
+    Raises:
+        NotFound: It is none of the three addresses of the protocol.
+    """
+    rest, method = request.path_params["rest"], request.method
+    if rest == "info/refs" and method == "GET":
+        asked = parse_qs(request.url.query).get("service", [""])
+        if len(asked) == 1 and asked[0] in SERVICES and request.url.query == f"service={asked[0]}":
+            return asked[0]
+    elif rest in SERVICES and method == "POST":
+        kind = request.headers.get("content-type", "")
+        if kind != f"application/x-{rest}-request":
+            raise Invalid("this is no request of a git client", at="Content-Type")
+        return str(rest)
+    raise NotFound("there is nothing here for a git client", next="Clone with git clone HUB/git/WORKSPACE.")
+
+
+async def _head(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str]]:
+    """The CGI header of the program's answer.
+
+    Raises:
+        Unavailable: It ended without one.
+    """
+    assert process.stdout is not None
+    status, headers = 200, dict[str, str]()
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError as error:
+            raise Internal("git answered what is no header") from error
+        if not line:
+            raise Unavailable("git did not answer", next="Try again.")
+        name, colon, value = line.decode("latin-1").rstrip("\r\n").partition(":")
+        if not colon:
+            return status, headers
+        if name.lower() == "status":
+            status = int(value.split()[0])
+        else:
+            headers[name.lower()] = value.strip()
+
+
+async def _rest(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
+    assert process.stdout is not None
+    while part := await process.stdout.read(CHUNK):
+        yield part
+
+
+async def _drain(process: asyncio.subprocess.Process) -> str:
+    assert process.stderr is not None
+    said = bytearray()
+    while part := await process.stderr.read(CHUNK):
+        said += part
+        del said[:-4096]
+    return said.decode("utf-8", "replace").strip()
+
+
+def _never(receive: Receive) -> Receive:
+    """The body is read by `_feed`; whoever sends the answer must not read from it, too."""
+
+    async def wait() -> dict[str, object]:
+        await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    return wait
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """The whole group: git leaves its children running when it is killed alone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _refusal(error: KgdError) -> Response:
+    """In plain text, which git shows to its person."""
+    status = 429 if isinstance(error, TooMuch) else STATUS[error.code]
+    headers = {}
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = 'Basic realm="kgd: the token is the password", charset="UTF-8"'
+    if isinstance(error, TooMuch):
+        headers["retry-after"] = str(error.retry_after)
+    return PlainTextResponse(f"{error}\n", status, headers)
