@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.codec import documents
 from kgd.errors import KgdError, Stale
+from kgd.model.access import Verb
 from kgd.model.change import Append, ChangeSet, Edit, Relate, Unrelate, Untag, Upsert
 from kgd.model.conflict import Conflict
 from kgd.model.fields import SCALARS, split, with_field
@@ -41,7 +42,8 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
         one
         for uri in uris
         for one in workspace.conflicts(uri)
-        if not any(_decides(workspace, edit, uri, one.conflict) for edit in edits)
+        if session.may(workspace, uri, Verb.READ, Verb.RESOLVE)
+        and not any(_decides(workspace, edit, uri, one.conflict) for edit in edits)
     ]
     fresh, _ = askable(workspace, met[:MOST_ASKED])
     return consult(session, fresh)
@@ -58,7 +60,7 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
         return session.submit(workspace, changes), []
     except Stale as refusal:
         late = _late(workspace, changes)
-        if late is None:
+        if late is None or not session.may(workspace, late.conflict.uri, Verb.READ):
             raise
         found = consult(session, [late.conflict])
         decision = found.decided.get(late.conflict.id)

@@ -16,8 +16,11 @@ from kgd.model.uri import Uri, scheme_of, workspace_of
 
 if TYPE_CHECKING:
     from kgd.overlay.overlay import Overlay
+    from kgd.tools.sight import Sees
     from kgd.workspace.outcome import Entry, InvalidFile, OpenConflict, Version
     from kgd.workspace.workspace import Workspace
+
+UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
 Trust = Literal["local", "team", "remote"]
 
@@ -133,15 +136,19 @@ class Found:
     as_of: str | None
     version: Version | None
     """Of `stored`, or of what it was a moment before: content may be newer than its version, never older."""
+    sees: Sees | None = None
+    """What else the caller may read; None: everything."""
 
     def relations(self) -> list[RelationAnswer]:
         """Stored relations, then those of the code tree that are not stored, by weight."""
-        answers = [_relation(self.workspace, r.type, r.target, r.weight, r.data, bool(self.as_of))
+        # Whether a relation is broken tells whether its target exists, which is not for everybody to know.
+        answers = [_relation(self.workspace, r.type, r.target, r.weight, r.data,
+                             bool(self.as_of) or not self._shows(r.target))
                    for r in (self.stored.relations if self.stored else ())]  # fmt: skip
         known = {(answer["type"], answer["target"]) for answer in answers}
         overlay = overlay_of(self.workspace) if self.served is not None else None
         for edge in overlay.out(self.uri) if overlay else ():
-            if (edge.type, edge.target) not in known:
+            if (edge.type, edge.target) not in known and self._shows(edge.target):
                 answers.append({"type": edge.type, "target": edge.target, "weight": edge.weight})
         return sorted(answers, key=lambda answer: answer["weight"])
 
@@ -150,7 +157,11 @@ class Found:
         edges: set[Edge] = set()
         for source in sources:
             edges.update(source.into(self.uri))
-        return [{"source": e.target, "type": e.type, "weight": e.weight} for e in sorted(edges)]
+        shown = [edge for edge in sorted(edges) if self._shows(edge.target)]
+        return [{"source": e.target, "type": e.type, "weight": e.weight} for e in shown]
+
+    def _shows(self, uri: Uri) -> bool:
+        return self.sees is None or self.sees(uri)
 
     @property
     def content(self) -> str:
@@ -162,7 +173,7 @@ def overlay_of(workspace: Workspace) -> Overlay | None:
     return cast("Overlay | None", workspace.overlay)
 
 
-def find(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Found | None:
+def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | None = None) -> Found | None:
     """The node that this URI, or a former one of it, names now or named then; None where there is none."""
     current = uri if as_of else workspace.graph.resolve(uri)
     version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
@@ -170,7 +181,7 @@ def find(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Found | No
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None
-    return Found(workspace, current, stored, served, as_of, version)
+    return Found(workspace, current, stored, served, as_of, version, sees)
 
 
 def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
@@ -281,17 +292,24 @@ def similar(workspace: Workspace, uri: Uri, limit: int = 3) -> list[str]:
 
 
 def _relation(
-    workspace: Workspace, type: str, target: Uri, weight: float, data: Mapping[str, Any], past: bool
+    workspace: Workspace, type: str, target: Uri, weight: float, data: Mapping[str, Any], unchecked: bool
 ) -> RelationAnswer:
     answer: RelationAnswer = {"type": type, "target": target, "weight": plain_weight(weight)}
     if data:
         answer["data"] = dict(data)
     # What another workspace holds is not known here; a link into it is judged where it is walked.
     here = workspace_of(target) in (None, workspace.id)
-    if here and not past and not workspace.exists(workspace.graph.resolve(target)):
+    if here and not unchecked and not workspace.exists(workspace.graph.resolve(target)):
         answer["broken"] = True
     return answer
 
 
-def line(entry: Entry) -> CommitLine:
-    return {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": entry.subject}
+def line(entry: Entry, sees: Sees | None = None) -> CommitLine:
+    """A commit in one line. Its message is for those who may read all that it changed."""
+    message = entry.subject if sees is None or sees_all(entry, sees) else UNSEEN_MESSAGE
+    return {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": message}
+
+
+def sees_all(entry: Entry, sees: Sees) -> bool:
+    """Whether everything that a commit changed may be read."""
+    return not entry.more_nodes and all(map(sees, entry.nodes))

@@ -10,10 +10,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
+from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
-from kgd.tools import addressing, cursors
+from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
-from kgd.tools.nodes import line, moment
+from kgd.tools.nodes import UNSEEN_MESSAGE, line, moment, sees_all
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -75,6 +76,8 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     texts = [params.uri] if params.uri else []
     workspace = addressing.choose(session, params.workspace, texts)
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    session.allow(workspace, Verb.READ, [uri] if uri else [])
+    sees = sight.sight(session, workspace.id)
     question = [uri, params.commit, params.since, params.until, params.author, params.diff]
     after = str(cursors.read("history", question, params.cursor)[0]) if params.cursor else None
     entries = workspace.history(
@@ -83,14 +86,17 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     )  # fmt: skip
     room = Room(HARD_LIMIT)
     commits: list[Commit] = []
+    last = ""
     for entry in entries[: params.limit]:
-        commit = _commit(workspace, entry, uri if params.uri else None, params.diff)
-        if not room.take(commit) and commits:
-            break
-        commits.append(commit)
+        if sees is None or any(map(sees, entry.nodes)):
+            commit = _commit(workspace, entry, uri if params.uri else None, params.diff, sees)
+            if not room.take(commit) and commits:
+                break
+            commits.append(commit)
+        last = entry.commit
     answer: HistoryResult = {"workspace": workspace.id, "commits": commits}
-    if commits and len(commits) < len(entries):
-        answer["cursor"] = cursors.write("history", question, [commits[-1]["commit"]])
+    if last and last != entries[-1].commit:
+        answer["cursor"] = cursors.write("history", question, [last])
     return answer
 
 
@@ -156,22 +162,29 @@ def _take_back(session: Session, workspace: Workspace, commit: str, message: str
     return answer
 
 
-def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool) -> Commit:
+def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: sight.Sees | None) -> Commit:
+    seen = [uri for uri in entry.nodes if sees is None or sees(uri)]
+    text = "\n\n".join(part for part in (entry.subject, entry.body) if part)
+    shows_all = sees is None or sees_all(entry, sees)
     answer: Commit = {
         "commit": entry.commit,
         "at": moment(entry.at),
         "author": entry.author,
-        "message": clip("\n\n".join(part for part in (entry.subject, entry.body) if part), LONGEST_VALUE),
-        "nodes": list(entry.nodes),
+        "message": clip(text, LONGEST_VALUE) if shows_all else UNSEEN_MESSAGE,
+        "nodes": list(seen),
     }
     if entry.client:
         answer["client"] = entry.client
     if entry.operation:
         answer["operation"] = entry.operation
-    if entry.more_nodes:
+    if entry.more_nodes and sees is None:
         answer["more_nodes"] = entry.more_nodes
     if with_diff:
-        changes = [change for change in workspace.changes(entry.commit) if only is None or change.uri == only]
+        changes = [
+            change
+            for change in workspace.changes(entry.commit)
+            if (only is None or change.uri == only) and (sees is None or sees(change.uri))
+        ]
         answer["diff"] = [_node_diff(change) for change in changes[:NODES_PER_DIFF]]
         if len(changes) > NODES_PER_DIFF:
             answer["more_diff"] = len(changes) - NODES_PER_DIFF

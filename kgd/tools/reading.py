@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.tools import addressing, cursors, nodes
+from kgd.model.access import Verb
+from kgd.model.uri import Uri
+from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.contexts import enter
 from kgd.tools.ladder import Resolved, on_the_way
@@ -70,11 +72,14 @@ def get(session: Session, params: GetParams) -> GetResult:
     for index in range(begin.node, len(params.uris)):
         asked = addressing.resolve(session, workspace, params.uris[index], at=f"uris[{index}]")
         owner = addressing.owner_of(session, workspace, asked)
-        found = nodes.find(owner, asked, commit)
+        session.allow(owner, Verb.READ, {asked, owner.graph.resolve(asked)})
+        sees = sight.sight(session, owner.id)
+        found = nodes.find(owner, asked, commit, sees)
         if found is None:
-            answer["missing"].append(_missing(owner, asked, similar=len(answer["missing"]) < MISSING_SHOWN))
+            answer["missing"].append(_missing(owner, asked, sees, similar=len(answer["missing"]) < MISSING_SHOWN))
             room.take(answer["missing"][-1])
             continue
+        session.allow(owner, Verb.READ, [found.uri])  # it may have moved this very moment
         start = begin if index == begin.node else Position(index)
         node, rest = _fitted(found, asked, params.include, room, start, first=not answer["nodes"])
         if node is not None:
@@ -163,7 +168,8 @@ def _head(found: Found, asked: str, include: Sequence[str], *, continued: bool) 
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken
     if "history" in include:
-        answer["history"] = [nodes.line(entry) for entry in found.workspace.history(uri=found.uri, limit=HISTORY_LINES)]
+        lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
+        answer["history"] = [nodes.line(entry, found.sees) for entry in lines]
     for limit in (8_000, 1_000, 100):
         if size_of(answer) <= HARD_LIMIT - RESERVE - LEAST:
             break
@@ -195,8 +201,9 @@ def _cut(start: int, end: int, of: int) -> Cut:
     return {"start": start, "end": end, "of": of}
 
 
-def _missing(workspace: Any, uri: Any, *, similar: bool) -> Missing:
-    answer: Missing = {"uri": uri, "similar": nodes.similar(workspace, uri) if similar else []}
+def _missing(workspace: Any, uri: Any, sees: sight.Sees | None, *, similar: bool) -> Missing:
+    like = nodes.similar(workspace, uri) if similar else []
+    answer: Missing = {"uri": uri, "similar": [one for one in like if sees is None or sees(Uri(one))]}
     if broken := _invalid_file(workspace, uri):
         answer["invalid_file"] = broken
     return answer

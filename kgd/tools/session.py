@@ -104,7 +104,22 @@ class Session:
             # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
             self.allow(workspace, verb, named(changes.edits))
             changes = replace(changes, request_id=self.request(changes.request_id))
-        return workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
+        outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
+        return outcome if self.principal is None else self._seen(workspace, outcome)
+
+    def _seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
+        """The outcome without what it says of nodes that the caller may not read."""
+        from kgd.tools import sight
+
+        sees = sight.sight(self, workspace.id)
+        if sees is None:
+            return outcome
+        similar = (replace(one, like=tuple(filter(sees, one.like))) for one in outcome.similar)
+        return replace(
+            outcome,
+            similar=tuple(one for one in similar if one.like),
+            warnings=tuple(sight.warnings(sees, outcome.warnings)),
+        )
 
     def request(self, request_id: str) -> str:
         """The request id as it is noted: of two holders who choose the same, neither gets the other's result."""
