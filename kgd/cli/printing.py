@@ -270,6 +270,25 @@ def token_log(answer: Answer) -> None:
         _line(" ".join(filter(None, (one["at"], one["token"], one["action"], one.get("workspace"), one.get("detail")))))
 
 
+def remotes(answer: Answer) -> None:
+    """What the workspace is shared through, what moved just now, and what waits for somebody."""
+    for one in answer["remotes"]:
+        _line(f"{_bold(one['name'])}  {one['url']}  {one['ref']}: {_health(one['state'])}")
+        moved = [f"{one[way]} {way}" for way in ("pulled", "pushed") if one.get(way)]
+        if moved or "pulled" in one:
+            _line(f"  {', '.join(moved) or ('nothing moved' if one['waits'] else 'nothing to do')}")
+        if one.get("merged"):
+            _line(f"  merged as {words.short(one['merged'])}")
+        for wait in one["waits"]:
+            _line(f"  ! {wait['reason']}")
+            if wait.get("next"):
+                _line(f"    {wait['next']}")
+    if not answer["remotes"]:
+        _line("shared with nobody: nothing leaves this machine")
+    if answer.get("next"):
+        _line(answer["next"])
+
+
 def facts(answer: Answer) -> None:
     """An answer that is a few counts and names."""
     _rest(answer)

@@ -71,6 +71,13 @@ _OPEN = _arg("--limit", type=int, help="at most so many (50)", metavar="N")
 _TYPES = _many("--types", "TYPE", "only nodes of this type, such as insight, file or dir; may be repeated")
 _EDGE_TYPES = _many("--edge-types", "TYPE", "only relations of this type; may be repeated")
 
+_REF = _arg("--ref", help="the ref to be kept under there (refs/heads/main; in a code repository refs/heads/kgd)",
+            metavar="REF")  # fmt: skip
+_TOKEN = _arg("--token", help="where the credential for https is: env:NAME, keyring:NAME or file:PATH",
+              metavar="REFERENCE")  # fmt: skip
+_SECONDS = _arg("--sync", type=float, help="seconds between two looks at it; 0 is by hand only", metavar="SECONDS")
+_DIRECTION = _arg("--direction", choices=("both", "pull", "push"), help="which way (both)")
+
 VERBS: tuple[Verb, ...] = (
     Verb("up", "Running", "make a workspace here, or find the one that is here, and start the daemon",
          (_arg("--id", help="the workspace's id (from the remote's or the folder's name)", metavar="ID"),
@@ -216,6 +223,19 @@ VERBS: tuple[Verb, ...] = (
          call="ingest", print="facts", writes=True),
     Verb("reindex", "Care", "throw away all that is derived and build it anew", (), call="reindex", print="facts"),
     Verb("fsck", "Care", "check every stored object and node", (), call="fsck", print="fsck"),
+    Verb("share", "Sharing", "publish the workspace to the code's own remote; from then on it is kept in step",
+         (_arg("--remote", help="which of the code's remotes (origin)", metavar="NAME"), _REF, _TOKEN, _SECONDS),
+         call="share", ask="place", print="remotes"),
+    Verb("remote", "Sharing", "list, add and remove what the workspace is shared through",
+         (_arg("action", nargs="?", choices=("list", "add", "remove", "show"), help="what to do (list)"),
+          _arg("name", nargs="?", help="its name, such as origin", metavar="NAME"),
+          _arg("url", nargs="?", help="https://..., user@host:path or a directory", metavar="URL"), _REF, _TOKEN,
+          _SECONDS, _DIRECTION), call="remote", ask="place", print="remotes"),
+    Verb("sync", "Sharing", "fetch, merge and push now; it also happens by itself",
+         (_arg("remote", nargs="?", help="with this remote alone", metavar="REMOTE"), _DIRECTION,
+          _arg("--confirm", nargs="?", const="yes", metavar="COMMIT",
+               help="take what is held: a commit that deletes much, or a history that was rewritten")),
+         call="sync", print="remotes"),
     Verb("conflicts", "Care", "list what two people wrote differently, with both sides",
          (_arg("uri", nargs="?", help="of this node alone", metavar="URI"), _OPEN, _CURSOR),
          call="conflicts", print="conflicts"),
@@ -232,7 +252,7 @@ VERBS: tuple[Verb, ...] = (
          (_arg("files", nargs="+", help="%O %A %B %P, as git gives them", metavar="FILE"),), own="merge_driver"),
 )  # fmt: skip
 
-GROUPS = ("Running", "Writing", "Reading", "The past", "Care")
+GROUPS = ("Running", "Writing", "Reading", "The past", "Sharing", "Care")
 
 GLOBAL: tuple[Argument, ...] = (
     _arg("--json", action="store_true", help="print the structured answer"),

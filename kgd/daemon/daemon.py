@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgd import __version__
 from kgd.config import Home
 from kgd.config.registry import Entry, RegistryFile
+from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.resolution.attempts import Attempts
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
+    from kgd.workspace.outcome import Stage
     from kgd.workspace.workspace import Workspace
 
 OnCommit = Callable[[str, frozenset[str]], None]
@@ -124,7 +127,35 @@ class Daemon:
         """What does not work around an open workspace, one sentence each."""
         with self._lock:
             found = self._open.get(workspace.layout.git_dir)
-        return found.tending.degraded() if found else []
+        return [*found.tending.degraded(), *found.syncing.degraded()] if found else []
+
+    def stages(self, workspace: Workspace) -> list[Stage]:
+        """Each stage of the work of an open workspace, those of its remotes behind its own."""
+        with self._lock:
+            found = self._open.get(workspace.layout.git_dir)
+        return [*workspace.health().values(), *(found.syncing.stages() if found else ())]
+
+    def syncing(self, workspace: Workspace) -> Syncing:
+        """What keeps an open workspace together with its remotes.
+
+        Raises:
+            Unavailable: It was closed meanwhile.
+        """
+        with self._lock:
+            found = self._open.get(workspace.layout.git_dir)
+        if found is None:
+            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
+        return found.syncing
+
+    def open_shared(self) -> None:
+        """Open what is shared with others, so that their changes arrive before anybody calls."""
+        for entry in self.registry.current().entries.values():
+            try:
+                layout = self._locate(Path(entry.path)) if entry.path else None
+                if layout is not None and (entry.remote or remotes(layout)):
+                    self._at(layout)
+            except (KgdError, OSError) as error:
+                log.warning("not opened", extra={"workspace": entry.id, "reason": str(error)[:300]})
 
     def on_commit(self, listener: OnCommit) -> None:
         """Tell `listener` of every commit of every workspace, also of those that are opened later."""
@@ -135,6 +166,7 @@ class Daemon:
         with self._lock:
             found = self._open.pop(workspace.layout.git_dir, None)
         if found:
+            found.syncing.close()
             found.tending.close()
         workspace.close()
 
@@ -180,8 +212,11 @@ class Daemon:
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             tending = Tending(workspace, self.registry.current().settings.rescan_seconds)
             tending.start()
+            syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
+            syncing.patience = self.registry.current().settings.remote_seconds
+            syncing.start()
             with self._lock:
-                self._open[place] = _Opened(workspace, tending, _inode(place))
+                self._open[place] = _Opened(workspace, tending, syncing, _inode(place))
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
@@ -201,7 +236,7 @@ class Daemon:
     def _still_there(self, entry: Entry) -> bool:
         """Whether a registered place still holds a workspace of that id."""
         try:
-            layout = self._locate(Path(entry.path))
+            layout = self._locate(Path(entry.path)) if entry.path else None
             return layout is not None and self._at(layout).id == entry.id
         except (KgdError, OSError):
             return False
@@ -210,6 +245,7 @@ class Daemon:
 class _Opened(NamedTuple):
     workspace: Workspace
     tending: Tending
+    syncing: Syncing
     inode: int
     """Of the git directory: another one under the same path is another workspace."""
 
@@ -223,6 +259,7 @@ def _inode(place: Path) -> int:
 
 def _close(one: _Opened) -> None:
     try:
+        one.syncing.close()
         one.tending.close()
         one.workspace.close()
     except (KgdError, OSError):

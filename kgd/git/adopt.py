@@ -87,6 +87,20 @@ def adopt(
     return Adopted(unreachable=unreachable)
 
 
+def code_remotes(directory: Path, *, environment: Mapping[str, str]) -> dict[str, str]:
+    """Names and addresses of the remotes of the repository that holds a directory, ``origin`` first.
+
+    Args:
+        environment: The person's own: they may have other names for places.
+    """
+    found: dict[str, str] = {}
+    if place := find_place(directory):
+        for name in _remotes(place):
+            with contextlib.suppress(program.GitFailed):
+                found[name] = _url(place, name, environment)
+    return found
+
+
 def _remotes(place: Place) -> list[str]:
     """Names of the code's remotes, ``origin`` first."""
     with contextlib.suppress(program.GitFailed):

@@ -17,19 +17,21 @@ from kgd.tools.searching import SEARCH
 from kgd.tools.session import Session
 from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
+from kgd.tools.syncing import REMOTE, SHARE, SYNC
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
 from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
 
 TOOLS: Mapping[str, Tool] = {
-    tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, RESOLVE_CONFLICTS)
+    tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS)
 }
 
 LOCAL: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
+        REMOTE, SHARE,
         *TOKEN_TOOLS,
     )
 }  # fmt: skip

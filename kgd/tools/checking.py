@@ -28,6 +28,8 @@ REMEDIES = {
     "integrate": "Mend in .kgd what is said here; kgd then goes on by itself.",
     "index": "Run `kgd doctor --fix`, which builds it anew.",
     "upkeep": "Nothing is lost; it is attempted again with the next changes.",
+    "fetch": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
+    "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
 }
 """What helps where a stage does not work and its own words name no command."""
 
@@ -95,6 +97,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
         chosen = session.daemon.opened()
     for workspace in chosen:
         checks += _looked_at(workspace, params)
+        checks += [_stage(workspace, stage, stage) for stage in session.daemon.syncing(workspace).stages()]
         checks += [_told(workspace, "warning", text) for text in session.daemon.degraded(workspace)]
     return {"ok": all(one["state"] in ("ok", "fixed", "waiting", "off") for one in checks), "checks": checks}
 
@@ -152,7 +155,7 @@ def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
     if state == "fixed":
         answer["detail"] = before.blocker
     elif stage.state in levels and "`" not in stage.blocker:
-        answer["next"] = REMEDIES[stage.name]
+        answer["next"] = REMEDIES[stage.name.partition(" ")[0]]
     return answer
 
 

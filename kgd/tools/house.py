@@ -96,14 +96,14 @@ def status(session: Session, params: Nothing) -> StatusResult:
             raise
         answer["next"] = none.next
     else:
-        _add_workspace(answer, workspace)
+        _add_workspace(answer, workspace, daemon.stages(workspace))
         answer["degraded"] += daemon.degraded(workspace)
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     return answer
 
 
-def _add_workspace(answer: StatusResult, workspace: Workspace) -> None:
+def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stage]) -> None:
     layout = workspace.layout
     here: WorkspaceAnswer = {
         "id": workspace.id, "path": str(layout.work_tree), "branch": layout.branch, "tip": workspace.tip,
@@ -113,7 +113,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace) -> None:
     if workspace.read_only:
         here["read_only"] = workspace.read_only
     answer["workspace"] = here
-    answer["stages"] = [_stage(stage) for stage in workspace.health().values()]
+    answer["stages"] = [_stage(stage) for stage in stages]
     answer["degraded"] += workspace.degraded()
     answer["conflicts"] = workspace.conflict_count
     invalid = workspace.invalid_files()

@@ -108,7 +108,7 @@ def _let_go_of(session: Session, id: str, layout: Layout) -> None:
         if workspace.id == id and workspace.layout.git_dir != layout.git_dir:
             session.daemon.forget(workspace)
     entry = session.daemon.registry.current().entries.get(id)
-    if entry is not None and layouts.locate(Path(entry.path)) != layout:
+    if entry is not None and entry.path and layouts.locate(Path(entry.path)) != layout:
         session.daemon.registry.forget(id)
 
 
@@ -154,7 +154,7 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
     in_code = not params.standalone and find_place(directory) is not None
     name = id or workspace_id_from(_project_name(directory) if in_code else directory.name)
     known = session.daemon.registry.current().entries.get(name)
-    if known is not None and not params.replace and layouts.locate(Path(known.path)) is not None:
+    if known is not None and known.path and not params.replace and layouts.locate(Path(known.path)) is not None:
         raise InvariantViolation(
             f"another repository is registered as '{name}'", at=known.path,
             next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
@@ -230,7 +230,7 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
         raise Forbidden("only this machine's own command line removes workspaces")
     daemon = session.daemon
     if params.all:
-        chosen = [daemon.workspace(id) for id in daemon.workspace_ids()]
+        chosen = [daemon.workspace(one.id) for one in daemon.registry.current().entries.values() if one.path]
     else:
         chosen = [addressing.choose(session, params.workspace, writing=True)]
     answer: UninstallResult = {"workspaces": [one.id for one in chosen], "kept": [], "left": []}
@@ -266,7 +266,7 @@ def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
     opened = {workspace.id: workspace for workspace in session.daemon.opened()}
     found: list[Listed] = []
     for id, entry in sorted(session.daemon.registry.current().entries.items()):
-        listed: Listed = {"id": id, "path": entry.path, "open": id in opened}
+        listed: Listed = {"id": id, "path": entry.path or entry.hub or entry.remote, "open": id in opened}
         if id in opened:
             listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflict_count
         found.append(listed)

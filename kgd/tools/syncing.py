@@ -1,0 +1,248 @@
+"""This file is where a workspace is shared: with which remotes, and brought together with them now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
+
+from kgd.config.credentials import check_reference
+from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
+from kgd.git import remote_settings, url
+from kgd.git.adopt import code_remotes
+from kgd.git.remote_settings import Remote
+from kgd.git.trouble import Trouble
+from kgd.tools import addressing
+from kgd.tools.house import Nothing
+from kgd.tools.nodes import moment
+from kgd.tools.parameters import JsonObject
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.daemon.syncing import Answer
+    from kgd.sync.machine import Machine
+    from kgd.workspace.workspace import Workspace
+
+GIVEN_UP = ("vanished", "unrelated", "other-workspace")
+"""Troubles of a first round after which a remote is not kept: it is not the one that was meant."""
+
+
+class WaitAnswer(TypedDict):
+    """Something that does not go on by itself. `commit` is what `confirm` takes."""
+
+    kind: str
+    reason: str
+    next: NotRequired[str]
+    commit: NotRequired[str]
+
+
+class RemoteAnswer(TypedDict):
+    """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits."""
+
+    name: str
+    url: str
+    ref: str
+    state: str
+    last_success: NotRequired[str]
+    direction: NotRequired[str]
+    pulled: NotRequired[int]
+    pushed: NotRequired[int]
+    merged: NotRequired[str]
+    proposals: NotRequired[int]
+    waits: list[WaitAnswer]
+
+
+class RemotesResult(TypedDict):
+    ok: bool
+    workspace: str
+    tip: str
+    remotes: list[RemoteAnswer]
+    conflicts: int
+    next: NotRequired[str]
+
+
+def _confirm(value: object) -> object:
+    return "yes" if value is True else ("" if value is False else value)
+
+
+class SyncParams(Nothing):
+    remote: str | None = None
+    direction: Literal["both", "pull", "push"] = "both"
+    confirm: Annotated[
+        str, BeforeValidator(_confirm),
+        Field(description="the commit that a wait named: take it although it deletes much or was rewritten"),
+    ] = ""  # fmt: skip
+
+
+def sync(session: Session, params: SyncParams) -> RemotesResult:
+    """Brings the workspace and its remotes together now: what moved, what waits and why, open conflicts."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    syncing = session.daemon.syncing(workspace)
+    answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm)
+    return _answer(workspace, [_after_round(one) for one in answers])
+
+
+class ShareParams(Nothing):
+    remote: str | None = None
+    ref: str | None = None
+    token: str = ""
+    sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
+    environment: JsonObject = Field(default_factory=dict)
+
+
+def share(session: Session, params: ShareParams) -> RemotesResult:
+    """Publishes to the code's own remote, or to the one that the workspace was cloned from."""
+    workspace = _mine(session, params.workspace, params.environment)
+    layout = workspace.layout
+    found = code_remotes(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
+                         environment=session.daemon.syncing(workspace).environment)  # fmt: skip
+    if params.remote is not None:
+        found = {name: there for name, there in found.items() if name == params.remote}
+    if not found:
+        raise InvariantViolation(
+            "there is no remote to share through", at=params.remote or "",
+            next="Name one: `kgd remote add origin URL`; an empty repository or an empty bare directory will do.",
+        )  # fmt: skip
+    name, there = next(iter(found.items()))
+    wanted = Remote(name, url.parse(there, layout.work_tree), params.ref or layout.branch, params.token, params.sync)
+    return _add(session, workspace, wanted)
+
+
+class RemoteParams(Nothing):
+    action: Literal["list", "add", "remove", "show"] = "list"
+    name: str | None = None
+    url: str | None = None
+    ref: str | None = None
+    token: str = ""
+    sync: Annotated[float | None, Field(ge=0, le=86_400)] = None
+    direction: Literal["both", "pull", "push"] = "both"
+    environment: JsonObject = Field(default_factory=dict)
+
+
+def remote(session: Session, params: RemoteParams) -> RemotesResult:
+    """Which remotes a workspace is shared through; one more, or one less."""
+    workspace = _mine(session, params.workspace, params.environment)
+    syncing = session.daemon.syncing(workspace)
+    if params.action == "list":
+        return _answer(workspace, [_shown(one) for one in syncing.machines()])
+    if not params.name:
+        raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME`.")
+    if params.action == "remove":
+        remote_settings.remove(workspace.layout, params.name)
+        syncing.reload()
+    elif params.action == "show":
+        remote_settings.remote(workspace.layout, params.name)
+        return _answer(workspace, [_shown(one) for one in syncing.machines() if one.remote.name == params.name])
+    else:
+        if not params.url:
+            raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
+        there = url.parse(params.url, session.cwd or Path("/"))
+        ref = params.ref or workspace.layout.branch
+        return _add(session, workspace,
+                    Remote(params.name, there, ref, params.token, params.sync, params.direction))  # fmt: skip
+    return _answer(workspace, [_shown(one) for one in syncing.machines()])
+
+
+def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspace:
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line says where a workspace is published")
+    workspace = addressing.choose(session, id, writing=True)
+    if environment:
+        session.daemon.syncing(workspace).environment = {key: str(value) for key, value in environment.items()}
+    return workspace
+
+
+def _add(session: Session, workspace: Workspace, wanted: Remote) -> RemotesResult:
+    """From here on it is published there: somebody said so. A remote that turns out to be another one is not kept."""
+    if wanted.token:
+        check_reference(wanted.token)
+    if workspace.read_only:
+        raise InvariantViolation(f"this workspace is read-only: {workspace.read_only}")
+    syncing = session.daemon.syncing(workspace)
+    known = any(one.name == wanted.name for one in remote_settings.remotes(workspace.layout))
+    remote_settings.add(workspace.layout, wanted)
+    syncing.reload()
+    answers = syncing.sync(wanted.name, direction=wanted.direction)
+    error = answers[0].error
+    if isinstance(error, Trouble) and error.kind in GIVEN_UP and not known:
+        remote_settings.remove(workspace.layout, wanted.name)
+        syncing.reload()
+        raise error
+    return _answer(workspace, [_after_round(one) for one in answers])
+
+
+def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
+    answer: RemotesResult = {
+        "ok": all(one["state"] in ("ok", "waiting") and not one["waits"] for one in remotes),
+        "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflict_count,
+    }  # fmt: skip
+    if not remotes:
+        answer["next"] = "`kgd share` publishes to the code's own remote, `kgd remote add NAME URL` to another."
+    elif workspace.conflict_count:
+        answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
+    return answer
+
+
+def _shown(machine: Machine) -> RemoteAnswer:
+    answer: RemoteAnswer = {
+        "name": machine.remote.name, "url": machine.remote.url.text, "ref": machine.remote.ref,
+        "state": machine.state, "waits": [],
+    }  # fmt: skip
+    if machine.last_success is not None:
+        answer["last_success"] = moment(int(machine.last_success))
+    if machine.remote.direction != "both":
+        answer["direction"] = machine.remote.direction
+    for wait in machine.waits:
+        told: WaitAnswer = {"kind": wait.kind, "reason": wait.reason}
+        if wait.next:
+            told["next"] = wait.next
+        if wait.commit:
+            told["commit"] = wait.commit
+        answer["waits"].append(told)
+    if machine.trouble is not None:
+        answer["waits"].append(_told(machine.trouble))
+    return answer
+
+
+def _after_round(one: Answer) -> RemoteAnswer:
+    answer, done = _shown(one.machine), one.done
+    answer["pulled"], answer["pushed"] = done.pulled, done.pushed
+    if done.merged:
+        answer["merged"] = done.merged
+    if done.proposals:
+        answer["proposals"] = done.proposals
+    if one.error is not None and one.machine.trouble is not one.error:
+        answer["waits"].append(_told(one.error))
+    return answer
+
+
+def _told(error: KgdError) -> WaitAnswer:
+    told: WaitAnswer = {"kind": error.kind if isinstance(error, Trouble) else error.code, "reason": error.message}
+    if error.next:
+        told["next"] = error.next
+    return told
+
+
+SYNC = Tool(
+    name="sync",
+    title="Sync with remotes",
+    description=(
+        "Fetch, merge and push now; it also happens by itself. Says what moved, what waits and why. A wait with a "
+        "commit goes on when you pass that commit as confirm."
+    ),
+    Params=SyncParams,
+    Result=RemotesResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=sync,
+)
+SHARE = Tool(
+    name="share", title="Share a workspace", description="Publishes to the code's own remote.",
+    Params=ShareParams, Result=RemotesResult, hints=Hints(idempotent=True, open_world=True), run=share,
+)  # fmt: skip
+REMOTE = Tool(
+    name="remote", title="Remotes", description="Lists, adds and removes the remotes of a workspace.",
+    Params=RemoteParams, Result=RemotesResult, hints=Hints(idempotent=True, open_world=True), run=remote,
+)  # fmt: skip
