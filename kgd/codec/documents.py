@@ -107,6 +107,33 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
         raise _placed(error, values, data, at) from None
 
 
+def read_mapping(data: bytes, at: str) -> Mapping[str, Json]:
+    """The mapping in a file of YAML that anybody may have written, for the codecs of other files.
+
+    Raises:
+        Invalid, Refused, Limit: As `decode`.
+    """
+    return _read(data, at)
+
+
+def node_of(values: Json, at: str) -> Node:
+    """The node that is one entry of a larger file.
+
+    Raises:
+        Invalid, Limit: It is none.
+    """
+    try:
+        return _node(_map(values, "nodes"))
+    except KgdError as error:
+        error.at = f"{at}:1"
+        raise
+
+
+def shape_of(node: Node) -> dict[str, Json]:
+    """What `canonical.dump` writes for a node."""
+    return _ordered(node)
+
+
 def _ordered(node: Node) -> dict[str, Json]:
     values = fields.plain(node)
     if "relations" in values:
