@@ -194,7 +194,11 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
         ]
     answer["resolved"] += settle(session, workspace, consulted)
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
-    answer["open"] = workspace.conflict_count
+    answer["open"] = (
+        workspace.conflict_count
+        if session.principal is None
+        else len(_settleable(session, workspace, workspace.conflicts(limit=1_000)))
+    )
     answer["next"] = _next_step(answer)
     return answer
 
