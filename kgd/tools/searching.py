@@ -13,7 +13,7 @@ from kgd.graph.edges import Card, EdgeSource
 from kgd.index.ranking import Hit
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
-from kgd.tools import addressing, cursors
+from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import Room
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 EDGES_PER_HIT = 5
+LOOKED_THROUGH = 2_000
+"""Hits among which those are found that a caller who may not read everything may read."""
 DEEPEST = 10_000
 """Hits that can be paged through; whoever needs more asks a narrower question."""
 
@@ -72,11 +74,13 @@ def search(session: Session, params: SearchParams) -> SearchResult:
     start = offset = cursors.index(cursors.read("search", question, params.cursor), 0) if params.cursor else 0
     if offset > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
-    found = _look_up(workspace, params, offset)
+    sees = sight.sight(session, workspace.id)
+    sources = sight.sources(session, workspace.id, workspace.sources())
+    found = _look_up(workspace, params, offset) if sees is None else _seen(workspace, params, offset, sees)
     room, hits = Room(params.budget), []
     edges: dict[tuple[str, str, str], EdgeAnswer] = {}
     for hit in found[: params.limit]:
-        answer = _answer(workspace, hit)
+        answer = _answer(sources, hit)
         if answer is not None and not room.take(answer, first=True):
             break
         offset += 1
@@ -84,7 +88,7 @@ def search(session: Session, params: SearchParams) -> SearchResult:
             continue
         hits.append(answer)
         if params.max_depth > 0:
-            for edge in _edges(workspace.sources(), hit.uri, params.edge_types):
+            for edge in _edges(sources, hit.uri, params.edge_types):
                 key = (edge["source"], edge["target"], edge["type"])
                 if key not in edges and room.take(edge):
                     edges[key] = edge
@@ -94,10 +98,17 @@ def search(session: Session, params: SearchParams) -> SearchResult:
     return result
 
 
-def _look_up(workspace: Workspace, params: SearchParams, offset: int) -> list[Hit]:
+def _seen(workspace: Workspace, params: SearchParams, offset: int, sees: sight.Sees) -> list[Hit]:
+    """As `_look_up`, for somebody who may not read everything: what they may not counts for nothing, not even for
+    where a page begins, since that would tell whether a hidden node has the words."""
+    found = [hit for hit in _look_up(workspace, params, 0, LOOKED_THROUGH) if sees(hit.uri)]
+    return found[offset : offset + params.limit + 1]
+
+
+def _look_up(workspace: Workspace, params: SearchParams, offset: int, limit: int = 0) -> list[Hit]:
     """One more than asked for, to know whether there are more. Below `min_score` nothing follows: scores fall."""
     filters: dict[str, Any] = {"types": params.types or None, "namespace": params.namespace.strip("/")}
-    limit = params.limit + 1
+    limit = limit or params.limit + 1
     if params.query.strip():
         found = workspace.search(params.query, tags=params.tags or None, limit=limit, offset=offset, **filters)
     else:
@@ -105,8 +116,8 @@ def _look_up(workspace: Workspace, params: SearchParams, offset: int) -> list[Hi
     return [hit for hit in found if hit.score >= params.min_score]
 
 
-def _answer(workspace: Workspace, hit: Hit) -> HitAnswer | None:
-    card = _card(workspace.sources(), hit.uri)
+def _answer(sources: Sequence[EdgeSource], hit: Hit) -> HitAnswer | None:
+    card = _card(sources, hit.uri)
     if card is None:
         return None
     answer: HitAnswer = {
