@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgd import __version__
 from kgd.config import Home
+from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
+from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
@@ -24,6 +26,7 @@ from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.resolution.attempts import Attempts
+from kgd.sync.clones import Fetching
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
@@ -58,6 +61,7 @@ class Daemon:
         self.listening = ""
         """Where this daemon serves others as a hub; empty where it does not."""
         self.attempts = Attempts(time.monotonic)
+        self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
         self._locate, self._open_workspace = locate, open_workspace
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
@@ -96,6 +100,13 @@ class Daemon:
             raise NotFound(
                 f"no workspace '{(id or '')[:63]}' is registered", next="`kgd up` in its folder registers it."
             )
+        if entry.hub:
+            raise Unavailable(
+                f"workspace '{entry.id}' is on a hub, and not here", at=entry.hub,
+                next="get, search, traverse and history read it there; submit_subgraph hands in changes.",
+            )  # fmt: skip
+        if not entry.path:
+            raise Fetching(f"workspace '{entry.id}' is being fetched", at=entry.remote, next="Ask again in a moment.")
         layout = self._locate(Path(entry.path))
         if layout is None:
             raise Unavailable(
@@ -193,6 +204,7 @@ class Daemon:
         for one in closing:
             _close(one)
         self.tokens.close()
+        self.elsewhere.close()
 
     def _at(self, layout: Layout) -> Workspace:
         place = layout.git_dir

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
@@ -76,25 +77,39 @@ class World(Protocol):
         """The answers of several hubs at once. A slow or dead one takes its deadline at most, and is an absence."""
 
 
+Sees = Callable[[Uri], bool]
+
+
 class Joined:
-    """A source of another workspace, or the caller's own under their scope: it speaks for its own nodes only."""
+    """A source of another workspace, or the caller's own under their scope: it speaks for its own nodes only.
 
-    __slots__ = ("_sees", "_source", "into", "lock", "workspace")
+    Args:
+        sees: Which nodes the caller may read; None for all. A relation that leads to one they may not is not there.
+    """
 
-    def __init__(self, workspace: str, source: EdgeSource, sees: Callable[[Uri], bool]) -> None:
+    __slots__ = ("_sees", "_source", "lock", "workspace")
+
+    def __init__(self, workspace: str, source: EdgeSource, sees: Sees | None = None) -> None:
         self.workspace, self._source, self._sees = workspace, source, sees
-        self.into = source.into
-        self.lock = getattr(source, "lock", None)
+        self.lock: AbstractContextManager[object] = getattr(source, "lock", None) or nullcontext()
 
     def card(self, uri: Uri) -> Card | None:
         card = self._source.card(uri) if workspace_of(uri) in (None, self.workspace) else None
-        return card._replace(origin=self.workspace) if card and self._sees(uri) else None
+        return card._replace(origin=self.workspace) if card and (not self._sees or self._sees(uri)) else None
 
     def out(self, uri: Uri) -> Sequence[Edge]:
-        return self._source.out(uri) if workspace_of(uri) in (None, self.workspace) else ()
+        return self._shown(self._source.out(uri)) if workspace_of(uri) in (None, self.workspace) else ()
+
+    def into(self, uri: Uri) -> Sequence[Edge]:
+        return self._shown(self._source.into(uri))
 
     def resolve(self, uri: Uri) -> Uri:
         return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri
+
+    def _shown(self, edges: Sequence[Edge]) -> Sequence[Edge]:
+        """A relation into a workspace that is not this one is a word of its source, and says nothing of its target."""
+        sees, own = self._sees, (None, self.workspace)
+        return edges if not sees else [e for e in edges if workspace_of(e.target) not in own or sees(e.target)]
 
 
 @dataclass(frozen=True, slots=True)

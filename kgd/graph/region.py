@@ -46,6 +46,8 @@ class Patch:
     moved: Mapping[Uri, Uri] = field(default_factory=dict)
     gone: frozenset[Uri] = frozenset()
     forbidden: frozenset[Uri] = frozenset()
+    stamps: Mapping[Uri, tuple[str, str]] = field(default_factory=dict)
+    """The commit and the author of the last change of a node, as the hub says."""
 
 
 class Region:
@@ -59,6 +61,7 @@ class Region:
         self.reached: dict[Uri, Reach] = {}
         self.gone: set[Uri] = set()
         self.forbidden: set[Uri] = set()
+        self.stamps: dict[Uri, tuple[str, str]] = {}
         self._cards: dict[Uri, Card] = {}
         self._out: dict[Uri, set[Edge]] = {}
         self._in: dict[Uri, set[Edge]] = {}
@@ -79,6 +82,7 @@ class Region:
                 self._out.setdefault(source, set()).add(edge)
                 self._in.setdefault(edge.target, set()).add(edge._replace(target=source))
         self._moved.update((old, new) for old, new in patch.moved.items() if new in self._cards)
+        self.stamps.update(patch.stamps)
         self.gone |= patch.gone
         self.forbidden |= patch.forbidden
 

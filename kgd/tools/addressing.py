@@ -57,6 +57,42 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     )  # fmt: skip
 
 
+def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
+    """The id of the workspace that a call means, chosen as `choose` does, where a hub has it; None where it is here."""
+    if session.principal is not None:
+        return None
+    if named:
+        return named if session.daemon.elsewhere.on_hub(named) else None
+    for text in texts:
+        scheme, colon, rest = text.strip().partition("://")
+        if os.path.isabs(text.strip()) or (colon and scheme in uris.OWNED):
+            owner = rest.partition("/")[0]
+            return owner if session.daemon.elsewhere.on_hub(owner) else None
+    return None
+
+
+def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri") -> Uri:
+    """Like `resolve`, where the call's workspace is on a hub: what a bare path names there is a concept.
+
+    Raises:
+        Invalid, NotFound: As `resolve` does.
+    """
+    text = text.strip()
+    scheme, colon, rest = text.partition(":")
+    if text.startswith(("./", "../", "/")) or text == ".":
+        raise Invalid("this workspace is on a hub, so no path of this machine is in it", at=at, next="Give a URI.")
+    if colon and scheme in uris.OWNED:
+        uri = _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace, rest)
+    elif colon and "/" not in scheme and "." not in scheme and rest:
+        uri = uris.parse(text)
+    else:
+        uri = uris.from_path("concept", workspace, text.strip("/"))
+    owner = uris.workspace_of(uri)
+    if owner is not None and owner not in _ids(session):
+        raise _unknown(session, owner, at)
+    return uri
+
+
 def _refuse_place(session: Session) -> None:
     """Whoever comes with a token sits at another machine: a path of this one means nothing to them."""
     if session.principal is not None:

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.daemon.elsewhere import seen
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
+from kgd.graph.across import Absence, Crossing, walk_across
+from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.traverse import Link, Visited, Walk
-from kgd.graph.traverse import traverse as walk
+from kgd.model.fence import fenced, fenced_line
 from kgd.model.fields import plain_weight
-from kgd.model.uri import name_of
-from kgd.tools import addressing, cursors, nodes
+from kgd.model.uri import Uri, name_of, workspace_of
+from kgd.tools import addressing, cursors, nodes, origins
 from kgd.tools.budget import Room, clip
 from kgd.tools.contexts import Hint, enter
-from kgd.tools.nodes import ConflictAnswer
+from kgd.tools.ladder import Resolved, on_the_way
+from kgd.tools.nodes import ConflictAnswer, moment
+from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
 MOST_NODES = 2_000
 LONGEST_SIDE = 600
 BROKEN_SHOWN = 20
+HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
+"""What a node's origins are where the asked workspace alone has it."""
 
 
 class TraverseParams(Params):
@@ -57,6 +68,9 @@ class Reached(TypedDict):
     path: list[PathStep]
     summary: NotRequired[str]
     stored: NotRequired[bool]
+    origin: NotRequired[Origin]
+    origins: NotRequired[list[Origin]]
+    asked: NotRequired[list[str]]
 
 
 class EdgeAnswer(TypedDict):
@@ -74,11 +88,30 @@ class CutAnswer(TypedDict):
     count: int
 
 
-class Broken(TypedDict):
+class _Detail(TypedDict):
+    last_seen: NotRequired[str]
+    detail: NotRequired[str]
+
+
+class Broken(_Detail):
+    """A relation that leads nowhere. `reason`: missing, or of another workspace gone, forbidden, unreachable, fetching
+    or unknown_workspace; then `workspace` says which, and `last_seen` when it was last reached.
+    """
+
     source: str
     type: str
     target: str
     reason: str
+    workspace: NotRequired[str]
+    weight: NotRequired[float]
+
+
+class Absent(_Detail):
+    """A start that is not there, or not to be had."""
+
+    uri: str
+    reason: str
+    workspace: NotRequired[str]
 
 
 class TraverseResult(TypedDict):
@@ -88,50 +121,160 @@ class TraverseResult(TypedDict):
     cut: list[CutAnswer]
     broken_links: list[Broken]
     conflicts: list[ConflictAnswer]
+    resolved: NotRequired[list[Resolved]]
     context_id: NotRequired[str]
     hint: NotRequired[Hint]
     missing: NotRequired[list[str]]
+    absent: NotRequired[list[Absent]]
     as_of: NotRequired[str]
     cursor: NotRequired[str]
 
 
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """What can be reached, in order of cost, hops and URI; a cursor goes on behind the last one answered."""
-    workspace = addressing.choose(session, params.workspace, params.start)
-    starts = [addressing.resolve(session, workspace, s, at=f"start[{n}]") for n, s in enumerate(params.start)]
-    commit = workspace.commit_id(params.as_of) if params.as_of else None
-    question = [workspace.id, starts, params.max_cost, params.max_depth, params.edge_types, params.types,
-                params.direction, commit]  # fmt: skip
+    asked = _Asked.of(session, params)
+    question = [asked.home, asked.starts, params.max_cost, params.max_depth, params.edge_types, params.types,
+                params.direction, asked.commit]  # fmt: skip
     behind = _Behind.read(question, params.cursor)
-    found = walk(
-        [workspace.graph_at(commit)] if commit else workspace.sources(), starts, max_cost=params.max_cost,
-        max_depth=params.max_depth, edge_types=params.edge_types, types=params.types, direction=params.direction,
-        max_nodes=behind.count + params.max_nodes,
+    crossing = walk_across(
+        asked.home, asked.sources(session), asked.starts, session.daemon.elsewhere.world(session.principal),
+        max_cost=params.max_cost, max_depth=params.max_depth, edge_types=params.edge_types, types=params.types,
+        direction=params.direction, max_nodes=behind.count + params.max_nodes,
     )  # fmt: skip
+    found = crossing.walk
     if not found.nodes and found.missing:
-        raise _nowhere(workspace, found)
-    page = _Page(found, behind, Room(params.budget))
+        raise _nowhere(asked, crossing, found.missing[0])
+    page = _Page(crossing, behind, Room(params.budget), _Sources(session, crossing), asked.also)
     answered = {node.uri for node in page.nodes}
     answer: dict[str, Any] = {
-        "workspace": workspace.id,
+        "workspace": asked.home,
         "nodes": page.answers,
         "edges": page.edges,
         "cut": page.cut,
-        "broken_links": [
-            {"source": b.source, "type": b.type, "target": b.target, "reason": "missing"}
-            for b in found.broken
-            if b.source in answered and not (commit and workspace.in_overlay(b.target))  # the tree has no past here
-        ][:BROKEN_SHOWN],
-        "conflicts": _conflicts(workspace, answered) if workspace.conflict_count and not commit else [],
-    }  # fmt: skip
+        "broken_links": _broken(crossing, answered, asked),
+        "conflicts": _conflicts(session, [asked.home, *sorted(crossing.joined)], answered) if not asked.commit else [],
+    }
     if page.cursor:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
     if found.missing:
         answer["missing"] = list(found.missing)
-    if commit:
-        answer["as_of"] = commit
+        if absent := [_absent(uri, crossing.why(uri)) for uri in found.missing if workspace_of(uri) != asked.home]:
+            answer["absent"] = absent
+    if asked.commit:
+        answer["as_of"] = asked.commit
     answer.update(enter(session, params.context_id, [node.uri for node in page.nodes], starting=True))
     return answer  # type: ignore[return-value]
+
+
+def settling(session: Session, params: TraverseParams) -> TraverseResult:
+    """`traverse`; asked to, it puts conflicts on the way to a model first, and is then walked as they were settled."""
+    answer = traverse(session, params)
+    if params.conflicts == "show" or not answer["conflicts"]:
+        return answer
+    opened = {one.id: one for one in session.daemon.opened()}
+    resolved: list[Resolved] = []
+    for id in sorted({workspace_of(one["uri"]) or answer["workspace"] for one in answer["conflicts"]} & opened.keys()):
+        met = [Uri(one["uri"]) for one in answer["conflicts"] if workspace_of(one["uri"]) in (None, id)]
+        resolved += on_the_way(session, opened[id], met)
+    if resolved:
+        answer = traverse(session, params)
+        answer["resolved"] = resolved
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where a walk begins. `workspace` is None where the home is on a hub; `also` are other names of starts."""
+
+    home: str
+    workspace: Workspace | None
+    starts: list[Uri]
+    commit: str | None
+    also: dict[Uri, list[str]]
+
+    @classmethod
+    def of(cls, session: Session, params: TraverseParams) -> _Asked:
+        far = addressing.far(session, params.workspace, params.start)
+        if far:
+            if params.as_of:
+                raise Invalid("a workspace on a hub is walked as it is now", at="as_of", next="Leave it out.")
+            starts = [addressing.resolve_far(session, far, s, at=f"start[{n}]") for n, s in enumerate(params.start)]
+            return cls(far, None, starts, None, {})
+        workspace = addressing.choose(session, params.workspace, params.start)
+        starts = [addressing.resolve(session, workspace, s, at=f"start[{n}]") for n, s in enumerate(params.start)]
+        commit = workspace.commit_id(params.as_of) if params.as_of else None
+        return cls(workspace.id, workspace, starts, commit, _former(workspace, starts))
+
+    def sources(self, session: Session) -> Sequence[EdgeSource]:
+        if self.workspace is None:
+            return []
+        own = [self.workspace.graph_at(self.commit)] if self.commit else self.workspace.sources()
+        return seen(self.workspace.id, own, session.principal)
+
+
+def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]:
+    """Of starts that were moved, what they were asked by; whoever walks on from elsewhere knows them by that."""
+    also: dict[Uri, list[str]] = {}
+    for start in starts:
+        current = workspace.graph.resolve(start)
+        if current != start:
+            also.setdefault(current, []).append(start)
+    return also
+
+
+class _Sources:
+    """Says of each node of a walk where it came from."""
+
+    def __init__(self, session: Session, crossing: Crossing) -> None:
+        self._session, self._crossing = session, crossing
+        self._open = {one.id: one for one in session.daemon.opened()}
+
+    def of(self, node: Visited) -> list[Origin]:
+        """Nothing where the asked workspace alone has it, unless whoever asks comes from elsewhere."""
+        if node.origins in HOME and self._session.principal is None:
+            return []
+        holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]
+        return [self._origin(holder, node.uri) for holder in dict.fromkeys(holders)]
+
+    def _origin(self, holder: str, uri: Uri) -> Origin:
+        region = self._crossing.regions.get(self._crossing.hubs.get(holder, ""))
+        if region is not None or holder not in self._open:
+            return origins.of_remote(holder, region.stamps.get(uri, ("", "")) if region else ("", ""))
+        return origins.of_stored(self._session, self._open[holder], uri)
+
+
+def _broken(crossing: Crossing, answered: Collection[Uri], asked: _Asked) -> list[Broken]:
+    """Links of the answered nodes that lead nowhere: those of this workspace, then all that lead into others."""
+    own, others = list[Broken](), list[Broken]()
+    for link, absence in crossing.broken():
+        if link.source not in answered:
+            continue
+        if workspace_of(link.target) not in (None, asked.home):
+            others.append(_broken_across(link, absence))
+        elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
+            # The code tree has no past here.
+            own.append({"source": link.source, "type": link.type, "target": link.target, "reason": "missing"})
+    return own[:BROKEN_SHOWN] + others
+
+
+def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
+    return {
+        "source": link.source, "type": link.type, "target": link.target, "reason": absence.reason,
+        "workspace": workspace_of(link.target) or "", "weight": plain_weight(link.weight), **_detail(absence),
+    }  # fmt: skip
+
+
+def _absent(uri: Uri, absence: Absence) -> Absent:
+    return {"uri": uri, "reason": absence.reason, "workspace": workspace_of(uri) or "", **_detail(absence)}
+
+
+def _detail(absence: Absence) -> _Detail:
+    told: _Detail = {}
+    if absence.last_seen is not None:
+        told["last_seen"] = moment(absence.last_seen)
+    if absence.detail:
+        told["detail"] = fenced_line(absence.detail, 200)
+    return told
 
 
 class _Behind:
@@ -161,16 +304,24 @@ class _Behind:
 class _Page:
     """The nodes of a walk that fit into the room, each with the relations to those answered before it."""
 
-    def __init__(self, found: Walk, behind: _Behind, room: Room) -> None:
+    def __init__(
+        self, crossing: Crossing, behind: _Behind, room: Room, sources: _Sources, also: Mapping[Uri, list[str]]
+    ) -> None:  # fmt: skip
+        found = crossing.walk
         self.nodes: list[Visited] = []
         self.answers: list[Reached] = []
         self.edges: list[EdgeAnswer] = []
-        self.cut: list[CutAnswer] = [{"limit": c.limit, "at": c.at, "count": c.count} for c in found.cut]
+        self.cut: list[CutAnswer] = [
+            {"limit": c.limit, "at": c.at, "count": c.count} for c in (*found.cut, *crossing.cut)
+        ]
         self.cursor: list[Any] | None = None
         links = _by_later_end(found)
         fresh = [node for node in found.nodes if not behind.hides(node)]
         for node in fresh:
-            answer, edges = _reached(node), [_edge(link) for link in links.get(node.uri, ())]
+            answer = _reached(node, sources.of(node))
+            if node.uri in also:
+                answer["asked"] = also[node.uri]
+            edges = [_edge(link) for link in links.get(node.uri, ())]
             if not room.take([answer, edges], first=True):
                 break
             self.nodes.append(node)
@@ -192,7 +343,7 @@ def _by_later_end(found: Walk) -> dict[str, list[Link]]:
     return links
 
 
-def _reached(node: Visited) -> Reached:
+def _reached(node: Visited, came_from: Sequence[Origin]) -> Reached:
     card = node.card
     answer: Reached = {
         "uri": node.uri,
@@ -210,6 +361,14 @@ def _reached(node: Visited) -> Reached:
         answer["summary"] = card.summary
     if card.blob is None:
         answer["stored"] = False
+    if came_from:
+        answer["origin"] = came_from[0]
+        if len(came_from) > 1:
+            answer["origins"] = list(came_from)
+        if any(origin["trust"] == "remote" for origin in came_from):
+            answer["type"], answer["name"] = fenced(answer["type"]), fenced(answer["name"])
+            if "summary" in answer:
+                answer["summary"] = fenced(answer["summary"])
     return answer
 
 
@@ -217,21 +376,33 @@ def _edge(link: Link) -> EdgeAnswer:
     return {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
 
 
-def _conflicts(workspace: Any, answered: set[Any]) -> list[ConflictAnswer]:
-    shown: list[ConflictAnswer] = [
-        clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts() if one.uri in answered
-    ]
+def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) -> list[ConflictAnswer]:
+    opened = {one.id: one for one in session.daemon.opened()}
+    shown: list[ConflictAnswer] = []
+    for workspace in (opened[id] for id in ids if id in opened):
+        if workspace.conflict_count:
+            shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts() if one.uri in answered]
     return shown[:BROKEN_SHOWN]
 
 
-def _nowhere(workspace: Any, found: Walk) -> NotFound:
-    like: Sequence[str] = nodes.similar(workspace, found.missing[0])
+def _nowhere(asked: _Asked, crossing: Crossing, start: Uri) -> KgdError:
+    why = crossing.why(start)
+    if why.reason == "forbidden":
+        return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
+    if why.reason not in ("missing", "gone"):
+        last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
+        return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
+    like: Sequence[str] = nodes.similar(asked.workspace, start) if asked.workspace else ()
     advice = f"Close to it: {', '.join(like)}." if like else "Find a start with search."
-    return NotFound("there is no such node", at=found.missing[0], next=advice)
+    return NotFound("there is no such node", at=start, next=advice)
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:
-    return params.as_of is None and addressing.at_hand(session, params.workspace, params.start)
+    return (
+        params.as_of is None
+        and params.conflicts == "show"
+        and addressing.at_hand(session, params.workspace, params.start)
+    )
 
 
 TRAVERSE = Tool(
@@ -245,6 +416,6 @@ TRAVERSE = Tool(
     Params=TraverseParams,
     Result=TraverseResult,
     hints=Hints(read_only=True, idempotent=True),
-    run=traverse,
+    run=settling,
     from_memory=from_memory,
 )

@@ -1,0 +1,125 @@
+"""This file is where a hub's answer to `traverse` becomes a part of a graph: each field looked at, nothing believed.
+
+Whatever a hub says, what comes out is plain cards and relations of bounded size. That a hub speaks only for nodes of
+workspaces which it serves is held by the `Region` that takes the patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kgd.errors import KgdError
+from kgd.graph.across import Question
+from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
+from kgd.graph.region import FAR, Patch, Reach, Told
+from kgd.graph.traverse import UNIT
+from kgd.model.fence import fenced_line
+from kgd.model.uri import Uri, parse, workspace_of
+
+MOST_LINKS = 50_000
+LONGEST_NAME = 300
+LONGEST_SUMMARY = 100
+LONGEST_TYPE = 100
+_WHOLE = ("max_cost", "max_depth")
+"""Limits that were asked for, and take nothing of what was."""
+
+
+def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: bool) -> Patch:
+    """What the pages of one answer say; `more` where the hub had further ones.
+
+    What is malformed is left out. Then, and where the hub cut its answer, its reach is not what was asked for.
+    """
+    nodes, links = list(_nodes(pages, question)), []
+    gone, forbidden, moved = set[Uri](), set[Uri](), dict[Uri, Uri]()
+    for page in pages:
+        for one in _dicts(page.get("edges")):
+            links += _link(one)
+        for one in _dicts(page.get("broken_links")):
+            links += _link(one)
+            target = _uri(one.get("target"))
+            if target and one.get("reason") in ("missing", "gone"):
+                gone.add(target)
+            elif target and one.get("reason") == "forbidden":
+                forbidden.add(target)
+        starts = set(question.starts)
+        gone |= starts & _texts(page.get("missing"))
+        forbidden |= starts & _texts(page.get("forbidden"))
+        for one in _dicts(page.get("nodes")):
+            current = _uri(one.get("uri"))
+            moved.update((old, current) for old in starts & _texts(one.get("asked")) if current)
+    cut = more or any(one.get("limit") not in _WHOLE for page in pages for one in _dicts(page.get("cut")))
+    return Patch(
+        tuple(nodes), tuple(links[:MOST_LINKS]), _reach(question, nodes, cut), moved,
+        frozenset(gone), frozenset(forbidden),
+        {told.card.uri: stamp for told, stamp in _stamped(pages, nodes)},
+    )  # fmt: skip
+
+
+def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Told]:
+    seen: set[Uri] = set()
+    for one in (one for page in pages for one in _dicts(page.get("nodes"))):
+        uri, cost, path = _uri(one.get("uri")), one.get("cost"), one.get("path")
+        if uri is None or uri in seen or len(seen) >= question.max_nodes:
+            continue
+        if not isinstance(cost, int | float) or not 0 <= cost <= FAR // UNIT or not isinstance(path, list):
+            continue
+        seen.add(uri)
+        card = Card(
+            uri, _line(one.get("type"), LONGEST_TYPE) or "concept", _line(one.get("name"), LONGEST_NAME),
+            _line(one.get("summary"), LONGEST_SUMMARY), None if one.get("stored") is False else b"",
+            workspace_of(uri) or question.workspace,
+        )  # fmt: skip
+        yield Told(card, round(cost * UNIT), len(path))
+
+
+def _reach(question: Question, nodes: Sequence[Told], cut: bool) -> Reach:
+    cost = FAR if question.max_cost is None else round(question.max_cost * UNIT)
+    hops = FAR if question.max_depth is None else question.max_depth
+    return Reach(min(cost, max((told.cost for told in nodes), default=0)) if cut else cost, hops)
+
+
+def _stamped(pages: Sequence[dict[str, Any]], nodes: Sequence[Told]) -> Iterable[tuple[Told, tuple[str, str]]]:
+    known = {told.card.uri: told for told in nodes}
+    for one in (one for page in pages for one in _dicts(page.get("nodes"))):
+        told, origin = known.get(_uri(one.get("uri")) or Uri("")), one.get("origin")
+        if told and isinstance(origin, dict):
+            yield told, stamp_of(origin)
+
+
+def stamp_of(origin: dict[str, Any]) -> tuple[str, str]:
+    """The commit and the author that an origin names; empty where it names none."""
+    commit = origin.get("commit")
+    is_id = isinstance(commit, str) and len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef")
+    return str(commit) if is_id else "", _line(origin.get("author"), LONGEST_NAME)
+
+
+def _link(one: dict[str, Any]) -> list[tuple[Uri, Edge]]:
+    source, target, weight = _uri(one.get("source")), _uri(one.get("target")), one.get("weight")
+    type = _line(one.get("type"), LONGEST_TYPE)
+    if not source or not target or not type or isinstance(weight, bool) or not isinstance(weight, int | float):
+        return []
+    return [(source, Edge(round(float(weight), WEIGHT_DIGITS), target, type))] if 0 <= weight <= 1 else []
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> set[str]:
+    return {one for one in value if isinstance(one, str)} if isinstance(value, list) else set()
+
+
+def _line(value: Any, limit: int) -> str:
+    return fenced_line(value, limit) if isinstance(value, str) else ""
+
+
+def _uri(value: Any) -> Uri | None:
+    """A URI that is canonical; hubs answer with no other ones."""
+    if not isinstance(value, str) or len(value) > 4_096:
+        return None
+    try:
+        uri = parse(value)
+    except KgdError:
+        return None
+    return uri if uri == value else None
