@@ -39,6 +39,7 @@ def _can_download() -> bool:
 
 PROGRAMS = {
     "strace": lambda: bool(shutil.which("strace")),
+    "sshd": lambda: bool(shutil.which("ssh") and shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")),
     "mount": _can_mount,
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
     "registry": _can_download,

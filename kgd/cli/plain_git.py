@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from kgd.config import git_variables, person_environment
+from kgd.config import git_variables, person_environment, pushing_as
 from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
@@ -61,16 +62,22 @@ def hook(words: list[str]) -> int:
         return _tell(cwd, variables)
     if name in ("pre-commit", "pre-merge-commit"):
         return _check(cwd, variables)
+    if name == "pre-receive":
+        return _receive(cwd, variables)
     raise Invalid(f"'{name[:40]}' is no hook of kgd", next="See docs/git.md.")
 
 
 def _check(cwd: Path, variables: dict[str, str]) -> int:
+    from kgd.git.program import GitFailed
     from kgd.hooks import checks
 
     try:
         found = checks.check_index(cwd, variables)
     except NotFound:
         return 0  # a branch without a workspace: nothing of ours is in it
+    except GitFailed as failed:
+        sys.stderr.write(f"kgd: nothing was checked: {failed.said}\n")
+        return 0
     if found.inherited:
         sys.stderr.write("kgd: the other side of this merge holds files that cannot be served; mend them afterwards\n")
         _list(found.inherited)
@@ -79,6 +86,18 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
         _list(found.own)
         sys.stderr.write("     Mend them and `git add` them; `git commit --no-verify` commits them as they are.\n")
     return BLOCKED if found.own else 0
+
+
+def _receive(cwd: Path, variables: dict[str, str]) -> int:
+    """Whatever goes wrong refuses the push: git takes it if we end well, and only then."""
+    from kgd.hooks import server
+
+    try:
+        server.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
+    except KgdError as refusal:
+        sys.stderr.write(f"kgd: {refusal}\n")
+        return BLOCKED
+    return 0
 
 
 def _list(refusals: list[KgdError]) -> None:

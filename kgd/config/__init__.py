@@ -146,6 +146,11 @@ def person_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
 
 
+def pushing_as() -> str:
+    """Who pushes, as the server that started git says it: a principal as JSON (docs/git.md); empty if it says nothing."""
+    return os.environ.get("KGD_PRINCIPAL", "")
+
+
 def git_variables() -> dict[str, str]:
     """How git says to what it starts which repository, index and objects it is at work on."""
     return {name: value for name, value in os.environ.items() if name.startswith(("GIT_", "GITHEAD_"))}

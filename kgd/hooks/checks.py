@@ -150,11 +150,15 @@ class _Index:
 
     def settings(self, head: str) -> Settings:
         """The team's settings before this commit; of a first commit, its own."""
+        reason: KgdError = NotFound("this repository is no workspace")
         for place in (f"{head}:{PATH}", f":{PATH}"):
             text = self.ask("cat-file", "blob", place, missing_is="")
-            if text:
-                return decode_settings(text.encode("utf-8", "surrogateescape"), newer=True)
-        raise NotFound("this repository is no workspace")
+            try:
+                if text:
+                    return decode_settings(text.encode("utf-8", "surrogateescape"), newer=True)
+            except KgdError as refusal:
+                reason = refusal  # a commit that mends it has to be possible
+        raise reason
 
     def read(self, ids: Sequence[str]) -> dict[str, bytes | int]:
         """The blobs; of one that is larger than any file may be, its size."""

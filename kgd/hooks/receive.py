@@ -1,0 +1,377 @@
+"""This file is where a push is judged before any ref moves: what it would change, and each commit it brings.
+
+Both are looked at, since either alone can be got around: a change and its revert cancel out in the net change, and a
+merge that drops what others did is harmless commit by commit. A merge commit counts for what makes it differ from kgd's
+own merge of its parents. Everything that was pushed is measured by its header before anything of it is read. Nothing is
+written, and whatever goes wrong refuses the push.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgd.codec import reading
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import Settings
+from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
+from kgd.git import pack
+from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, raw
+from kgd.git.store import ObjectStore
+from kgd.hooks.clone import settings_at
+from kgd.model.access import Principal, Verb
+from kgd.model.uri import Uri
+from kgd.workspace import touched
+from kgd.workspace.admission import check
+from kgd.workspace.integrate import merged_tree
+from kgd.workspace.touched import Touched
+
+PROPOSALS = "refs/heads/proposals/"
+INTERNAL = "refs/kgd/"
+
+_OWNED = ("nodes", "conflicts", "memories", "log", "bulk")
+_BAD_NAME = re.compile(
+    rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
+)
+_YAML = ("log/", "bulk/")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that one push may bring."""
+
+    objects: int = 1_000_000
+    bytes: int = 512 << 20
+    """Of all objects together, inflated."""
+    blob: int = 1 << 20
+    tree: int = 4 << 20
+    commit: int = 1 << 20
+    commits: int = 20_000
+    changes: int = 1_000_000
+    """Paths that all new commits change, together."""
+    entries: int = 2_000_000
+    """Entries of folders that are compared for one commit."""
+    depth: int = 72
+    name: int = 255
+    seconds: float = 60.0
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What a push wants of one ref; None is absence."""
+
+    ref: str
+    old: ObjectId | None
+    new: ObjectId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is allowed. `verb` is WRITE, or PROPOSE where it may only be put up as a proposal."""
+
+    ref: str
+    verb: Verb
+    touched: Touched
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A push under judgement: where it is to go, who pushes, and what they may do.
+
+    `branch` is the full name of the workspace's branch. With `may_propose` a push to it that may not be written there
+    is not refused, but judged as a proposal: the caller makes it one. With `only_ours` every other ref is refused.
+    """
+
+    store: ObjectStore
+    principal: Principal | None
+    settings: Settings
+    branch: str
+    limits: Limits = LIMITS
+    may_propose: bool = False
+    only_ours: bool = True
+    clock: Callable[[], float] = time.monotonic
+    began: float = field(default_factory=time.monotonic)
+
+
+def check_push(
+    store: ObjectStore,
+    updates: Sequence[Update],
+    principal: Principal | None,
+    settings: Settings,
+    limits: Limits = LIMITS,
+    *,
+    branch: str,
+    quarantine: Path | None = None,
+    may_propose: bool = False,
+    only_ours: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[Verdict, ...]:
+    """Judge all updates of one push; the answer has one verdict each, but for refs that are left alone.
+
+    Args:
+        store: Sees what was pushed: ``ObjectStore(git_dir, beside=quarantine)``.
+        principal: None for this machine's person, whom only the limits and the format hold.
+        settings: What ``kgd.yaml`` says on the branch before the push; of a first push, what it brings.
+        quarantine: The folder of what was pushed (`GIT_QUARANTINE_PATH`): all of it is measured first.
+
+    Raises:
+        KgdError: Why nothing of the push may be taken; names node and rule, or the file and line.
+    """
+    pushed = Pushed(store, principal, settings, branch, limits, may_propose, only_ours, clock, clock())
+    if quarantine is not None:
+        _measure(store, quarantine, limits)
+    return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
+
+
+def _judge(pushed: Pushed, update: Update) -> Verdict | None:
+    if update.ref == pushed.branch:
+        return _judge_branch(pushed, update)
+    if update.ref.startswith(PROPOSALS):
+        return _judge_proposal(pushed, update)
+    if pushed.only_ours or update.ref.startswith(INTERNAL):
+        name = pushed.branch.removeprefix("refs/heads/")
+        raise Forbidden(
+            "nothing is pushed to this ref", at=update.ref,
+            next=f"Push to {name}, or to proposals/<a name of yours> to propose it.",
+        )  # fmt: skip
+    return None
+
+
+def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
+    store, old, new = pushed.store, update.old, update.new
+    if new is None:
+        raise Forbidden("the branch of a workspace is never deleted", at=update.ref)
+    _is_commit(store, new)
+    if old is not None and not store.is_ancestor(old, new):
+        raise Forbidden(
+            "history is never rewritten here", at=update.ref,
+            next="Pull (merge, no rebase), then push without --force.",
+        )  # fmt: skip
+    before = store.tree_of(old) if old else None
+    found = _commits(pushed, [old] if old else [], new) | _net(pushed, before, store.tree_of(new))
+    try:
+        touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)
+    except Forbidden as refusal:
+        try:
+            touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
+        except Forbidden:
+            raise refusal from None
+        if not pushed.may_propose:
+            refusal.next = "Push it to proposals/<a name of yours> instead, where it waits for somebody to accept it."
+            raise
+        return Verdict(update.ref, Verb.PROPOSE, found)
+    return Verdict(update.ref, Verb.WRITE, found)
+
+
+def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
+    """A proposal goes on from the branch, and is judged by what accepting it would change."""
+    store, main = pushed.store, pushed.store.ref(pushed.branch)
+    if main is None:
+        raise Invalid("there is nothing to propose a change of", at=update.ref, next="Push the workspace first.")
+    tip = update.new or update.old
+    if tip is None:
+        raise Invalid("this says nothing", at=update.ref)
+    _is_commit(store, tip)
+    if update.new and update.old and not store.is_ancestor(update.old, update.new):
+        raise Forbidden("a proposal is not rewritten", at=update.ref, next="Push it under another name.")
+    bases = store.merge_bases(main, tip)
+    if not bases:
+        raise Invalid("this has no commit in common with the workspace", at=update.ref,
+                      next="Clone the workspace and work on that.")  # fmt: skip
+    found = _commits(pushed, [main], tip)
+    if tip not in bases:
+        merged = merged_tree(store, (main, tip), pushed.settings.sharded)
+        settings = pushed.settings
+        found |= touched.between(merged.store, store.tree_of(main), merged.id, settings.workspace, settings.sharded)
+    if update.new:
+        _check_files(pushed, store.tree_of(bases[0]), store.tree_of(tip))
+    touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
+    return Verdict(update.ref, Verb.PROPOSE, found)
+
+
+# ---- what it touches
+
+
+def _net(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> Touched:
+    _check_files(pushed, before, after)
+    settings = pushed.settings
+    return touched.between(pushed.store, before, after, settings.workspace, settings.sharded)
+
+
+def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
+    """What each new commit touches, whether or not another one takes it back."""
+    store, limits = pushed.store, pushed.limits
+    new = store.commits_between(known, tip, limit=limits.commits)
+    left = limits.changes
+    for id in new:  # all of it is harmless before anything of it is read
+        left -= _look_through(pushed, store.commit(id), left)
+    uris, settings = set[Uri](), set[str]()
+    for id in new:
+        _in_time(pushed)
+        found = _of_commit(pushed, store.commit(id))
+        uris |= found.uris
+        settings |= found.settings
+    return Touched(frozenset(uris), frozenset(settings))
+
+
+def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
+    workspace, sharded = pushed.settings.workspace, pushed.settings.sharded
+    if len(commit.parents) > 1:
+        expected = merged_tree(pushed.store, commit.parents, sharded)
+        return touched.between(expected.store, expected.id, commit.tree, workspace, sharded)
+    before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    return touched.between(pushed.store, before, commit.tree, workspace, sharded)
+
+
+# ---- what it is made of
+
+
+def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
+    """How many paths the commit changed; each new one is harmless by name, mode and size.
+
+    Raises:
+        Refused, Limit, Damaged: Names commit and path.
+    """
+    if len(commit.parents) > 2:
+        raise Invalid("kgd merges two commits at a time", at=commit.id.hex()[:12], next="Merge one after the other.")
+    count = 0
+    before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    for path, entry in pushed.store.changed_entries(before, commit.tree, budget=pushed.limits.entries):
+        count += 1
+        if count > left:
+            raise Limit(f"the new commits change more than {pushed.limits.changes} files", at=commit.id.hex()[:12])
+        if count % 1000 == 1:
+            _in_time(pushed)
+        if entry is not None:
+            _check_entry(pushed, path, entry, commit)
+    return count
+
+
+def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:
+    mode, id = entry
+    reason = _harm(path, mode, pushed.limits)
+    if reason:
+        raise Refused(f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Take that commit out, and push.")
+    found = pushed.store.kind_and_size(id)
+    if found is None or found[0] != "blob":
+        raise Damaged("a file's content was not sent", at=path)
+    if found[1] > pushed.limits.blob:
+        raise Limit(f"a file has {found[1]} bytes, {pushed.limits.blob} are taken at most", at=path)
+
+
+def _harm(path: str, mode: bytes, limits: Limits) -> str:
+    """Why nobody should have this file in a work tree; empty where they may."""
+    if not mode.startswith(PLAIN):
+        return "a symbolic link" if mode == b"120000" else "a submodule, or an entry of no known kind"
+    names = raw(path).split(b"/")
+    if mode != FILE and names[0].decode("utf-8", "replace") in _OWNED:
+        return "an executable file"
+    if len(names) > limits.depth:
+        return f"folders that are nested deeper than {limits.depth}"
+    for number, name in enumerate(names):
+        if len(name) > limits.name or _BAD_NAME.search(name) or not _is_text(name):
+            return "a file whose name cannot be let into a work tree"
+        if number and name.lower() == b".gitattributes":
+            return "a .gitattributes below the top"
+    return ""
+
+
+def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> None:
+    """Every file that the push as a whole changes can be served as it is at its end.
+
+    Raises:
+        KgdError: Names file and line.
+    """
+    store, settings = pushed.store, pushed.settings
+    top = store.tree(after)
+    for name in _OWNED:
+        if name.encode() in top and top[name.encode()][0] != FOLDER:
+            raise Invalid("this has to be a folder", at=name)
+    if SETTINGS.encode() not in top:
+        raise Invalid("without this file it is no workspace", at=SETTINGS, next="Bring it back.")
+    for path, old, new in store.diff(before, after, budget=pushed.limits.entries):
+        if new is None:
+            continue
+        _in_time(pushed)
+        data, base = store.read(new, pushed.limits.blob), store.read(old) if old else None
+        if path == SETTINGS or path.startswith(("nodes/", "conflicts/", "memories/")):
+            check(path, data, base, settings.workspace, settings.sharded)
+        elif path.startswith(_YAML):
+            reading.read(data, path)
+
+
+def _measure(store: ObjectStore, quarantine: Path, limits: Limits) -> None:
+    """Every object of the push, by its header: nothing is read that is larger than its kind may be.
+
+    Raises:
+        Limit, Damaged: Nothing of it was inflated.
+    """
+    most = {"blob": limits.blob, "tree": limits.tree, "commit": limits.commit, "tag": limits.commit}
+    total = 0
+    for count, id in enumerate(_ids(quarantine), 1):
+        found = store.kind_and_size(id)
+        if found is None:
+            raise Damaged("an object of the push is not there", at=id.hex())
+        kind, size = found
+        total += size
+        if size > most[kind]:
+            raise Limit(f"a {kind} has {size} bytes, {most[kind]} are taken at most", at=id.hex())
+        if total > limits.bytes or count > limits.objects:
+            raise Limit(f"one push brings at most {limits.objects} objects and {limits.bytes} bytes")
+
+
+def _ids(quarantine: Path) -> Iterator[ObjectId]:
+    for index in sorted((quarantine / "pack").glob("pack-*.idx")):
+        yield from pack.ids_of(index.with_suffix(""))
+    for folder in sorted(quarantine.glob("[0-9a-f][0-9a-f]")):
+        for file in folder.iterdir():
+            if re.fullmatch("[0-9a-f]{38}", file.name):
+                yield bytes.fromhex(folder.name + file.name)
+
+
+def _is_commit(store: ObjectStore, id: ObjectId) -> None:
+    found = store.kind_and_size(id)
+    if found is None or found[0] != "commit":
+        raise Invalid("this is no commit", at=id.hex()[:12])
+
+
+def _in_time(pushed: Pushed) -> None:
+    if pushed.clock() - pushed.began > pushed.limits.seconds:
+        raise Limit("the push takes too long to be checked", next="Push it in parts.")
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def workspace_branch(
+    store: ObjectStore, candidates: Iterable[str], updates: Sequence[Update]
+) -> tuple[str, Settings] | None:
+    """Which ref of a repository holds its workspace, and what that says: one that is there, else one that is pushed.
+
+    None where there is no workspace before or after the push.
+
+    Raises:
+        KgdError: Its `kgd.yaml` cannot be read.
+    """
+    for name in candidates:
+        tip = store.ref(name)
+        settings = settings_at(store, tip) if tip else None
+        if settings is not None:
+            return name, settings
+    for update in updates:
+        if update.old is None and update.new is not None and not update.ref.startswith(PROPOSALS):
+            settings = settings_at(store, update.new)
+            if settings is not None:
+                return update.ref, settings
+    return None

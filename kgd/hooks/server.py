@@ -1,0 +1,91 @@
+"""This file is where `pre-receive` of a plain git server judges a push: whose it is, and which workspace it is for.
+
+Who pushes is said by the server in KGD_PRINCIPAL (docs/git.md). Where it says nothing, every person may do what the
+policy in ``kgd.yaml`` lets people do. A repository may hold code as well: of that, nothing is judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kgd.errors import Damaged, Forbidden, Invalid, Unauthorized
+from kgd.git import refs
+from kgd.git.objects import ObjectId, parse_id
+from kgd.git.place import setting
+from kgd.git.store import ObjectStore
+from kgd.hooks.clone import of_command
+from kgd.hooks.receive import Update, Verdict, check_push, workspace_branch
+from kgd.model.access import Principal, Scope, Verb, principal_from
+
+USUAL = ("refs/heads/kgd", "refs/kgd/main")
+"""Where a workspace lies in a repository that holds code."""
+_ZERO = "0" * 40
+
+
+def pre_receive(
+    lines: Iterable[str], cwd: Path, variables: Mapping[str, str], claimed: str, now: float
+) -> tuple[Verdict, ...]:
+    """Judge the push that git tells of: ``old new ref`` a line. Nothing is judged where no workspace is concerned.
+
+    Raises:
+        KgdError: Why nothing of the push may be taken.
+    """
+    updates = [_update(line) for line in lines if line.strip()]
+    clone = of_command(cwd, variables)
+    quarantine = variables.get("GIT_QUARANTINE_PATH")
+    store = ObjectStore(clone.common_dir, clone.top, beside=Path(quarantine) if quarantine else None)
+    holder = _holder(claimed, now)
+    found = workspace_branch(store, _candidates(clone.common_dir), updates)
+    if found is None:
+        if holder is not None:
+            raise Forbidden(f"'{holder.name}' may push to workspaces only, and here is none")
+        return ()
+    branch, settings = found
+    principal = holder or _anybody(settings.workspace)
+    return check_push(
+        store, updates, principal, settings, branch=branch, quarantine=Path(quarantine) if quarantine else None,
+        only_ours=holder is not None,
+    )  # fmt: skip
+
+
+def _update(line: str) -> Update:
+    parts = line.rstrip("\n").split(" ", 2)
+    if len(parts) != 3:
+        raise Invalid("git tells of no update in this line")
+    return Update(parts[2], _id(parts[0]), _id(parts[1]))
+
+
+def _id(digits: str) -> ObjectId | None:
+    return None if digits == _ZERO else parse_id(digits)
+
+
+def _candidates(git_dir: Path) -> Iterator[str]:
+    named = setting(git_dir, "kgd.branch")
+    if named:
+        yield named
+    try:
+        head = refs.checked_out(git_dir)
+    except Damaged:
+        head = None
+    if head:
+        yield head
+    yield from USUAL
+
+
+def _holder(claimed: str, now: float) -> Principal | None:
+    if not claimed:
+        return None
+    try:
+        holder = principal_from(json.loads(claimed))
+    except ValueError:
+        raise Invalid("KGD_PRINCIPAL is not JSON", next="See docs/git.md.") from None
+    if holder.has_expired(now):
+        raise Unauthorized("the right to push here has expired", next="Ask whoever runs this server for a new one.")
+    return holder
+
+
+def _anybody(workspace: str) -> Principal:
+    """A person whom the server let in, and of whom it says no more."""
+    return Principal("", "whoever pushes", "person", (Scope.of(workspace, list(Verb), ["/**"]),))

@@ -1,0 +1,88 @@
+"""A real sshd on this machine for one test: its own host key, one key that may enter, and the ssh that reaches it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+_SERVER = """\
+ListenAddress 127.0.0.1
+Port {port}
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+LogLevel ERROR
+"""
+_CLIENT = """\
+Host kgd-test
+    HostName 127.0.0.1
+    Port {port}
+    User {user}
+    IdentityFile {folder}/key
+    IdentitiesOnly yes
+    UserKnownHostsFile {folder}/known_hosts
+    StrictHostKeyChecking yes
+    BatchMode yes
+"""
+
+
+class Sshd:
+    """A server until `stop`. `command` is what `GIT_SSH_COMMAND` has to be; the host's name is ``kgd-test``.
+
+    Args:
+        forced: A program that every connection runs instead of what it asks for (it finds that in
+            SSH_ORIGINAL_COMMAND); empty for what is asked for.
+    """
+
+    def __init__(self, folder: Path, forced: str = "") -> None:
+        folder.mkdir(parents=True)
+        for name in ("host_key", "key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        self.folder, self.port = folder, _free_port()
+        words = {"folder": folder, "port": self.port, "user": getpass.getuser()}
+        options = f'command="{forced}",restrict ' if forced else ""
+        (folder / "authorized_keys").write_text(options + (folder / "key.pub").read_text())
+        (folder / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {(folder / 'host_key.pub').read_text()}")
+        (folder / "server").write_text(_SERVER.format(**words))
+        (folder / "client").write_text(_CLIENT.format(**words))
+        program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert program
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd leaves its rights as root
+        self._process = subprocess.Popen([program, "-D", "-e", "-f", folder / "server"], stderr=subprocess.PIPE)
+        self.command = f"ssh -F {folder / 'client'}"
+        self._wait()
+
+    def url(self, path: Path) -> str:
+        return f"ssh://kgd-test{path}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.communicate()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                assert self._process.poll() is None, self._process.communicate()[1]
+                assert time.monotonic() < end
+                time.sleep(0.02)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
