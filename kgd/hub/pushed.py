@@ -1,22 +1,28 @@
-"""This file is where it is decided what becomes of one pushed update: a merge, a proposal, or nothing."""
+"""This file is where it is decided what becomes of one pushed update: a merge, a proposal, or nothing.
+
+The right to it is judged by `kgd.hooks.receive`, as on any git server. What a client says its ref held before is not
+believed: it could name a commit that others only proposed, and pass their changes through as if they were there.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from kgd.errors import Forbidden, Invalid
-from kgd.git.incoming import Incoming
+from kgd.errors import Damaged, Forbidden
 from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+from kgd.hooks import receive
+from kgd.hooks.clone import settings_at
+from kgd.hooks.receive import PROPOSALS, check_push
 from kgd.model.access import Principal, Verb
-from kgd.sync.vetting import Budget, vet
-from kgd.workspace.touched import authorize_all, between
+from kgd.workspace.touched import authorize_all
 from kgd.workspace.workspace import Workspace
 
-PROPOSALS = "refs/heads/proposals/"
 FOR = "refs/for/"
-BUDGET = Budget(objects=200_000, bytes=1 << 30, blob=8 << 20, changes=200_000)
-"""What one push may bring."""
+"""Behind this, the branch that a push is to be merged into whatever it goes on from."""
+_JUDGED_AS = f"{PROPOSALS}for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,84 +34,49 @@ class Verdict:
 
 
 def judge(
-    incoming: Incoming, workspace: Workspace, holder: Principal, ref: str, old: ObjectId | None, new: ObjectId
-) -> Verdict:
-    """What becomes of it. Reads only; `incoming` sees what lies in quarantine.
+    workspace: Workspace, quarantine: Path, holder: Principal, updates: list[tuple[str, ObjectId | None, ObjectId]]
+) -> list[Verdict]:
+    """What becomes of each update (ref, what the client says it held, new). Reads only.
 
     Raises:
         Forbidden: The holder may not, or the ref is none that a hub takes; names the node and the rule.
-        Trouble, Limit, Damaged: What was sent is nothing that a workspace can hold.
+        KgdError: What was sent is nothing that a workspace can hold.
     """
-    target = _target(workspace, ref)
-    vetted = vet(incoming, new, workspace.id, workspace.sharded, BUDGET)
-    if vetted.commits and not vetted.related:
-        raise Invalid("this history has nothing in common with the workspace's", at=ref, next="Clone it, then push.")
-    if target == "branch" and old is not None and not _descends(incoming, workspace, new, old):
-        raise Forbidden(
-            "this is not a fast-forward: fetch first", at=ref,
-            next=f"`git pull`, then push again, or let the hub merge it: git push origin HEAD:{FOR}{_short(workspace)}",
-        )  # fmt: skip
-    base = _base(incoming, workspace, new)
-    touched = between(incoming, incoming.tree_of(base) if base else None, incoming.tree_of(new), workspace.id,
-                      workspace.sharded)  # fmt: skip
-    policy = workspace.policy
-    if target != "proposal":
-        try:
-            authorize_all(holder, policy, Verb.WRITE, touched)
-            return Verdict("merge", len(touched.uris))
-        except Forbidden as refusal:
-            refused = refusal
-        if not any(scope.workspace == workspace.id and scope.has(Verb.PROPOSE) for scope in holder.scopes):
-            raise refused
-    authorize_all(holder, policy, Verb.PROPOSE, touched)
-    return Verdict("proposal", len(touched.uris))
-
-
-def _target(workspace: Workspace, ref: str) -> Literal["branch", "for", "proposal"]:
-    if ref == workspace.layout.branch:
-        return "branch"
-    if ref == FOR + _short(workspace):
-        return "for"
-    if ref.startswith(PROPOSALS):
-        return "proposal"
-    raise Forbidden(
-        f"this hub takes pushes to {_short(workspace)}, {FOR}{_short(workspace)} and proposals/NAME", at=ref,
-        next=f"git push origin HEAD:{_short(workspace)}",
+    layout = workspace.layout
+    store = ObjectStore(layout.git_dir, layout.work_tree, beside=quarantine)
+    branch = store.ref(layout.branch)
+    settings = settings_at(store, branch) if branch else None
+    if branch is None or settings is None:
+        raise Damaged("the hub's branch holds no workspace", at=layout.branch, next="Ask whoever runs the hub.")
+    questions = [_question(store, layout.branch, branch, *update) for update in updates]
+    verdicts = check_push(
+        store, questions, holder, settings, branch=layout.branch, quarantine=quarantine, may_propose=True
     )  # fmt: skip
+    found = []
+    for (ref, _, _), verdict in zip(updates, verdicts, strict=True):
+        may_write = verdict.verb is Verb.WRITE
+        if ref.startswith(FOR):
+            try:
+                authorize_all(holder, settings.policy, Verb.WRITE, verdict.touched)
+                may_write = True
+            except Forbidden:
+                may_write = False
+        found.append(Verdict("merge" if may_write else "proposal", len(verdict.touched.uris)))
+    return found
 
 
-def _short(workspace: Workspace) -> str:
-    return workspace.layout.branch.removeprefix("refs/heads/")
-
-
-def _descends(incoming: Incoming, workspace: Workspace, new: ObjectId, old: ObjectId) -> bool:
-    """Whether `old` is reached from `new`; only what is new here is walked."""
-    waiting, seen = [new], {new}
-    while waiting:
-        one = waiting.pop()
-        if one == old:
-            return True
-        if not incoming.is_new(one):
-            if workspace.store.is_ancestor(old, one):
-                return True
-            continue
-        for parent in incoming.commit(one).parents:
-            if parent not in seen:
-                seen.add(parent)
-                waiting.append(parent)
-    return False
-
-
-def _base(incoming: Incoming, workspace: Workspace, new: ObjectId) -> ObjectId | None:
-    """The commit that we have and that what is new goes on from."""
-    waiting, seen = [new], {new}
-    while waiting:
-        one = waiting.pop()
-        if not incoming.is_new(one):
-            bases = workspace.store.merge_bases(one, bytes.fromhex(workspace.tip))
-            return bases[0] if bases else one
-        for parent in incoming.commit(one).parents:
-            if parent not in seen:
-                seen.add(parent)
-                waiting.append(parent)
-    return None
+def _question(
+    store: ObjectStore, name: str, branch: ObjectId, ref: str, old: ObjectId | None, new: ObjectId
+) -> receive.Update:
+    short = name.removeprefix("refs/heads/")
+    if ref == FOR + short:
+        return receive.Update(_JUDGED_AS, None, new)
+    if ref == name:
+        known = store.kind_and_size(new)
+        if known is not None and known[0] == "commit" and not store.is_ancestor(branch, new):
+            raise Forbidden(
+                "this is not a fast-forward: fetch first", at=ref,
+                next=f"`git pull`, then push again; or let the hub merge it: git push origin HEAD:{FOR}{short}",
+            )  # fmt: skip
+        return receive.Update(ref, branch, new)
+    return receive.Update(ref, None if ref.startswith(PROPOSALS) else old, new)

@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,11 +21,11 @@ from typing import Any
 import anyio.to_thread
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Invalid, KgdError, Unavailable
-from kgd.git.incoming import Incoming, scratch_repository
+from kgd.errors import Forbidden, Invalid, KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.hub.gate import Gate
+from kgd.hub.offers import offer
 from kgd.hub.pushed import Verdict, judge
 from kgd.model.token import TokenRecord
 from kgd.workspace import adoption
@@ -147,13 +146,11 @@ class Receiving:
         workspace = push.workspace
         if quarantine.resolve().parent != workspace.store.objects_dir.resolve():
             raise Invalid("this is no quarantine of the workspace")
-        nodes = 0
-        with _seen(quarantine, workspace, updates) as incoming:
-            for update in updates:
-                verdict = judge(incoming, workspace, push.record.holder, update.ref, update.old, update.new)
-                push.verdicts[update.ref, update.new.hex()] = verdict
-                nodes += verdict.nodes
-        self._daemon.tokens.spend(push.record, "nodes", nodes)
+        asked = [(update.ref, update.old, update.new) for update in updates]
+        verdicts = judge(workspace, quarantine, push.record.holder, asked)
+        self._daemon.tokens.spend(push.record, "nodes", sum(verdict.nodes for verdict in verdicts))
+        for update, verdict in zip(updates, verdicts, strict=True):
+            push.verdicts[update.ref, update.new.hex()] = verdict
 
     def _carry_out(self, push: Push, words: Any, said: list[str]) -> list[str]:
         """The lines that answer one update, as proc-receive sends them."""
@@ -165,7 +162,7 @@ class Receiving:
                 raise Forbidden("this update was not checked", at=update.ref)
             if verdict.becomes == "merge":
                 return self._merge(push, update, said)
-            return self._propose(push, update, verdict, said)
+            return self._propose(push, update, said)
         except KgdError as refusal:
             self._note(push, "push refused", str(refusal))
             said.append(str(refusal))
@@ -193,17 +190,15 @@ class Receiving:
         old = branch_before.hex() if branch_before else ZERO
         return [f"ok {update.ref}", f"option refname {workspace.layout.branch}", f"option old-oid {old}"]
 
-    def _propose(self, push: Push, update: Update, verdict: Verdict, said: list[str]) -> list[str]:
-        name = self._offer(push, update, verdict)
+    def _propose(self, push: Push, update: Update, said: list[str]) -> list[str]:
+        self._gate.still_live(push.record)
+        name = offer(push.workspace, push.record, update.ref, update.new)
         self._note(push, "propose", name)
         said.append(f"waits for somebody who may write there: {name}")
         if name == update.ref:
             return [f"ok {update.ref}"]
         return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",
                 f"option new-oid {update.new.hex()}"]  # fmt: skip
-
-    def _offer(self, push: Push, update: Update, verdict: Verdict) -> str:
-        raise Unavailable("this hub takes no proposals yet")
 
     def _is_published(self, workspace: Workspace, commit: ObjectId) -> bool:
         deadline = time.monotonic() + PUBLISH_SECONDS
@@ -218,15 +213,3 @@ class Receiving:
     def _note(self, push: Push, action: str, detail: str) -> None:
         with contextlib.suppress(KgdError):
             self._daemon.tokens.note(push.record.holder.id, action, push.workspace.id, detail)
-
-
-@contextlib.contextmanager
-def _seen(quarantine: Path, workspace: Workspace, updates: list[Update]) -> Iterator[Incoming]:
-    """What lies in quarantine, over what the workspace has. It is only read."""
-    scratch = scratch_repository(workspace.layout.derived_dir / "pushes")
-    try:
-        shutil.rmtree(scratch / "objects")
-        (scratch / "objects").symlink_to(quarantine.resolve())
-        yield Incoming(scratch, workspace.store, {update.ref: update.new for update in updates})
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

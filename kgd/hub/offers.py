@@ -1,0 +1,82 @@
+"""This file is where a pushed proposal gets its name: below its holder's, so that nobody moves another's.
+
+``proposals/<holder>-<number>`` for a push to the branch that may only be proposed, ``proposals/<holder>/<name>`` for
+one that was pushed under a name of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kgd.errors import Forbidden, Invalid, Limit, Unavailable
+from kgd.git.objects import ObjectId
+from kgd.git.refs import RefMoved, list_refs, move_ref
+from kgd.hooks.receive import PROPOSALS
+from kgd.model.token import TokenRecord
+from kgd.workspace.workspace import Workspace
+
+TRIES = 50
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}(?:[./][A-Za-z0-9_][A-Za-z0-9_-]{0,99}){0,6}").fullmatch
+
+
+def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) -> str:
+    """Put a commit up as a proposal of this holder; the full name of its ref.
+
+    Pushed again under the name it got, it goes on from what it was.
+
+    Raises:
+        Limit: So many of theirs wait already.
+        Forbidden: It does not go on from what is there under that name.
+    """
+    holder = holder_name(record)
+    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
+    mine = {name: id for name, id in list_refs(git_dir, PROPOSALS).items() if _is_of(name, holder)}
+    if (same := next((name for name, id in mine.items() if id == new), None)) and not ref.startswith(PROPOSALS):
+        return same
+    wanted = _wanted(ref, holder)
+    if len(mine) >= record.quota.pending_proposals and wanted not in mine:
+        raise Limit(
+            f"{len(mine)} proposals of '{record.holder.name}' wait already", at=ref,
+            next="Wait until some are accepted or rejected, or add to one: push to its name.",
+        )  # fmt: skip
+    for number in range(1, TRIES * 1000):
+        name = wanted or f"{PROPOSALS}{holder}-{number}"
+        before = mine.get(name)
+        if before is not None and not wanted:
+            continue
+        if before is not None and not workspace.store.is_ancestor(before, new):
+            raise Forbidden("a proposal is not rewritten", at=name, next="Push it under another name.")
+        try:
+            move_ref(git_dir, scratch, name, before, new, note=f"kgd: proposed by {record.holder.id}")
+        except RefMoved:
+            if wanted:
+                raise Unavailable("the proposal moved at this moment", at=name, next="Push again.") from None
+            continue
+        return name
+    raise Limit("no number is free for another proposal", at=ref)
+
+
+def pending(workspace: Workspace, record: TokenRecord) -> int:
+    """How many proposals of this holder wait."""
+    holder = holder_name(record)
+    return sum(_is_of(name, holder) for name in list_refs(workspace.layout.git_dir, PROPOSALS))
+
+
+def holder_name(record: TokenRecord) -> str:
+    """The holder's name as a part of a ref."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", record.holder.name).strip("-")[:60] or record.holder.id
+
+
+def _wanted(ref: str, holder: str) -> str:
+    """The name that was asked for, below the holder's; empty where none was."""
+    if not ref.startswith(PROPOSALS):
+        return ""
+    name = ref.removeprefix(PROPOSALS)
+    if not _NAME(name) or name.endswith(".lock"):
+        raise Invalid("a proposal is named with letters, digits, - and _", at=ref, next="Choose another name.")
+    return ref if _is_of(ref, holder) else f"{PROPOSALS}{holder}/{name}"
+
+
+def _is_of(ref: str, holder: str) -> bool:
+    rest = ref.removeprefix(PROPOSALS).removeprefix(holder)
+    return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
