@@ -44,7 +44,7 @@ def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None
         NotFound: There is no tool of that name for this caller.
         KgdError: What the tool refused; nothing was written.
     """
-    tool = TOOLS.get(name) or (LOCAL.get(name) if session.trusted else None)
+    tool = TOOLS.get(name) or (LOCAL.get(name) if session.trusted and session.principal is None else None)
     if tool is None:
         raise NotFound(f"there is no tool '{name[:60]}'", next=f"Known: {', '.join(TOOLS)}.")
     return tool.call(session, arguments)

@@ -13,7 +13,7 @@ from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.change import ChangeSet
 from kgd.model.uri import path_of, scheme_of
 from kgd.overlay.storing import store_changes
-from kgd.tools import addressing, nodes
+from kgd.tools import addressing, nodes, sight
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
+CONFLICTS_COUNTED = 10_000
 
 
 class Nothing(Params):
@@ -98,9 +99,29 @@ def status(session: Session, params: Nothing) -> StatusResult:
     else:
         _add_workspace(answer, workspace, daemon.stages(workspace))
         answer["degraded"] += daemon.degraded(workspace)
+        if session.principal is not None:
+            return _for_holder(session, workspace, answer)
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     return answer
+
+
+def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
+    """What is no business of the holder of a token is left out: paths of the machine, other workspaces, hidden nodes."""
+    assert session.principal is not None
+    sees = sight.sight(session, workspace.id)
+    own = {scope.workspace for scope in session.principal.scopes}
+    known = answer["daemon"]
+    conflicts = workspace.conflict_count if sees is None else sum(
+        sees(one.uri) for one in workspace.conflicts(limit=CONFLICTS_COUNTED)
+    )  # fmt: skip
+    return {
+        "daemon": {**known, "pid": 0, "log": "", "workspaces": [id for id in known["workspaces"] if id in own]},
+        "health": "ok",
+        "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
+        "stages": [], "degraded": [], "conflicts": conflicts, "invalid_files": [], "proposals": answer["proposals"],
+        "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
+    }  # fmt: skip
 
 
 def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stage]) -> None:
@@ -191,6 +212,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
             "this version takes in directories of the code tree only", at="kind",
             next='Leave out text and uri, with kind "tree"; write what a document says with put.',
         )  # fmt: skip
+    if session.principal is not None:
+        raise Forbidden("the code tree is looked at by the machine that has it", next="Write what you know with put.")
     workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [])
     overlay, root = overlay_of(workspace), workspace.layout.code_tree
     if overlay is None or root is None:
