@@ -27,7 +27,7 @@ from kgd.git.remote import PATIENCE, GitRemote, Network, repository_at
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import Trouble
 from kgd.sync import round as rounds
-from kgd.sync.machine import Machine
+from kgd.sync.machine import Machine, Now
 from kgd.sync.round import Done
 from kgd.workspace.outcome import Stage
 
@@ -63,10 +63,10 @@ class Syncing:
     """
 
     def __init__(
-        self, workspace: Workspace, entry: Callable[[], Entry | None], *, clock: Callable[[], float] = time.time,
-        chance: random.Random | None = None,
+        self, workspace: Workspace, entry: Callable[[], Entry | None], *,
+        now: Callable[[], Now] = lambda: Now(time.time(), time.monotonic()), chance: random.Random | None = None,
     ) -> None:  # fmt: skip
-        self.workspace, self.entry, self.clock = workspace, entry, clock
+        self.workspace, self.entry, self.now = workspace, entry, now
         self.chance = chance or random.Random()
         self.patience = PATIENCE
         """Seconds without progress after which an attempt is given up."""
@@ -86,8 +86,11 @@ class Syncing:
         self.workspace.on_commit(lambda uris: self._wake())
         self.reload()
 
-    def reload(self) -> None:
-        """Read again which remotes there are. Those that are as they were go on."""
+    def reload(self, *, waiting: bool = False) -> None:
+        """Read again which remotes there are. Those that are as they were go on.
+
+        With `waiting` a new one is left alone until its interval has passed: the caller asks for its first round.
+        """
         try:
             self._add_registered()
             wanted = {one.name: one for one in remote_settings.remotes(self.workspace.layout)}
@@ -100,6 +103,8 @@ class Syncing:
                 return
             ended = [self._runners.pop(n) for n, r in list(self._runners.items()) if wanted.get(n) != r.machine.remote]
             begun = [_Runner(self, one) for name, one in wanted.items() if name not in self._runners]
+            for one in begun:
+                one.machine.next_at += one.machine.interval(self.now().tick) if waiting else 0.0
             self._runners |= {one.machine.remote.name: one for one in begun}
         for one in ended:
             one.close()
@@ -169,10 +174,10 @@ class _Runner:
         entry = syncing.entry()
         near = entry is not None and bool(entry.hub)
         self._syncing, self.machine = syncing, Machine(remote, near=near)
-        self.machine.moved_at = syncing.clock()
+        self.machine.moved_at = self.machine.next_at = syncing.now().tick
         self._busy, self._wake = threading.Lock(), threading.Event()
         self._stopping = threading.Event()
-        self._commit = False
+        self._commit = self._rung = False
         self._last = 0.0
         self._watch: tuple[Watch, int] | None = None
         self._thread = threading.Thread(target=self._run, name=f"kgd-sync-{remote.name}", daemon=True)
@@ -203,7 +208,7 @@ class _Runner:
 
     def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
         machine, syncing = self.machine, self._syncing
-        now, answer = syncing.clock(), Answer(machine)
+        now, answer = syncing.now(), Answer(machine)
         if by_hand:
             machine.refused.clear()
         try:
@@ -248,9 +253,10 @@ class _Runner:
 
     def _attempt(self) -> None:
         machine = self.machine
-        due = self._syncing.clock() >= machine.next_at
+        due = self._syncing.now().tick >= machine.next_at
         committed, self._commit = self._commit, False
-        if machine.remote.seconds == 0 or not (due or machine.wake(self._syncing.clock())):
+        rung, self._rung = committed or self._rung, False
+        if machine.remote.seconds == 0 or not (due or (rung and machine.wake(self._syncing.now().tick))):
             return
         if committed and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
             return  # the commit is the remote's own, which we have just taken
@@ -260,12 +266,16 @@ class _Runner:
 
     def _pause(self) -> None:
         """Until something happens, or it is time; commits that come together are left to gather."""
-        seconds = self.machine.next_at - self._syncing.clock()
+        seconds = self.machine.next_at - self._syncing.now().tick
         self._wake.wait(None if seconds == float("inf") else max(0.0, min(seconds, 3600.0)))
         if self._wake.is_set() and not self._stopping.is_set():
             gap = self._last + DEBOUNCE - time.monotonic()
             self._stopping.wait(max(SETTLE, gap))
         self._wake.clear()
+
+    def _changed_there(self, changed: frozenset[str] | None) -> None:
+        self._rung = True
+        self._wake.set()
 
     def _look_after_watch(self) -> None:
         """A directory on this machine says itself that it has changed; a new one in its place is watched anew."""
@@ -277,7 +287,7 @@ class _Runner:
             self._watch = None
         if git_dir is not None and self._watch is None and not self._stopping.is_set():
             folders = [Folder(git_dir, recursive=False), Folder(git_dir / "refs")]
-            watch = Watch(folders, lambda changed: self._wake.set(), rescan_seconds=600.0)
+            watch = Watch(folders, self._changed_there, rescan_seconds=600.0)
             watch.start()
             self._watch = (watch, inode)
 

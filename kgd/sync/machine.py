@@ -6,6 +6,7 @@ Values and rules only: the clock and chance are arguments, and whoever runs the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgd.errors import KgdError
 from kgd.git.objects import ObjectId
@@ -25,9 +26,16 @@ PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "unr
 PATIENT_BACKOFF = 30.0
 
 
+class Now(NamedTuple):
+    """The time of the wall, for people, and seconds that only go forward, for waiting: clocks jump."""
+
+    wall: float
+    tick: float
+
+
 @dataclass(slots=True)
 class Machine:
-    """The state of one remote. `interval` overrides the usual seconds between two looks; 0 is never by itself."""
+    """The state of one remote. Times that people see are the wall's, `moved_at` and `next_at` are ticks."""
 
     remote: Remote
     near: bool = False
@@ -55,40 +63,41 @@ class Machine:
             return "ok"
         return "blocked" if self.failures > 2 or self._is_stuck() else "waiting"
 
-    def interval(self, now: float) -> float:
+    def interval(self, tick: float) -> float:
         """Seconds until the next look without a reason; 0 where it is done by hand only."""
         if self.remote.seconds is not None:
             return self.remote.seconds
         usual = NEAR if self.near or is_local(self.remote) else FAR
-        return LAZY if now - self.moved_at > LAZY_AFTER else usual
+        return LAZY if tick - self.moved_at > LAZY_AFTER else usual
 
-    def went_well(self, done: Done, now: float, chance: Chance) -> None:
+    def went_well(self, done: Done, now: Now, chance: Chance) -> None:
         """A round came to its end; perhaps something waits for somebody."""
         moved = bool(done.pulled or done.pushed) or done.theirs != self.theirs
         self.theirs = done.theirs
-        self.moved_at = now if moved or not self.moved_at else self.moved_at
+        self.moved_at = now.tick if moved else self.moved_at
         self.waits, self.trouble, self.trouble_stage, self.failures = tuple(done.waits), None, "", 0
         stuck = any(wait.kind != "proposal" for wait in done.waits)
-        self.since = (self.since or now) if stuck else None
+        self.since = (self.since or now.wall) if stuck else None
         if not stuck:
-            self.last_success = self.fetched_at = now
+            self.last_success = self.fetched_at = now.wall
             if done.stage == "push":
-                self.pushed_at = now
-        self._plan(now, self.interval(now), chance)
+                self.pushed_at = now.wall
+        self._plan(now.tick, self.interval(now.tick), chance)
 
-    def went_wrong(self, error: KgdError, stage: str, now: float, chance: Chance) -> None:
+    def went_wrong(self, error: KgdError, stage: str, now: Now, chance: Chance) -> None:
         """A round ended with an error; the next one comes later and later."""
         if stage == "push":
-            self.fetched_at = now
-        self.since = self.since or now
+            self.fetched_at = now.wall
+        self.since = self.since or now.wall
         self.trouble, self.trouble_stage, self.failures = error, stage or "fetch", self.failures + 1
         first = PATIENT_BACKOFF if self._is_stuck() else FIRST_BACKOFF
         pause = min(LAST_BACKOFF, first * 2 ** min(self.failures - 1, 12))
-        self._plan(now, max(pause, 0.0 if self.failures < 2 else self.interval(now)), chance)
+        if self.remote.seconds != 0:
+            self._plan(now.tick, pause, chance)
 
-    def wake(self, now: float) -> bool:
+    def wake(self, tick: float) -> bool:
         """Whether a reason to look, such as a commit, is followed at once: not while a remote is known not to work."""
-        return self.trouble is None or (self.failures < 3 and not self._is_stuck()) or now >= self.next_at
+        return self.trouble is None or (self.failures < 3 and not self._is_stuck()) or tick >= self.next_at
 
     def stages(self, suffix: str = "") -> tuple[Stage, Stage]:
         """How fetching and pushing are, for `kgd status`."""
@@ -112,6 +121,6 @@ class Machine:
     def _is_stuck(self) -> bool:
         return isinstance(self.trouble, Trouble) and self.trouble.kind in PATIENT
 
-    def _plan(self, now: float, seconds: float, chance: Chance) -> None:
+    def _plan(self, tick: float, seconds: float, chance: Chance) -> None:
         """Jitter of a quarter either way, so that a team's daemons do not come all at once."""
-        self.next_at = now + seconds * (0.75 + chance.random() / 2) if seconds > 0 else float("inf")
+        self.next_at = tick + seconds * (0.75 + chance.random() / 2) if seconds > 0 else float("inf")

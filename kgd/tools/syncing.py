@@ -164,7 +164,7 @@ def _add(session: Session, workspace: Workspace, wanted: Remote) -> RemotesResul
     syncing = session.daemon.syncing(workspace)
     known = any(one.name == wanted.name for one in remote_settings.remotes(workspace.layout))
     remote_settings.add(workspace.layout, wanted)
-    syncing.reload()
+    syncing.reload(waiting=True)
     answers = syncing.sync(wanted.name, direction=wanted.direction)
     error = answers[0].error
     if isinstance(error, Trouble) and error.kind in GIVEN_UP and not known:
