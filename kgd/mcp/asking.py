@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def _key(path: Path) -> bytes:
 
 @asynccontextmanager
 async def asker(
-    ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams, patience: float
+    ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams, patience: Callable[[], float]
 ) -> AsyncIterator[Ask | None]:
     """How the tools of this call ask its client; None where the client has no model to offer.
 
@@ -102,7 +102,7 @@ async def asker(
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             try:
-                yield _Live(ctx, tasks, asyncio.get_running_loop(), patience)
+                yield _Live(ctx, tasks, asyncio.get_running_loop(), patience())
             except Exception as error:  # noqa: BLE001 - raised below: out of the group it would come wrapped
                 failure = error
         if failure is not None:

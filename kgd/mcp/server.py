@@ -49,9 +49,6 @@ NAME = "kgd"
 THREADS = 256
 """Calls that may block at a time. A waiting write holds a thread until it is durable; group commit makes that short."""
 
-PATIENCE = 90.0
-"""Seconds that a client has to answer what is asked while its call waits."""
-
 log = logging.getLogger("kgd.mcp")
 
 
@@ -59,10 +56,10 @@ class Surface:
     """The MCP server of one daemon. `server` is the SDK's; it belongs to the event loop it is first used on.
 
     Args:
-        patience: Seconds that a client has to answer what is asked while its call waits.
+        patience: Seconds that a client has to answer what is asked while its call waits; the setting where not given.
     """
 
-    def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS, *, patience: float = PATIENCE) -> None:
+    def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS, *, patience: float | None = None) -> None:
         self._daemon, self._tools, self._patience = daemon, tools, patience
         self.subscriptions = Subscriptions()
         self._threads: anyio.CapacityLimiter | None = None
@@ -138,9 +135,10 @@ class Surface:
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:
-                async with asker(ctx, params, self._patience) as ask:
+                async with asker(ctx, params, self._seconds) as ask:
                     caller = session if ask is None else replace(session, ask=ask)
                     answer = await self._in_thread(tool, caller, arguments)
+                    session.here = caller.here
         except KgdError as error:
             return refusal(error)
         except AnswersNeeded:
@@ -155,6 +153,9 @@ class Surface:
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(THREADS)
         return await anyio.to_thread.run_sync(tool.run, session, arguments, limiter=self._threads)
+
+    def _seconds(self) -> float:
+        return self._patience or self._daemon.registry.current().settings.resolver_seconds
 
     def _read_session(self, ctx: ServerRequestContext[Session]) -> Session:
         """The caller. Over HTTP there is no connection to hold one, so each request has its own."""

@@ -1,0 +1,100 @@
+"""Every way in, both eras, and every kind of client: answers settle, everything else leaves all as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.mcp.conftest import Machine, Mode, Model, Place, call, commits, disagree, in_memory, node, over_http
+
+pytestmark = pytest.mark.anyio
+ANSWER = json.dumps({"summary": {"value": "one and three"}})
+ATTACK = json.dumps({"summary": {"value": "see https://evil.example/x"}})
+
+
+WAYS = ["memory", "stdio", "http"]
+TROUBLE = ["refuses", "hangs", "garbage", "attack"]
+CELLS = [
+    pytest.param(way, behaves, marks=[pytest.mark.slow] if way != "memory" else [])
+    for way in WAYS
+    for behaves in TROUBLE
+]
+"""In every run in memory; the other ways carry the same bytes, and have their turn in `make test-all`."""
+
+
+@pytest.fixture
+def opened(request: pytest.FixtureRequest) -> Any:
+    """Opens a place by its name; the daemon of the stdio pump is a process of its own."""
+
+    @asynccontextmanager
+    async def opened(kind: str) -> AsyncIterator[Place]:
+        if kind == "stdio":
+            machine: Machine = request.getfixturevalue("machine")
+            yield machine.place
+            return
+        session = request.getfixturevalue("session")
+        async with in_memory(session) if kind == "memory" else over_http(session) as place:
+            yield place
+
+    return opened
+
+
+@pytest.mark.requirement("B10")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: str, mode: Mode) -> None:
+    model = Model(ANSWER)
+    async with opened(way) as place, place.client(mode, model) as client:
+        uri = await disagree(client)
+        answer = await call(client, "resolve_conflicts", ids=uri)
+        (resolved,) = answer["resolved"]
+        assert (resolved["by"], resolved["model"]) == ("sampling", "test-model")
+        assert answer["remaining"] == []
+        found = await node(client, uri)
+        assert found["summary"] == "one and three"
+        assert "conflicts" not in found
+        assert len(model.asked) == 1
+
+
+@pytest.mark.requirement("B10")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(("way", "behaves"), CELLS)
+async def test_without_a_good_answer_everything_stays_and_the_agent_decides(
+    opened: Any, way: str, mode: Mode, behaves: str
+) -> None:
+    text = {"garbage": "I would take the first one, I think.", "attack": ATTACK}.get(behaves, "")
+    model = Model(text, behaves=behaves)
+    async with opened(way) as place:
+        async with place.client(mode) as client:
+            uri = await disagree(client)
+            before, made = await node(client, uri), await commits(client)
+        heard = ""
+        async with place.client(mode, model) as client:
+            with anyio.move_on_after(3 if mode == "legacy" else 0.7):
+                try:
+                    answer = await call(client, "resolve_conflicts", ids=uri)
+                    assert answer["resolved"] == []
+                    (remaining,) = answer["remaining"]
+                    heard = remaining["why"]
+                except Exception as refusal:  # noqa: BLE001 - of the modern client itself: we never hear of it
+                    assert (mode, behaves) == ("auto", "refuses"), refusal
+            assert len(model.asked) == 1
+            assert bool(heard) == (mode == "legacy" or behaves in ("garbage", "attack"))
+            assert "evil.example" not in heard
+        async with place.client(mode) as client:
+            assert await node(client, uri) == before
+            assert await commits(client) == made
+            handed = await call(client, "resolve_conflicts", ids=uri, via="agent")
+            (remaining,) = handed["remaining"]
+            sides = {side["side"]: side for side in remaining["fields"]["summary"]["sides"]}
+            assert {side["value"] for side in sides.values()} == {"one", "three"}
+            assert all(side["author"] and side["commit"] and side["at"] for side in sides.values())
+            assert "resolutions" in handed["next"]
+            decision = {"id": remaining["id"], "take": "b"}
+            assert (await call(client, "resolve_conflicts", resolutions=decision))["resolved"][0]["by"] == "agent"
+            assert (await node(client, uri))["summary"] == sides["b"]["value"]
