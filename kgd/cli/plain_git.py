@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -109,6 +110,13 @@ def _list(refusals: list[KgdError]) -> None:
 
 
 def _tell(cwd: Path, variables: dict[str, str]) -> int:
+    """Nobody waits for this, and where no daemon runs there is nobody to tell."""
+    from kgd.client.connection import Connection
+    from kgd.config import Home
+    from kgd.hooks.clone import of_command
+
+    with contextlib.suppress(KgdError), Connection(Home.find(), "git-hook", start=False) as daemon:
+        daemon.call("notice", {"git_dir": str(of_command(cwd, variables).common_dir)})
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from kgd.errors import NotFound
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
+from kgd.tools.noticing import NOTICE
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.reading import GET
 from kgd.tools.searching import SEARCH
@@ -32,7 +33,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE,
-        *TOKEN_TOOLS,
+        NOTICE, *TOKEN_TOOLS,
     )
 }  # fmt: skip
 

@@ -1,0 +1,39 @@
+"""This file is where a git hook tells the daemon that a branch moved, so that nothing waits for the next look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+
+class NoticeParams(Params):
+    git_dir: Annotated[str, Field(description="the repository's git directory")]
+
+
+class NoticeResult(TypedDict):
+    noticed: bool
+
+
+def notice(session: Session, params: NoticeParams) -> NoticeResult:
+    """Wakes whoever looks after that repository, if it is an open workspace's. Opens nothing."""
+    if not session.trusted:
+        raise Forbidden("only this machine's own git hooks tell of commits")
+    place = Path(params.git_dir)
+    concerned = [one for one in session.daemon.opened() if one.layout.git_dir == place]
+    for workspace in concerned:
+        workspace.hint(())
+    return {"noticed": bool(concerned)}
+
+
+NOTICE = Tool(
+    name="notice", title="A branch moved", description="What a git hook tells; the daemon looks at once.",
+    Params=NoticeParams, Result=NoticeResult, hints=Hints(idempotent=True), run=notice,
+)  # fmt: skip
