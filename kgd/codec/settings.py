@@ -76,7 +76,7 @@ def encode_settings(settings: Settings) -> bytes:
     Raises:
         Invalid, Limit: `others` holds something that YAML cannot.
     """
-    return canonical.dump(_plain(settings)).encode()
+    return canonical.dump(plain_settings(settings)).encode()
 
 
 def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Settings:
@@ -133,7 +133,7 @@ def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
     def reads_back(data: bytes) -> bool:
         return decode_settings(data, newer=True) == settings
 
-    return handwritten.rewrite(previous, _plain(settings), encode_settings(settings), reads_back)
+    return handwritten.rewrite(previous, plain_settings(settings), encode_settings(settings), reads_back)
 
 
 def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[str, bytes]:
@@ -141,7 +141,22 @@ def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[s
     return {".gitattributes": _ATTRIBUTES.encode(), PATH: encode_settings(Settings(workspace, sharded=sharded))}
 
 
-def _plain(settings: Settings) -> dict[str, Json]:
+def settings_from_plain(values: Mapping[str, Json], *, at: str = PATH) -> Settings:
+    """The settings that `plain_settings` described.
+
+    Raises:
+        Invalid: They are none.
+    """
+    known = {name: values[name] for name in _FIELDS if values.get(name) is not None}
+    sharded = known.pop("sharded", [])
+    if not isinstance(sharded, list) or not isinstance(known.get("workspace"), str):
+        raise Invalid("'workspace' must be the workspace's id, 'sharded' a list of schemes", at=at)
+    others = {key: value for key, value in values.items() if key not in _FIELDS}
+    return Settings(sharded=frozenset(map(str, sharded)), others=others, **known)
+
+
+def plain_settings(settings: Settings) -> dict[str, Json]:
+    """All keys with their values, in the order of the file."""
     known: dict[str, Json] = {
         "workspace": settings.workspace,
         "format": settings.format,

@@ -15,7 +15,7 @@ from kgd.errors import KgdError
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.fields import join, plain, plain_relation, plain_source, plain_weight, relation_from_plain
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.prose import merge_text
+from kgd.model.prose import merge_text, takes_away
 from kgd.model.uri import Uri
 
 RULES_VERSION = 1
@@ -84,7 +84,7 @@ def merge(base: Node | None, a: Node | None, b: Node | None, *, by_a: Acts = NO_
         kept = a or b
         assert kept is not None
         clash = _clash(WHOLE, plain(base) if base else None, None, plain(kept), by_a, by_b)
-        return Merged(kept, _conflict(kept.uri, {WHOLE: clash}))
+        return Merged(kept, conflict_of(kept.uri, {WHOLE: clash}))
     try:
         return _merge_fields(base or Node(a.uri), a, b, _Clashes(by_a, by_b))
     except KgdError:
@@ -95,7 +95,7 @@ def merge(base: Node | None, a: Node | None, b: Node | None, *, by_a: Acts = NO_
 def either(base: Node | None, a: Node, b: Node) -> Merged:
     """One of two nodes that cannot be one, with both in a conflict about the whole."""
     clash = _clash(WHOLE, plain(base) if base else None, plain(a), plain(b), NO_ACTS, NO_ACTS)
-    return Merged(max(a, b, key=lambda side: canonical_json(plain(side))), _conflict(a.uri, {WHOLE: clash}))
+    return Merged(max(a, b, key=lambda side: canonical_json(plain(side))), conflict_of(a.uri, {WHOLE: clash}))
 
 
 def same(a: Node | None, b: Node | None) -> bool:
@@ -121,14 +121,20 @@ def _merge_fields(common: Node, a: Node, b: Node, clashes: _Clashes) -> Merged:
         source=_source(common, a, b, clashes),
         relations=_relations(common.relations, a.relations, b.relations, clashes),
     )
-    return Merged(node, _conflict(node.uri, clashes.fields) if clashes.fields else None)
+    return Merged(node, conflict_of(node.uri, clashes.fields) if clashes.fields else None)
 
 
 def merge_values(
-    base: Mapping[str, Json], a: Mapping[str, Json], b: Mapping[str, Json], path: tuple[str, ...] = ()
+    base: Mapping[str, Json],
+    a: Mapping[str, Json],
+    b: Mapping[str, Json],
+    path: tuple[str, ...] = (),
+    *,
+    by_a: Acts = NO_ACTS,
+    by_b: Acts = NO_ACTS,
 ) -> tuple[dict[str, Json], dict[str, FieldConflict]]:
     """Merge plain values by key, at every level; what clashes is named by its path below `path`."""
-    clashes = _Clashes(NO_ACTS, NO_ACTS)
+    clashes = _Clashes(by_a, by_b)
     return _data(base, a, b, path, clashes), clashes.fields
 
 
@@ -147,7 +153,8 @@ def merge_ordered(base: Sequence[Json], a: Sequence[Json], b: Sequence[Json]) ->
     return [value for key, value in order.items() if key in kept]
 
 
-def _conflict(uri: Uri, clashes: Mapping[str, FieldConflict]) -> Conflict:
+def conflict_of(uri: Uri, clashes: Mapping[str, FieldConflict]) -> Conflict:
+    """The conflict about these fields, with what is shown meanwhile."""
     return Conflict(uri, clashes, {name: _shown(clash.sides) for name, clash in clashes.items()})
 
 
@@ -193,7 +200,13 @@ def _scalar(name: str, base: str, a: str, b: str, clashes: _Clashes) -> str:
 
 
 def _content(base: str, a: str, b: str, clashes: _Clashes) -> str:
-    merged = merge_text(base, a, b) if a == b or not clashes.settled_by_both("content") else None
+    if a == b:
+        return a
+    # Who settled on the text that was shown wrote each of its lines: an edit that takes one away is another opinion.
+    kept = [text for text, acts in ((a, clashes.by_a), (b, clashes.by_b)) if "content" in acts.settled and text == base]
+    if clashes.settled_by_both("content") or any(takes_away(text, b if text == a else a) for text in kept):
+        return _scalar("content", base, a, b, clashes)
+    merged = merge_text(base, a, b)
     return merged if merged is not None else _scalar("content", base, a, b, clashes)
 
 

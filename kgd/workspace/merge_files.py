@@ -1,0 +1,306 @@
+"""This file is where three versions of one file are merged, by what its path says it is.
+
+Total: whatever is in the files, the answer is bytes, with what cannot be one in a conflict or in a file beside. It does
+not depend on which side is called ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.memories import Memory
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
+from kgd.errors import KgdError
+from kgd.git.objects import object_id
+from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.fields import join, plain
+from kgd.model.merge import NO_ACTS, Acts, clash_of, conflict_of, either, merge, merge_sets, merge_values, same
+from kgd.model.node import Json, Node
+from kgd.model.prose import merge_text
+from kgd.model.uri import parse, settings_uri
+
+TEXT_LIMIT = 1024 * 1024
+"""Bytes of a file that is no node; a larger one is not merged by lines."""
+MEMORIES = "memories"
+"""First part of the name of a field that is in the file of a memory: ``memories/<file>/prose``."""
+
+Data = bytes | None
+"""None is absence."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFile:
+    """What one path holds after a merge. `beside` are further files, such as a kept variant."""
+
+    data: Data
+    conflicts: tuple[Conflict, ...] = ()
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """The only one, where there is one at all: bulk parts alone hold several nodes."""
+        return self.conflicts[0] if self.conflicts else None
+
+
+def merge_file(
+    path: str, base: Data, ours: Data, theirs: Data, *, by_ours: Acts = NO_ACTS, by_theirs: Acts = NO_ACTS
+) -> MergedFile:
+    """Merge three versions of one file. No content makes it raise.
+
+    What only several files together say, moves above all, is not seen here: see `kgd.workspace.integrate`. `by_ours`
+    and `by_theirs` say which conflicts about this file the sides settled.
+    """
+    acted = by_ours.touched or by_theirs.touched
+    if ours == theirs:
+        return MergedFile(ours)
+    if not acted and theirs == base:
+        return MergedFile(ours)
+    if not acted and ours == base:
+        return MergedFile(theirs)
+    try:
+        if paths.is_node_path(path):
+            return _merge_node_file(path, base, ours, theirs, by_ours, by_theirs)
+        if path == SETTINGS and ours is not None and theirs is not None:
+            return _merge_settings(base, ours, theirs, by_ours, by_theirs)
+        if path.startswith(f"{MEMORIES}/"):
+            return _merge_memory(path, base, ours, theirs, by_ours, by_theirs)
+        if path.startswith("bulk/") and ours is not None and theirs is not None:
+            return _merge_bulk(path, base, ours, theirs)
+    except KgdError:
+        pass  # not what the path promises, or too much together: both are kept as they are
+    return merge_unknown(path, base, ours, theirs)
+
+
+def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict[str, bytes]:
+    """The files of these conflicts, one for each field. A value that no record can hold is in a file beside it."""
+    files: dict[str, bytes] = {}
+    for conflict in conflicts:
+        for one in conflict.by_field():
+            path = paths.conflict_path(one.uri, one.digest, sharded)
+            try:
+                files[path] = documents.encode_conflict(one)
+            except KgdError:
+                files.update(_large_record(one, path, sharded))
+    return files
+
+
+def _large_record(conflict: Conflict, path: str, sharded: frozenset[str]) -> dict[str, bytes]:
+    """Without the base; and where that is still too much, with the names of files in place of the sides."""
+    ((name, disputed),) = conflict.fields.items()
+    smaller = FieldConflict(None, disputed.sides, disputed.round)
+    try:
+        return {path: documents.encode_conflict(Conflict(conflict.uri, {name: smaller}, conflict.shown))}
+    except KgdError:
+        pass
+    files: dict[str, bytes] = {}
+    sides: list[Json] = []
+    for side in disputed.sides:
+        data = (
+            side.encode("utf-8", "replace")
+            if isinstance(side, str)
+            else canonical_json(side).encode("utf-8", "replace")
+        )
+        kept = f"kept/{path.removeprefix('conflicts/').removesuffix('.yaml')}-{_short_hash(data)}.txt"
+        files[kept] = data
+        sides.append({"kept": kept})
+    told = Conflict(conflict.uri, {name: FieldConflict(None, tuple(sides), disputed.round)}, conflict.shown)
+    files[path] = documents.encode_conflict(told)
+    return files
+
+
+# ---- nodes
+
+
+def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data, by_ours: Acts, by_theirs: Acts) -> MergedFile:
+    a, b = decoded(path, ours), decoded(path, theirs)
+    if isinstance(a, str) or isinstance(b, str):
+        return merge_unreadable(ours, theirs, a, b)
+    old = decoded(path, base)
+    old = None if isinstance(old, str) else old
+    merged = merge(old, a, b, by_a=by_ours, by_b=by_theirs)
+    if merged.node is None:
+        return MergedFile(None)
+    try:
+        data = bytes_of(merged.node, [(ours, a), (theirs, b)])
+    except KgdError:  # what each side may hold alone can be too much together
+        if a is None or b is None:
+            raise
+        merged = either(old, a, b)
+        data = (
+            max(ours or b"", theirs or b"") if merged.node is None else bytes_of(merged.node, [(ours, a), (theirs, b)])
+        )
+    return MergedFile(data, (merged.conflict,) if merged.conflict else ())
+
+
+def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
+    """The file of a merged node; a side that says exactly this keeps its bytes, and its comments.
+
+    Raises:
+        Invalid, Limit: No file can hold it.
+    """
+    written = [(data, side) for data, side in sides if data is not None and side is not None]
+    same_bytes = [data for data, side in written if same(side, node)]
+    if same_bytes:
+        return min(same_bytes)
+    # Which side's comments are kept must not depend on who is called ours.
+    by_hand = [data for data, side in written if b"#" in data and documents.encode(side) != data]
+    return documents.rewrite(min(by_hand) if by_hand else None, node)
+
+
+def merge_unreadable(ours: Data, theirs: Data, a: Node | str | None, b: Node | str | None) -> MergedFile:
+    """At least one side is no node: the readable one is served, and the text of the other stays in the conflict."""
+    uri = next((side.uri for side in (a, b) if isinstance(side, Node)), None)
+    if uri is None:
+        # Neither can be read, or one was deleted: keep the text that is there for the person who wrote it.
+        kept, *other = sorted((data for data in (ours, theirs) if data is not None), reverse=True)
+        return MergedFile(kept, beside={f"kept/unreadable-{_short_hash(data)}.txt": data for data in other})
+    sides = tuple(sorted((_side_of(ours, a), _side_of(theirs, b)), key=canonical_json))
+    readable, data = (a, ours) if isinstance(a, Node) else (b, theirs)
+    assert isinstance(readable, Node)
+    return MergedFile(
+        data, (Conflict(uri, {WHOLE: FieldConflict(None, sides)}, {WHOLE: sides.index(plain(readable))}),)
+    )
+
+
+def _side_of(data: Data, side: Node | str | None) -> Json:
+    if isinstance(side, Node):
+        return plain(side)
+    return {"unreadable": (data or b"").decode("utf-8", "backslashreplace")} if data is not None else None
+
+
+def decoded(path: str, data: Data) -> Node | str | None:
+    """The node in these bytes; the reason as text where there is none in them."""
+    if data is None:
+        return None
+    try:
+        return documents.decode(data, at=path)
+    except KgdError as refusal:
+        return str(refusal)
+
+
+# ---- settings, memories, bulk
+
+
+def _merge_settings(base: Data, ours: bytes, theirs: bytes, by_ours: Acts, by_theirs: Acts) -> MergedFile:
+    """By key. A disagreement is recorded under the URI of the settings."""
+    a, b = (decode_settings(data, newer=True) for data in (ours, theirs))
+    try:
+        old = plain_settings(decode_settings(base, newer=True)) if base else {}
+    except KgdError:
+        old = {}
+    values, clashes = merge_values(old, plain_settings(a), plain_settings(b), by_a=by_ours, by_b=by_theirs)
+    settings = settings_from_plain(values)
+    equal = [
+        data
+        for data, side in ((ours, a), (theirs, b))
+        if canonical_json(plain_settings(side)) == canonical_json(values)
+    ]
+    data = min(equal) if equal else rewrite_settings(min(ours, theirs), settings)
+    return MergedFile(data, (conflict_of(settings_uri(settings.workspace), clashes),) if clashes else ())
+
+
+def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, by_ours: Acts, by_theirs: Acts) -> MergedFile:
+    """Front matter by field, prose by line. A disagreement is recorded under the node that the front matter names."""
+    name = path.removeprefix("memories/")
+    sides = [memories.decode(data, at=path) for data in (ours, theirs) if data is not None]
+    uri = max(parse(str(side.front.get("id"))) for side in sides)
+    if len(sides) == 1:  # an edit survives a deletion
+        kept = ours or theirs
+        assert kept is not None
+        return MergedFile(kept, (conflict_of(uri, {join(MEMORIES, name): clash_of(_text(base), None, _text(kept))}),))
+    a, b = sides
+    old = _memory(path, base)
+    front, clashes = merge_values(
+        {k: v for k, v in old.front.items() if k != "tags"},
+        {k: v for k, v in a.front.items() if k != "tags"},
+        {k: v for k, v in b.front.items() if k != "tags"},
+        (MEMORIES, name), by_a=by_ours, by_b=by_theirs,
+    )  # fmt: skip
+    if tags := merge_sets(_tags(old), _tags(a), _tags(b)):
+        front["tags"] = sorted(tags)
+    field_name = join(MEMORIES, name, "prose")
+    settled = field_name in by_ours.settled or field_name in by_theirs.settled
+    prose = None if settled else merge_text(old.prose, a.prose, b.prose)
+    if prose is None:
+        chosen, found = merge_values({"prose": old.prose}, {"prose": a.prose}, {"prose": b.prose}, (MEMORIES, name),
+                                     by_a=by_ours, by_b=by_theirs)  # fmt: skip
+        prose, clashes = str(chosen.get("prose", "")), clashes | found
+    heads = [side.head for side in (a, b) if canonical_json(_plain_front(side)) == canonical_json(front)]
+    data = memories.with_head(min(heads), prose) if heads else memories.encode(front, prose)
+    return MergedFile(data, (conflict_of(uri, clashes),) if clashes else ())
+
+
+def _memory(path: str, data: Data) -> Memory:
+    try:
+        return memories.decode(data, at=path) if data is not None else Memory({}, "", "")
+    except KgdError:
+        return Memory({}, "", "")
+
+
+def _tags(memory: Memory) -> list[str]:
+    tags = memory.front.get("tags")
+    return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
+def _plain_front(memory: Memory) -> dict[str, Json]:
+    return dict(memory.front) | ({"tags": sorted(set(_tags(memory)))} if _tags(memory) else {})
+
+
+def _text(data: Data) -> str | None:
+    return data.decode("utf-8", "backslashreplace") if data is not None else None
+
+
+def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile:
+    """Messages node by node; the chunks of a document whole, since they are made from it: those of one source."""
+    a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
+    if path.startswith("bulk/chunk/"):
+        return MergedFile(max((a.source, ours), (b.source, theirs))[1])
+    old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}
+    one, two = ({node.uri: node for node in side.nodes} for side in (a, b))
+    merged = [merge(old.get(uri), one.get(uri), two.get(uri)) for uri in sorted({*old, *one, *two})]
+    nodes = tuple(each.node for each in merged if each.node)
+    data = bulk.encode(bulk.Part(nodes, max(a.source, b.source)), at=path)
+    return MergedFile(data, tuple(each.conflict for each in merged if each.conflict))
+
+
+# ---- everything else
+
+
+def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile:
+    """Anything that is no node: by lines where it is text, else both are kept side by side."""
+    if ours is None or theirs is None:
+        # Deleting a conflict's record settles it; for every other file an edit beats a deletion.
+        return MergedFile(None if path.startswith("conflicts/") else ours if ours is not None else theirs)
+    try:
+        text = merge_text((base or b"").decode(), ours.decode(), theirs.decode()) if _mergeable(ours, theirs) else None
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and not path.endswith((".yaml", ".yml")) and not path.startswith("memories/"):
+        return MergedFile(text.encode())
+    kept, other = sorted((ours, theirs), reverse=True)
+    if path.startswith("conflicts/"):
+        return MergedFile(kept)
+    return MergedFile(kept, beside={variant_of(path, other): other})
+
+
+def variant_of(path: str, data: bytes) -> str:
+    """Where the other of two versions is kept: beside, under a name made from its bytes."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, extension = name.rpartition(".")
+    if not stem:
+        stem, dot, extension = name, "", ""
+    made = f"{stem}.variant-{_short_hash(data)}{dot}{extension}"
+    if path.startswith(("nodes/", "bulk/", "log/")):  # there each file is what its path says, and this is not
+        return f"kept/{folder}{slash}{made}"
+    return f"{folder}{slash}{made}"
+
+
+def _mergeable(*texts: bytes) -> bool:
+    return all(len(text) <= TEXT_LIMIT for text in texts)
+
+
+def _short_hash(data: bytes) -> str:
+    return object_id("blob", data).hex()[:8]
