@@ -24,6 +24,8 @@ from mcp.types import (
 )
 
 from kgd.errors import KgdError, NotFound
+from kgd.model.access import Policy, Principal, Verb, may
+from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS
 from kgd.tools.session import Session
 
@@ -39,6 +41,19 @@ def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
     yield f"kgd://{workspace}/conflicts"
 
 
+def may_watch(principal: Principal, resource: str) -> bool:
+    """Whether somebody may hear that this resource changed: of a node whoever may read it."""
+    scheme, _, rest = resource.partition("://")
+    workspace, _, what = rest.partition("/")
+    if scheme != "kgd" or not any(scope.workspace == workspace for scope in principal.scopes):
+        return False
+    kind, slash, node = what.partition("/")
+    if not slash:
+        return kind in ("status", "conflicts")
+    uri = Uri(node if "://" in node else unquote(node))
+    return kind == "nodes" and may(principal, Policy(workspace), Verb.READ, uri)
+
+
 class Resources:
     """Handlers of `resources/*`. Nodes are not listed, they would be too many: a template says how to name one."""
 
@@ -49,7 +64,11 @@ class Resources:
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         session = self._session_of(ctx)
-        return ListResourcesResult(resources=[_listed(ws, what) for ws in session.daemon.workspace_ids()
+        ids = session.daemon.workspace_ids()
+        if session.principal is not None:
+            own = {scope.workspace for scope in session.principal.scopes}
+            ids = [id for id in ids if id in own]
+        return ListResourcesResult(resources=[_listed(ws, what) for ws in ids
                                               for what in ("status", "conflicts")])  # fmt: skip
 
     async def templates(

@@ -7,7 +7,7 @@ decorators would validate twice and drop unknown arguments in silence, so its lo
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -19,11 +19,16 @@ import orjson
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INVALID_PARAMS,
     CallToolRequestParams,
+    EmptyResult,
     ListToolsResult,
     PaginatedRequestParams,
     SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
     ToolAnnotations,
     UnsubscribeRequestParams,
 )
@@ -35,9 +40,10 @@ from kgd.errors import Internal, KgdError, NotFound
 from kgd.mcp import prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.instructions import INSTRUCTIONS
-from kgd.mcp.resources import Resources, changed_resources
+from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.subscriptions import Subscriptions
-from kgd.tools import TOOLS
+from kgd.model.token import TokenRecord
+from kgd.tools import TOOLS, remote
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
 from kgd.tools.session import Session
@@ -48,6 +54,9 @@ NAME = "kgd"
 
 THREADS = 256
 """Calls that may block at a time. A waiting write holds a thread until it is durable; group commit makes that short."""
+
+RECORD = "kgd.record"
+"""Where the record of a request's token is found in its ASGI scope; absent where this machine's own token came."""
 
 log = logging.getLogger("kgd.mcp")
 
@@ -79,9 +88,9 @@ class Surface:
             on_read_resource=resources.read,
             on_list_prompts=prompts.listed,
             on_get_prompt=prompts.get,
-            on_subscriptions_listen=self.subscriptions.listen,
+            on_subscriptions_listen=self._listen,
         )
-        self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self.subscriptions.subscribe)
+        self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
         self.server.add_request_handler(
             "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
         )
@@ -116,7 +125,28 @@ class Surface:
     async def _list_tools(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return self._listed
+        record = _record_of(ctx)
+        if record is None:
+            return self._listed
+        known = remote.visible(self._tools, record.holder)
+        return ListToolsResult(tools=[one for one in self._listed.tools if one.name in known])
+
+    async def _listen(
+        self, ctx: ServerRequestContext[Session], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """What the caller may not read is left out of what it hears of, as the protocol has it."""
+        session, wanted = self._read_session(ctx), params.notifications
+        if session.principal is not None:
+            allowed = [uri for uri in wanted.resource_subscriptions or () if may_watch(session.principal, uri)]
+            wanted = wanted.model_copy(update={"resource_subscriptions": allowed})
+            params = params.model_copy(update={"notifications": wanted})
+        return await self.subscriptions.listen(ctx, params)
+
+    async def _subscribe(self, ctx: ServerRequestContext[Session], params: SubscribeRequestParams) -> EmptyResult:
+        principal = self._read_session(ctx).principal
+        if principal is not None and not may_watch(principal, str(params.uri)):
+            raise MCPError(INVALID_PARAMS, "there is no such resource for this token", {"uri": str(params.uri)})
+        return await self.subscriptions.subscribe(ctx, params)
 
     async def _call_tool(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         try:
@@ -127,6 +157,8 @@ class Surface:
 
     async def _answer(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         try:
+            if (record := _record_of(ctx)) is not None:
+                return _result(await self._answer_holder(ctx, params, record))
             tool = self._tools.get(params.name)
             if tool is None:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
@@ -148,11 +180,26 @@ class Surface:
             return refusal(Internal("kgd failed inside; this is a defect", next="The daemon's log has the details."))
         return _result(answer)
 
+    async def _answer_holder(
+        self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
+    ) -> Mapping[str, Any]:
+        """The answer to somebody with a token of theirs; what they may is judged there, not here."""
+        session = self._read_session(ctx)
+        async with asker(ctx, params, self._seconds) as ask:
+            caller = session if ask is None else replace(session, ask=ask)
+            answer: Mapping[str, Any] = await self._on_thread(
+                remote.call, caller, record, self._tools, params.name, params.arguments or {}
+            )
+            return answer
+
     async def _in_thread(self, tool: Tool, session: Session, arguments: Any) -> Any:
+        return await self._on_thread(tool.run, session, arguments)
+
+    async def _on_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Not abandoned when the client goes away: a change that has begun is finished and its commit announced.
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(THREADS)
-        return await anyio.to_thread.run_sync(tool.run, session, arguments, limiter=self._threads)
+        return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads)
 
     def _seconds(self) -> float:
         return self._patience or self._daemon.registry.current().settings.resolver_seconds
@@ -162,10 +209,16 @@ class Surface:
         session = ctx.lifespan_context
         name = _client_name(ctx)
         if ctx.request is not None:
-            return replace(session, context_id="", client=name, trusted=False)
+            record = _record_of(ctx)
+            known = replace(session, context_id="", client=name, trusted=False)
+            return known if record is None else self._held_by(known, record)
         if name:
             session.client = name
         return session
+
+    def _held_by(self, session: Session, record: TokenRecord) -> Session:
+        holder = record.holder
+        return replace(session, principal=holder, still_live=lambda: self._daemon.tokens.still_live(holder.id))
 
     def _changed(self, workspace: str, uris: frozenset[str]) -> None:
         if self.subscriptions.watched:
@@ -222,6 +275,13 @@ def _result(answer: Mapping[str, Any]) -> dict[str, Any]:
         "structuredContent": answer,
         "isError": False,
     }
+
+
+def _record_of(ctx: ServerRequestContext[Any]) -> TokenRecord | None:
+    """Of the token that this very request came with; a session has none of its own."""
+    scope = getattr(ctx.request, "scope", None)
+    found = scope.get(RECORD) if scope is not None else None
+    return found if isinstance(found, TokenRecord) else None
 
 
 def _client_name(ctx: ServerRequestContext[Any]) -> str:

@@ -12,9 +12,11 @@ from kgd.daemon.daemon import Daemon
 from kgd.hub.app import HubServer, application
 from kgd.hub.gate import Gate
 from kgd.hub.listen import Listen
+from kgd.hub.problems import problem
 from kgd.hub.receiving import Receiving
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
+from kgd.mcp.door import Door
 
 if TYPE_CHECKING:
     import socket
@@ -33,7 +35,7 @@ class Hub:
         self._daemon, self._listen, self._listening = daemon, listen, listening
         self._server: HubServer | None = None
         self._serving: asyncio.Task[None] | None = None
-        gate = Gate(daemon, listen)
+        self._gate = gate = Gate(daemon, listen)
         home = daemon.home
         self._api = Api(daemon, gate)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
@@ -43,7 +45,8 @@ class Hub:
         """Begin to answer; from here on the daemon says where it listens."""
         self._git.write_hooks()
         await self._receiving.start()
-        app = application(self._listen, self._api, git=self._git)
+        door = Door(surface, self._gate.admit, self._gate.still_live, problem)
+        app = application(self._listen, self._api, git=self._git, mcp=door, running=door.running)
 
         def closing() -> None:
             self._git.close()

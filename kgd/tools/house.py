@@ -96,6 +96,9 @@ def status(session: Session, params: Nothing) -> StatusResult:
         if params.workspace:
             raise
         answer["next"] = none.next
+        if session.principal is not None:
+            answer["daemon"] = _known_to(session, answer["daemon"])
+            answer["degraded"] = []
     else:
         _add_workspace(answer, workspace, daemon.stages(workspace))
         answer["degraded"] += daemon.degraded(workspace)
@@ -107,21 +110,25 @@ def status(session: Session, params: Nothing) -> StatusResult:
 
 
 def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
-    """What is no business of the holder of a token is left out: paths of the machine, other workspaces, hidden nodes."""
+    """What is no business of the holder of a token is left out: paths here, other workspaces, hidden nodes."""
     assert session.principal is not None
     sees = sight.sight(session, workspace.id)
-    own = {scope.workspace for scope in session.principal.scopes}
-    known = answer["daemon"]
     conflicts = workspace.conflict_count if sees is None else sum(
         sees(one.uri) for one in workspace.conflicts(limit=CONFLICTS_COUNTED)
     )  # fmt: skip
     return {
-        "daemon": {**known, "pid": 0, "log": "", "workspaces": [id for id in known["workspaces"] if id in own]},
+        "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
         "stages": [], "degraded": [], "conflicts": conflicts, "invalid_files": [], "proposals": answer["proposals"],
         "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
     }  # fmt: skip
+
+
+def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:
+    assert session.principal is not None
+    own = {scope.workspace for scope in session.principal.scopes}
+    return {**known, "pid": 0, "log": "", "workspaces": [id for id in known["workspaces"] if id in own]}
 
 
 def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stage]) -> None:
