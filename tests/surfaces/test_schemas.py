@@ -41,6 +41,7 @@ def test_tools_have_the_parameters_of_the_contract() -> None:
         "history": "uri commit since until author diff limit cursor",
         "status": "",
         "ingest": "source text kind uri dry_run",
+        "sync": "remote direction confirm",
         "resolve_conflicts": "ids resolutions via",
     }
     found = {name: set(input_schema(tool.Params)["properties"]) - {"workspace"} for name, tool in TOOLS.items()}

@@ -1,0 +1,285 @@
+"""What people do with a remote: share, work apart, meet; with kgd on both sides, on one, and with plain git beside."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import KgdError
+from tests.sync.people import Person, bare, git, until
+
+People = Callable[..., Person]
+
+
+def agree(*people: Person) -> None:
+    until(lambda: len({one.tip for one in people}) == 1)
+
+
+def test_nothing_leaves_this_machine_before_somebody_says_so(ann: Person, hub: Path) -> None:
+    git(ann.tree, "remote", "add", "origin", str(hub))
+    ann.put("a", summary="private")
+    with pytest.raises(KgdError, match="shared with nobody"):
+        ann.call("sync")
+    assert git(hub, "for-each-ref") == ""
+
+
+def test_the_first_who_shares_makes_the_branch_and_the_second_gets_it(ann: Person, bob: Person, hub: Path) -> None:
+    ann.put("a", summary="by Ann")
+    assert ann.share(hub)["pushed"] == 2
+    assert git(hub, "rev-parse", "refs/heads/main") == ann.tip
+    bob.put("b", summary="by Bob")
+    told = bob.share(hub)
+    assert told["pulled"] == 1
+    assert told["merged"] == bob.tip
+    assert bob.summary("a") == "by Ann"
+    until(lambda: ann.has("b"))
+    agree(ann, bob)
+
+
+def test_what_one_writes_the_other_has_within_seconds_without_a_call(ann: Person, bob: Person, hub: Path) -> None:
+    ann.share(hub)
+    bob.share(hub)
+    agree(ann, bob)
+    for number in range(3):
+        ann.put(f"by-ann/{number}", summary=f"{number}")
+        bob.put(f"by-bob/{number}", summary=f"{number}")
+    until(lambda: all(ann.has(f"by-bob/{n}") and bob.has(f"by-ann/{n}") for n in range(3)), 10)
+    agree(ann, bob)
+    assert git(hub, "rev-parse", "main") == ann.tip
+
+
+def test_edits_of_different_fields_are_both_there_and_of_the_same_field_a_conflict(
+    ann: Person, bob: Person, hub: Path
+) -> None:
+    ann.put("shared", summary="first", content="text\n")
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    ann.put("shared", summary="Ann's")
+    bob.put("shared", summary="Bob's", tags=["new"])
+    ann.sync()
+    told = bob.sync()
+    ann.sync()
+    assert told["merged"]
+    assert ann.tip == bob.tip
+    assert ann.workspace.conflict_count == bob.workspace.conflict_count == 1
+    (conflict,) = ann.workspace.conflicts()
+    assert set(conflict.conflict.fields["summary"].sides) == {"Ann's", "Bob's"}
+    assert bob.call("get", uris=["concept://infra/shared"])["nodes"][0]["tags"] == ["new"]
+
+
+def test_two_daemons_that_merge_the_same_pair_make_the_same_commit(
+    ann: Person, bob: Person, hub: Path, tmp_path: Path
+) -> None:
+    """Each merges by itself what the other has put elsewhere; neither has seen the other's merge."""
+    other = bare(tmp_path / "other.git")
+    ann.put("a", summary="a")
+    bob.put("b", summary="b")
+    ann.share(hub, sync=0)
+    bob.share(other, sync=0)
+    ann.call("remote", action="add", name="other", url=str(other), direction="pull", sync=0)
+    bob.call("remote", action="add", name="hub", url=str(hub), direction="pull", sync=0)
+    assert git(hub, "rev-parse", "main") != git(other, "rev-parse", "main")
+    assert ann.tip == bob.tip
+    assert len(ann.workspace.store.commit(bytes.fromhex(ann.tip)).parents) == 2
+
+
+def test_a_round_with_nothing_to_do_starts_no_program(ann: Person, hub: Path, tmp_path: Path) -> None:
+    """What a directory's refs hold is read, not asked for."""
+    ann.share(hub, sync=0)
+    (hub / "hooks" / "pre-receive").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    (hub / "hooks" / "pre-receive").chmod(0o755)
+    told = ann.sync()
+    assert (told["pulled"], told["pushed"], told["state"]) == (0, 0, "ok")
+    assert not (tmp_path / "asked").exists()
+    ann.put("a", summary="a")
+    ann.sync()
+    assert (tmp_path / "asked").exists(), "the trap works"
+
+
+def test_a_push_that_loses_its_race_takes_in_what_came_and_is_made_again(ann: Person, bob: Person, hub: Path) -> None:
+    """The server moves the branch while the first push is under way: three times in a row."""
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    tips = []
+    for number in range(3):
+        bob.put(f"b{number}", summary="b")
+        bob.sync()
+        tips.append(bob.tip)
+    git(hub, "update-ref", "refs/heads/main", git(hub, "rev-parse", f"{tips[0]}^"))
+    for tip in tips:
+        git(hub, "update-ref", f"refs/held/{tip}", tip)
+    hook = hub / "hooks" / "pre-receive"
+    moves = "\n".join(f"[ -e moved{n} ] || {{ touch moved{n}; git update-ref refs/heads/main {tip}; exit 0; }}"
+                      for n, tip in enumerate(tips))  # fmt: skip
+    hook.write_text(f"#!/bin/sh\nunset GIT_QUARANTINE_PATH\n{moves}\n")
+    hook.chmod(0o755)
+    ann.put("a", summary="a")
+    told = ann.sync()
+    assert told["state"] == "ok", told
+    assert told["pulled"] == 3
+    assert git(hub, "rev-parse", "main") == ann.tip
+    assert all(ann.has(f"b{number}") for number in range(3))
+
+
+def test_a_person_with_plain_git_pushes_and_pulls_in_the_work_tree(ann: Person, bob: Person, hub: Path) -> None:
+    ann.put("a", summary="a")
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    ann.published()
+    bob.published()
+    until(lambda: (ann.tree / "nodes/concept/a.yaml").exists())
+    (ann.tree / "nodes/concept/a.yaml").write_text("uri: concept://infra/a\nsummary: by hand\n")
+    git(ann.tree, "commit", "-qam", "by hand")
+    git(ann.tree, "push", "-q")
+    assert git(hub, "rev-parse", "main") == git(ann.tree, "rev-parse", "HEAD")
+    until(lambda: git(bob.tree, "rev-parse", "HEAD") == bob.tip)
+    git(bob.tree, "pull", "-q", "--no-rebase")
+    until(lambda: bob.summary("a") == "by hand")
+    assert "main" in git(bob.tree, "rev-parse", "--abbrev-ref", "main@{upstream}")
+
+
+def test_a_colleague_without_kgd_edits_a_clone_and_pushes(ann: Person, hub: Path, tmp_path: Path) -> None:
+    ann.put("a", summary="a", content="keep this\n")
+    ann.share(hub)
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(hub), str(clone)], check=True)
+    file = clone / "nodes/concept/a.yaml"
+    file.write_text(file.read_text().replace("summary: a", "summary: edited in an editor"))
+    git(clone, "commit", "-qam", "edit")
+    git(clone, "push", "-q")
+    until(lambda: ann.summary("a") == "edited in an editor")
+    assert "keep this" in str(ann.node("a"))
+
+
+def test_a_node_file_that_cannot_be_read_stops_nobody(ann: Person, hub: Path, tmp_path: Path) -> None:
+    ann.put("a", summary="a")
+    ann.share(hub, sync=0)
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(hub), str(clone)], check=True)
+    (clone / "nodes/concept/a.yaml").write_text("uri: [\n")
+    (clone / "nodes/concept/b.yaml").write_text("uri: concept://infra/b\nsummary: b\n")
+    git(clone, "add", "-A")
+    git(clone, "commit", "-qm", "a slip")
+    git(clone, "push", "-q")
+    assert ann.sync()["state"] == "ok"
+    assert ann.has("b")
+    assert [one.path for one in ann.workspace.invalid_files()] == ["nodes/concept/a.yaml"]
+    assert ann.summary("a") == "a"
+
+
+def test_a_remote_that_is_only_read_gets_nothing(ann: Person, bob: Person, hub: Path) -> None:
+    ann.share(hub)
+    bob.share(hub, direction="pull")
+    bob.put("mine", summary="stays here")
+    ann.put("a", summary="a")
+    until(lambda: bob.has("a"))
+    assert bob.call("sync")["remotes"][0]["pushed"] == 0
+    assert not ann.has("mine")
+    assert bob.stage("push")["state"] == "off"
+
+
+def test_remotes_are_listed_and_let_go_and_git_knows_them(ann: Person, hub: Path, tmp_path: Path) -> None:
+    other = bare(tmp_path / "other.git")
+    ann.share(hub)
+    ann.call("remote", action="add", name="backup", url=str(other), sync=0)
+    listed = ann.call("remote")["remotes"]
+    assert [(one["name"], one["url"]) for one in listed] == [("backup", str(other)), ("origin", str(hub))]
+    assert git(ann.tree, "remote").split() == ["backup", "origin"]
+    assert git(hub, "rev-parse", "main") == git(other, "rev-parse", "main")
+    assert {one["name"] for one in ann.call("status")["stages"]} >= {"fetch backup", "push backup", "fetch origin"}
+    ann.call("remote", action="remove", name="backup")
+    assert git(ann.tree, "remote").split() == ["origin"]
+    with pytest.raises(KgdError, match="no remote 'backup'"):
+        ann.call("sync", remote="backup")
+
+
+def test_a_second_address_under_the_same_name_is_refused(ann: Person, hub: Path, tmp_path: Path) -> None:
+    ann.share(hub)
+    with pytest.raises(KgdError, match="leads elsewhere"):
+        ann.share(bare(tmp_path / "other.git"))
+
+
+def test_a_colleagues_change_arrives_after_a_restart_before_anybody_calls(ann: Person, bob: Person, hub: Path) -> None:
+    ann.share(hub)
+    bob.share(hub)
+    bob.daemon.close()
+    ann.put("a", summary="a")
+    until(lambda: git(hub, "rev-parse", "main") == ann.tip)
+    bob.restart()
+    opened = bob.daemon.opened()
+    assert [one.id for one in opened] == ["infra"]
+    until(lambda: opened[0].graph.card("concept://infra/a") is not None)  # type: ignore[arg-type]
+
+
+def test_a_commit_that_was_not_pushed_before_the_end_is_pushed_after_the_next_start(ann: Person, hub: Path) -> None:
+    ann.share(hub)
+    hub.rename(hub.with_name("away"))
+    ann.put("a", summary="a")
+    tip = ann.tip
+    ann.daemon.close()
+    hub.with_name("away").rename(hub)
+    ann.restart()
+    until(lambda: git(hub, "rev-parse", "main") == tip)
+
+
+@pytest.mark.requirement("B4")
+def test_a_registry_that_names_a_remote_shares_through_it(ann: Person, hub: Path) -> None:
+    registry = Path(ann.daemon.home.registry)
+    registry.write_text(registry.read_text() + f"    remote: {hub}\n    sync: 5\n")
+    ann.put("a", summary="a")
+    ann.restart()
+    until(lambda: git(hub, "for-each-ref", "--format=%(objectname)", "refs/heads/main") == ann.tip)
+    assert ann.daemon.registry.problem is None
+    assert ann.call("remote")["remotes"][0]["url"] == str(hub)
+
+
+def code_repository(at: Path, remote: Path) -> Path:
+    at.mkdir(parents=True)
+    git(at, "init", "-q", "-b", "main")
+    git(at, "remote", "add", "origin", str(remote))
+    (at / "main.py").write_text("print()\n")
+    git(at, "add", ".")
+    git(at, "commit", "-qm", "code")
+    git(at, "push", "-q", "origin", "main")
+    return at
+
+
+@pytest.mark.parametrize("ref", [None, "refs/kgd/main"])
+def test_a_workspace_in_a_code_repository_goes_to_the_codes_own_remote_after_share(
+    person: People, tmp_path: Path, hub: Path, ref: str | None
+) -> None:
+    code = code_repository(tmp_path / "ann/src/shop", hub)
+    ann = person("ann", id="shop", standalone=False, tree=code)
+    ann.put("a", summary="a")
+    assert git(hub, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    chosen = {"ref": ref} if ref else {}
+    (told,) = ann.call("share", **chosen)["remotes"]
+    assert told["pushed"] == 2
+    assert git(hub, "rev-parse", ref or "refs/heads/kgd") == ann.tip
+    second = tmp_path / "bob/src/shop"
+    subprocess.run(["git", "clone", "-q", str(hub), str(second)], check=True)
+    bob = person("bob", id="shop", standalone=False, tree=second)
+    assert bob.has("a"), "kgd up asked the remote"
+    bob.call("share", **chosen)
+    bob.put("b", summary="b")
+    until(lambda: ann.has("b"))
+    # What plain git does in .kgd concerns the knowledge alone.
+    ann.published()
+    git(ann.work_tree, "fetch", "-q")
+    assert "main.py" not in git(ann.work_tree, "ls-tree", "-r", "--name-only", "@{upstream}")
+    git(ann.work_tree, "push", "-q")
+    assert git(hub, "rev-parse", ref or "refs/heads/kgd") == ann.tip
+
+
+def test_a_commit_does_not_wait_for_a_remote_that_hangs(ann: Person, hub: Path) -> None:
+    ann.share(hub)
+    (hub / "hooks" / "pre-receive").write_text("#!/bin/sh\ntouch called\nsleep 60\n")
+    (hub / "hooks" / "pre-receive").chmod(0o755)
+    ann.put("a", summary="a")
+    until(lambda: (hub / "called").exists())
+    ann.put("b", summary="b")
+    assert ann.has("b")
+    ann.daemon.close()  # returns at once all the same
