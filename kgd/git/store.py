@@ -169,6 +169,10 @@ class ObjectStore:
         for path, _, after in self._walk(old, new, budget):
             yield path, after
 
+    def changes(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[tuple[str, Entry | None, Entry | None]]:
+        """As `diff`, with mode and id of both versions."""
+        return self._walk(old, new, ENTRY_BUDGET)
+
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
         """The files that differ between two trees (None: no tree at all), in git's order. Equal folders cost nothing.
 

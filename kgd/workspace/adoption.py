@@ -22,7 +22,7 @@ from kgd.model.uri import Uri
 from kgd.workspace.admission import check
 from kgd.workspace.draft import is_resource
 from kgd.workspace.hand_edits import HandEdit
-from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees
+from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, record_files
 from kgd.workspace.transaction import message_of, write
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
@@ -192,10 +192,7 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
         wanted = merge_file(path, base, ours, theirs)
         edit = HandEdit(path, wanted.data, theirs)
         files = _merged(host, staging, edit, taken, uris)
-        if wanted.conflict:
-            files[paths.conflict_path(wanted.conflict.uri, wanted.conflict.digest, host.sharded)] = (
-                documents.encode_conflict(wanted.conflict)
-            )
+        files.update(record_files(wanted.conflicts, host.sharded))
         files = {path: data for path, data in files.items() if staging.read(path) != data}
         if not files:
             return Staged(taken)
@@ -213,10 +210,8 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
     current = staging.read(edit.path)
     merged = merge_file(edit.path, edit.base, current, edit.data)
     files: dict[str, bytes | None] = {edit.path: merged.data, **merged.beside}
-    if merged.conflict:
-        taken.conflicts += 1
-        record = paths.conflict_path(merged.conflict.uri, merged.conflict.digest, host.sharded)
-        files[record] = documents.encode_conflict(merged.conflict)
+    taken.conflicts += len(merged.conflicts)
+    files.update(record_files(merged.conflicts, host.sharded))
     if not edit.path.startswith("nodes/"):
         return files
     before, after = _node(edit.path, current), _node(edit.path, merged.data)

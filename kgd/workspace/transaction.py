@@ -104,11 +104,12 @@ def _gone(draft: Draft, touched: Iterable[Uri]) -> tuple[Uri, ...]:
 def write(staging: Staging, files: dict[str, bytes | None]) -> dict[str, bytes | None]:
     """Put the files into the staging area; the blob ids by path."""
     changed: dict[str, bytes | None] = {}
-    for path, data in sorted(files.items()):
-        if data is None:
+    for path, data in files.items():
+        if data is None:  # first, since a folder may go where a file was
             staging.remove(path)
             changed[path] = None
-        else:
+    for path, data in sorted(files.items()):
+        if data is not None:
             changed[path] = staging.put(path, data)
     return changed
 

@@ -1,0 +1,398 @@
+"""This file is where two trees are merged: what changed on either side, file by file and, for nodes, all together.
+
+Only what changed is looked at, and only what changed on both sides is read: a file that one side alone changed is
+taken as it is. Nodes that both changed, that one side moved or deleted while the other did something about them, and
+the records of conflicts about them are merged as a set (`kgd.model.merge_graph`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kgd.codec import bulk, documents, paths
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.errors import KgdError
+from kgd.git.objects import FILE, PLAIN, Entry, ObjectId, object_id
+from kgd.git.store import ObjectStore
+from kgd.model.conflict import Conflict
+from kgd.model.fields import split
+from kgd.model.merge import NO_ACTS, Acts, either, same
+from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
+from kgd.model.node import Node
+from kgd.model.uri import Uri, is_settings_uri
+from kgd.workspace import merge_twins
+from kgd.workspace.merge_files import (
+    MEMORIES,
+    Data,
+    MergedFile,
+    bytes_of,
+    decoded,
+    merge_file,
+    merge_unreadable,
+    record_files,
+    variant_of,
+)
+from kgd.workspace.merge_twins import EverOpen
+
+log = logging.getLogger(__name__)
+
+Versions = tuple[Data, Data, Data]
+"""Of one file: base, ours, theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """What has to be written onto `ours` to hold both sides, by path; None is removal. Remove before you write.
+
+    `conflicts` are those that this merge found; their records are among the files.
+    """
+
+    files: dict[str, bytes | None]
+    conflicts: tuple[Conflict, ...]
+
+
+def merge_trees(
+    store: ObjectStore,
+    base: ObjectId | None,
+    ours: ObjectId,
+    theirs: ObjectId,
+    sharded: frozenset[str],
+    ever_open: EverOpen = lambda side, path: True,
+) -> MergedTree:
+    """Merge `theirs` into `ours`. Cost follows the number of changed files and the size of their folders.
+
+    Raises:
+        Damaged, Limit: A tree or a file cannot be read.
+    """
+    if theirs in (base, ours):
+        return MergedTree({}, ())
+    return _TreeMerge(store, base, ours, theirs, sharded, ever_open).run()
+
+
+@dataclass(slots=True)
+class _Record:
+    """The file of a conflict, in three versions; each of its fields is a conflict of its own."""
+
+    versions: tuple[tuple[Conflict, ...], tuple[Conflict, ...], tuple[Conflict, ...]]
+
+    @property
+    def uris(self) -> set[Uri]:
+        return {conflict.uri for version in self.versions for conflict in version}
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node's file in three versions."""
+
+    data: Versions
+    nodes: tuple[Node | None, Node | None, Node | None]
+
+
+@dataclass(slots=True)
+class _Change:
+    old: ObjectId | None
+    new: ObjectId | None
+
+
+class _TreeMerge:
+    def __init__(
+        self, store: ObjectStore, base: ObjectId | None, ours: ObjectId, theirs: ObjectId, sharded: frozenset[str],
+        ever_open: EverOpen,
+    ) -> None:  # fmt: skip
+        self.store, self.sharded, self.ever_open = store, sharded, ever_open
+        self.trees: merge_twins.Trees = (base, ours, theirs)
+        self.odd: set[str] = set()
+        self.files: dict[str, bytes | None] = {}
+        self.ours, self.theirs = self._changes(ours, is_ours=True), self._changes(theirs)
+        self.records: dict[str, _Record] = {}
+        self.acted: tuple[set[Uri], set[Uri]] = (set(), set())
+        self.done: set[str] = set()
+        self.conflicts: list[Conflict] = []
+
+    def run(self) -> MergedTree:
+        self._read_records()
+        self._merge_nodes()
+        self._choose_chunks()
+        self._merge_files_with_acts()
+        for path, change in self.theirs.items():
+            if path not in self.done:
+                self._merge_file(path, change)
+        self._report_twins()
+        self._make_room()
+        return MergedTree(self.files, tuple(self.conflicts))
+
+    def _changes(self, tree: ObjectId, *, is_ours: bool = False) -> dict[str, _Change]:
+        found: dict[str, _Change] = {}
+        for path, old, new in self.store.changes(self.trees[0], tree):
+            blob = self._plain(new)
+            found[path] = _Change(old and old[1], blob)
+            if is_ours and new and new[0] != FILE:  # a mode that no workspace has; theirs would be written without it
+                self.odd.add(path)
+                self.files[path] = self.store.read(blob) if blob else None
+        return found
+
+    @staticmethod
+    def _plain(entry: Entry | None) -> ObjectId | None:
+        """A link or a submodule is no file of a workspace: a merge leaves it out."""
+        return entry[1] if entry and entry[0].startswith(PLAIN) else None
+
+    # ---- reading
+
+    def _blobs(self, path: str) -> tuple[ObjectId | None, ObjectId | None, ObjectId | None]:
+        """Of a path that changed on a side."""
+        ours, theirs = self.ours.get(path), self.theirs.get(path)
+        old = (ours or theirs or _Change(None, None)).old
+        return old, ours.new if ours else old, theirs.new if theirs else old
+
+    def _versions(self, path: str) -> Versions:
+        base, ours, theirs = (self.store.read(blob) if blob else None for blob in self._blobs(path))
+        return base, ours, theirs
+
+    def _read_records(self) -> None:
+        """Which open conflicts each side added or settled."""
+        for path in sorted({p for side in (self.ours, self.theirs) for p in side if p.startswith("conflicts/")}):
+            try:
+                old, a, b = (
+                    documents.decode_conflict(data, at=path).by_field() if data is not None else ()
+                    for data in self._versions(path)
+                )
+            except KgdError:
+                continue  # a file like any other
+            record = self.records[path] = _Record((old, a, b))
+            for side, changes in enumerate((self.ours, self.theirs)):
+                if path in changes:
+                    self.acted[side].update(record.uris)
+
+    # ---- nodes
+
+    def _merge_nodes(self) -> None:
+        hot = self._hot()
+        if not hot:
+            return
+        records = {path: record for path, record in self.records.items() if record.uris & hot.keys()}
+        graphs = [
+            Graph(
+                {uri: node for uri, file in hot.items() if (node := file.nodes[n]) is not None},
+                {c.id: c for record in records.values() for c in record.versions[n] if c.uri in hot},
+            )
+            for n in range(3)
+        ]
+        merged = merge_graphs(*graphs)
+        for uri in sorted(hot):
+            path = paths.path_of(uri, self.sharded)
+            self._write(path, self._bytes_of(path, uri, hot, merged))
+        for path in records:
+            self._write(path, None)
+        self.done |= records.keys()
+        for path, data in record_files(merged.graph.conflicts.values(), self.sharded).items():
+            self._write(path, data)
+        self.conflicts += merged.clashes
+
+    def _hot(self) -> dict[Uri, _Node]:
+        """The nodes that have to be merged together, by URI. Those with a file that is no node are merged as files."""
+        chosen = {
+            path
+            for path in self.ours.keys() & self.theirs.keys()
+            if path.startswith("nodes/") and (self.ours[path].new != self.theirs[path].new or not self.ours[path].new)
+        }
+        for mine, others, changes in ((0, 1, self.theirs), (1, 0, self.ours)):
+            for uri in self.acted[mine]:
+                path = paths.path_of(uri, self.sharded)
+                if not is_settings_uri(uri) and (uri in self.acted[others] or path in changes):
+                    chosen.add(path)
+        hot: dict[Uri, _Node] = {}
+        claims: dict[str, set[str]] | None = None
+        while chosen:
+            found = {uri for path in sorted(chosen) if (uri := self._read_node(path, hot))}
+            self.done |= chosen
+            if claims is None and found:
+                claims = self._claims()
+            chosen = {path for uri in found for path in (claims or {}).get(uri, ()) if path not in self.done}
+        return hot
+
+    def _read_node(self, path: str, hot: dict[Uri, _Node]) -> Uri | None:
+        versions = self._versions_at(path)
+        read = [self._decoded(path, data) for data in versions]
+        old, a, b = read
+        if isinstance(a, str) or isinstance(b, str) or not paths.is_node_path(path):
+            self._merge_unreadable(path, versions, a, b)
+            return None
+        named = (node.uri for node in (a, b, old) if isinstance(node, Node))
+        acted = (uri for side in self.acted for uri in side if paths.path_of(uri, self.sharded) == path)
+        uri = next(named, None) or next(acted, None)
+        if uri is not None:
+            hot[uri] = _Node(versions, (old if isinstance(old, Node) else None, a, b))
+        return uri
+
+    def _versions_at(self, path: str) -> Versions:
+        """Also of a path that neither side changed: a conflict about it was."""
+        if path in self.ours or path in self.theirs:
+            return self._versions(path)
+        blob = self.store.entry(self.trees[1], path)
+        data = self.store.read(blob) if blob else None
+        return data, data, data
+
+    def _decoded(self, path: str, data: Data) -> Node | str | None:
+        node = decoded(path, data)
+        if isinstance(node, Node) and paths.path_of(node.uri, self.sharded) != path:
+            return "the node of another path"
+        return node
+
+    def _merge_unreadable(self, path: str, versions: Versions, a: Node | str | None, b: Node | str | None) -> None:
+        old, ours, theirs = versions
+        if theirs == old or ours == theirs:
+            return
+        if ours == old:
+            self._write(path, theirs)
+        elif isinstance(a, str) or isinstance(b, str):
+            self._took(path, merge_unreadable(ours, theirs, a, b))
+        else:
+            self._took(path, merge_file(path, *versions))
+
+    def _claims(self) -> dict[str, set[str]]:
+        """Which changed files list a URI as an alias: where a node that is gone from there may have been moved to."""
+        found: dict[str, set[str]] = {}
+        for changes in (self.ours, self.theirs):
+            for path, change in changes.items():
+                if change.new and path.startswith("nodes/") and path.endswith(".yaml"):
+                    data = self.store.read(change.new)
+                    node = decoded(path, data) if b"aliases" in data else None
+                    for alias in node.aliases if isinstance(node, Node) else ():
+                        found.setdefault(alias, set()).add(path)
+        return found
+
+    def _bytes_of(self, path: str, uri: Uri, hot: Mapping[Uri, _Node], merged: MergedGraph) -> Data:
+        node = merged.graph.nodes.get(uri)
+        if node is None:
+            return None
+        names = {uri, *node.aliases}
+        files = [file for at, file in hot.items() if at in names]
+        sides = [(file.data[n], file.nodes[n]) for file in files for n in (1, 2)]
+        try:
+            return bytes_of(node, sides)
+        except KgdError:
+            # What each side may hold alone can be too much together.
+            held = [moved(side, uri) for _, side in sides if side is not None]
+            choice = either(hot[uri].nodes[0], held[0], max(held[1:], key=lambda side: not same(side, held[0])))
+            self._took(path, MergedFile(None, (choice.conflict,) if choice.conflict else ()))
+            assert choice.node is not None
+            return bytes_of(choice.node, sides)
+
+    # ---- other files
+
+    def _merge_files_with_acts(self) -> None:
+        """Settings and memories: to settle a conflict about them is to write them, even where nothing changes."""
+        for path, uri, prefix in self._named_by_records():
+            versions = self._versions_at(path)
+            acts = [self._acts(side, uri, prefix) for side in (1, 2)]
+            if (acts[0].touched and acts[1].touched) or path in self.ours or path in self.theirs:
+                self._took(path, merge_file(path, *versions, by_ours=acts[0], by_theirs=acts[1]))
+                self.done.add(path)
+
+    def _named_by_records(self) -> list[tuple[str, Uri, str]]:
+        """Path, URI and the first of the field's name, of files that a settled conflict is about."""
+        found = set()
+        for record in self.records.values():
+            for conflict in record.versions[0]:
+                head, *rest = split(next(iter(conflict.fields)))
+                if is_settings_uri(conflict.uri):
+                    found.add((SETTINGS, conflict.uri, ""))
+                elif head == MEMORIES and rest:
+                    found.add((f"{MEMORIES}/{rest[0]}", conflict.uri, MEMORIES))
+        return sorted(found)
+
+    def _acts(self, side: int, uri: Uri, prefix: str) -> Acts:
+        settled: dict[str, int] = {}
+        for record in self.records.values():
+            there = {conflict.id for conflict in record.versions[side]}
+            for conflict in record.versions[0]:
+                for name, disputed in conflict.fields.items():
+                    if conflict.uri == uri and conflict.id not in there and name.startswith(prefix):
+                        settled[name] = max(settled.get(name, 0), disputed.round)
+        return Acts(settled, bool(settled)) if settled else NO_ACTS
+
+    def _choose_chunks(self) -> None:
+        """The chunks of a document are made from it: where both sides made them anew, all are those of one source."""
+        folders = [
+            {p.rpartition("/")[0] for p in side if p.startswith("bulk/chunk/")} for side in (self.ours, self.theirs)
+        ]
+        for folder in sorted(folders[0] & folders[1]):
+            ours, theirs = self._source(folder, self.ours), self._source(folder, self.theirs)
+            if ours == theirs:
+                continue
+            for path in {p for side in (self.ours, self.theirs) for p in side if p.rpartition("/")[0] == folder}:
+                self._write(path, self._versions(path)[1 if ours > theirs else 2])
+                self.done.add(path)
+
+    def _source(self, folder: str, changes: Mapping[str, _Change]) -> str:
+        found = [""]
+        for path, change in changes.items():
+            if change.new and path.rpartition("/")[0] == folder:
+                try:
+                    found.append(bulk.decode(self.store.read(change.new), at=path).source)
+                except KgdError:
+                    continue
+        return max(found)
+
+    def _merge_file(self, path: str, change: _Change) -> None:
+        mine = self.ours.get(path)
+        if mine is None:
+            self.files[path] = self.store.read(change.new) if change.new else None
+        elif mine.new != change.new:
+            self._took(path, merge_file(path, *self._versions(path)))
+
+    def _took(self, path: str, merged: MergedFile) -> None:
+        self._write(path, merged.data)
+        for beside, data in merged.beside.items():
+            self._write(beside, data)
+        self.conflicts += [one for conflict in merged.conflicts for one in conflict.by_field()]
+        for record, data in record_files(merged.conflicts, self.sharded).items():
+            self._write(record, data)
+
+    def _write(self, path: str, data: Data) -> None:
+        """Let the result have this file."""
+        if path in self.odd or self._there_id(path) != (None if data is None else object_id("blob", data)):
+            self.files[path] = data
+        else:
+            self.files.pop(path, None)
+
+    def _there_id(self, path: str) -> ObjectId | None:
+        """What ours has at the path."""
+        if path in self.ours:
+            return self.ours[path].new
+        if path in self.theirs:
+            return self.theirs[path].old
+        return self.store.entry(self.trees[1], path)
+
+    # ---- names
+
+    def _report_twins(self) -> None:
+        found = merge_twins.met(self.store, self.trees, (self._added(self.ours), self._added(self.theirs)), self.files,
+                                self.sharded, self.ever_open)  # fmt: skip
+        self.conflicts += found
+        for path, data in record_files(found, self.sharded).items():
+            self._write(path, data)
+
+    @staticmethod
+    def _added(changes: Mapping[str, _Change]) -> list[str]:
+        return [path for path, change in changes.items() if not change.old and change.new and path.startswith("nodes/")]
+
+    def _make_room(self) -> None:
+        """A file where the other side has a folder is kept beside it."""
+        for path in sorted(self._there(p for side in (self.ours, self.theirs) for p in side)):
+            above = path
+            while above := above.rpartition("/")[0]:
+                if (above in self.ours or above in self.theirs) and (data := self._result(above)) is not None:
+                    self._write(above, None)
+                    self.files[variant_of(above, data)] = data
+
+    def _there(self, changed: Iterable[str]) -> set[str]:
+        owned = ("nodes/", "conflicts/", "log/", "bulk/")
+        return {path for path in changed if not path.startswith(owned) and self._result(path) is not None}
+
+    def _result(self, path: str) -> Data:
+        if path in self.files:
+            return self.files[path]
+        return self._versions(path)[1] if path in self.ours else None
