@@ -122,7 +122,12 @@ def settings_at(store: ObjectStore, commit: ObjectId) -> Settings | None:
     Raises:
         KgdError: It is there and cannot be read.
     """
-    blob = store.entry(store.tree_of(commit), PATH)
+    return settings_in(store, store.tree_of(commit))
+
+
+def settings_in(store: ObjectStore, tree: ObjectId) -> Settings | None:
+    """The same of a tree."""
+    blob = store.entry(tree, PATH)
     return None if blob is None else decode_settings(store.read(blob, SETTINGS_LIMIT), newer=True)
 
 

@@ -1,4 +1,4 @@
-"""This file is where git's merge driver merges one file: for rebase, cherry-pick, revert, stash, and other strategies.
+"""This file is where git's merge driver merges one file: for stashes, and where git does not use kgd's strategy.
 
 git calls ``kgd merge-driver %O %A %B %P`` and takes what is in `%A` afterwards. It is the daemon's own function for
 one file, so equal edits give equal bytes. Where the two sides disagree, the file keeps the side that the daemon would

@@ -1,9 +1,9 @@
-"""This file is where `git merge` and `git pull` merge as the daemon does: the program `git-merge-kgd`.
+"""This file is where `git merge`, `git pull` and `git rebase` merge as the daemon does: the program `git-merge-kgd`.
 
 git asks a merge driver for one file at a time, and never for one that a side deleted or moved. So `kgd install` names
 a strategy instead (``pull.twohead = kgd``): the whole three-way is made in memory by the daemon's own function, git
 itself brings index and work tree there, over nothing that is not committed, and git makes the commit. Both trees are
-equal byte for byte.
+equal byte for byte. git asks the same strategy to apply one commit elsewhere (rebase, cherry-pick, revert).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.hooks.clone import Clone, of_command, refuse_redirection, settings_at
+from kgd.hooks.clone import Clone, of_command, refuse_redirection, settings_in
 from kgd.model.conflict import Conflict
-from kgd.workspace.integrate import merge_commits
+from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees
 from kgd.workspace.transaction import write
 
 MERGED, CANNOT = 0, 2
@@ -53,8 +53,9 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
     try:
         refuse_redirection(environment, ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"))
         clone = of_command(cwd, environment)
-        merged = _merge(clone, *_sides(words))
-        _bring(clone, merged.tree)
+        sides = _sides(clone, words)
+        merged = _merge(clone, sides)
+        _bring(clone, sides.ours, merged.tree)
     except OtherKind as reason:
         sys.stderr.write(f"kgd: {reason}; git merges by itself\n")
         sys.stderr.flush()
@@ -69,27 +70,54 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
     return MERGED
 
 
-def _sides(words: Sequence[str]) -> tuple[str, str]:
-    """What stands behind ``--``. What git knows of merge bases we find out ourselves."""
-    sides = list(words[words.index("--") + 1 :]) if "--" in words else []
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What git wants merged. `ours` is a tree; `head` its commit, None where picks pile up without being committed."""
+
+    bases: tuple[ObjectId, ...]
+    head: ObjectId | None
+    ours: ObjectId
+    theirs: ObjectId
+
+
+def _sides(clone: Clone, words: Sequence[str]) -> Sides:
+    at = words.index("--") if "--" in words else len(words)
+    bases, sides = [word for word in words[:at] if not word.startswith("-")], list(words[at + 1 :])
     if len(sides) != 2:
         raise Invalid("two commits are merged at a time", next="Merge one branch after the other.")
-    return sides[0], sides[1]
+    head, other = sides
+    names = [*(f"{base}^{{commit}}" for base in bases), f"{other}^{{commit}}", f"{head}^{{tree}}"]
+    *commits, theirs, ours = (_resolved(clone, name) for name in names)
+    try:
+        return Sides(tuple(sorted(commits)), _resolved(clone, f"{head}^{{commit}}"), ours, theirs)
+    except GitFailed:
+        return Sides(tuple(sorted(commits)), None, ours, theirs)
 
 
-def _merge(clone: Clone, head: str, other: str) -> Merged:
-    ours, theirs = (
-        parse_id(clone.git("rev-parse", "--verify", f"{side}^{{commit}}").strip()) for side in (head, other)
-    )
+def _resolved(clone: Clone, name: str) -> ObjectId:
+    return parse_id(clone.git("rev-parse", "--verify", "-q", name).strip())
+
+
+def _merge(clone: Clone, sides: Sides) -> Merged:
     store = _open(clone)
-    sharded = _sharded(store, ours, theirs)
-    merged = merge_commits(store, ours, theirs, sharded)
-    staging = Staging(store, store.tree_of(ours))
+    sharded = _sharded(store, sides.ours, store.tree_of(sides.theirs))
+    merged = _merged_tree(store, sides, sharded)
+    staging = Staging(store, sides.ours)
     write(staging, merged.files)
     tree = staging.write_tree()
     if staging.objects:
         store.release(store.write(staging.objects))
     return Merged(tree, merged.conflicts)
+
+
+def _merged_tree(store: ObjectStore, sides: Sides, sharded: frozenset[str]) -> MergedTree:
+    """A merge; or what one commit did (cherry-pick, rebase, revert): then git names a base that is no ancestor."""
+    if sides.head is not None and list(sides.bases) == store.merge_bases(sides.head, sides.theirs):
+        return merge_commits(store, sides.head, sides.theirs, sharded)
+    if len(sides.bases) > 1:
+        raise Invalid("a change is applied against one base", next="Use `git merge -s ort`, which asks the driver.")
+    base = store.tree_of(sides.bases[0]) if sides.bases else None
+    return merge_trees(store, base, sides.ours, store.tree_of(sides.theirs), sharded)
 
 
 def _open(clone: Clone) -> ObjectStore:
@@ -100,7 +128,7 @@ def _open(clone: Clone) -> ObjectStore:
 
 
 def _sharded(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> frozenset[str]:
-    settings, other = settings_at(store, ours), settings_at(store, theirs)
+    settings, other = settings_in(store, ours), settings_in(store, theirs)
     if settings is None or other is None:
         raise OtherKind("one side is no workspace")
     if (settings.workspace, settings.sharded) != (other.workspace, other.sharded):
@@ -111,15 +139,15 @@ def _sharded(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> frozenset[
     return settings.sharded
 
 
-def _bring(clone: Clone, tree: ObjectId) -> None:
-    """Index and work tree from HEAD to `tree`, by git itself: it refuses where something is not committed."""
-    staged = clone.git("diff-index", "--cached", "--name-only", "-z", "HEAD", "--").split(b"\0")[:-1]
+def _bring(clone: Clone, ours: ObjectId, tree: ObjectId) -> None:
+    """Index and work tree from `ours` to `tree`, by git itself: it refuses where something is not committed."""
+    staged = clone.git("diff-index", "--cached", "--name-only", "-z", ours.hex(), "--").split(b"\0")[:-1]
     if staged:
         raise InvariantViolation(
             f"{len(staged)} staged changes would become part of the merge", at=os.fsdecode(staged[0]),
             next="Commit them, or put them aside with `git stash`.",
         )  # fmt: skip
-    clone.git("read-tree", "-m", "-u", "HEAD", tree.hex())
+    clone.git("read-tree", "-m", "-u", ours.hex(), tree.hex())
 
 
 def _tell(conflicts: Sequence[Conflict]) -> None:

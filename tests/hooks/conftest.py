@@ -85,7 +85,7 @@ def node_text(name: str, /, **fields: str) -> str:
 def daemons_tree(person: Person, ours: str, theirs: str) -> str:
     """The tree that the daemon makes of two commits, by the function that it merges commits with."""
     store = ObjectStore(person.git_dir)
-    one, two = bytes.fromhex(ours), bytes.fromhex(theirs)
+    one, two = (bytes.fromhex(person.git("rev-parse", name).strip()) for name in (ours, theirs))
     staging = Staging(store, store.tree_of(one))
     write(staging, merge_commits(store, one, two, frozenset()).files)
     return staging.write_tree().hex()
