@@ -195,6 +195,9 @@ class _State:
         self.absences: dict[str, Absence] = {}
         self.asked: dict[Uri, Reach] = {}
         """How far around a node its hub was asked, whatever it answered: nobody is asked twice for the same."""
+        self.asked_beside: dict[Uri, Reach] = {}
+        """The same where a call had starts that the walk came to at different costs. If a hub cut its answer to that,
+        it may have left out what comes first from some of them; they are asked for once more, by themselves."""
         self.short: dict[Uri, Met] = {}
         """Where the last round had more left than a hub's answer went."""
 
@@ -261,11 +264,9 @@ class _State:
         """Ask all hubs at once, for what is nearest first where it is too much for one call; whether one answered."""
         questions = {}
         for hub, entries in wanted.items():
-            new = {uri: met for uri, met in entries.items() if self._need(met) > self.asked.get(uri, _NOWHERE)}
-            nearest = sorted(new.items(), key=lambda entry: (entry[1], entry[0]))[:MOST_STARTS]
-            if nearest:
-                self.asked.update((uri, self._need(met)) for uri, met in nearest)
-                questions[hub] = self._question(hub, dict(nearest))
+            chosen = self._choose(entries)
+            if chosen:
+                questions[hub] = self._question(hub, chosen)
         news = False
         for hub, reply in (self.world.ask(questions) if questions else {}).items():
             if isinstance(reply, Absence):
@@ -278,6 +279,17 @@ class _State:
             self.regions[hub].add(reply)
             news = True
         return news
+
+    def _choose(self, entries: Mapping[Uri, Met]) -> dict[Uri, Met]:
+        """What one call is to ask for: all that is new, else those at the lowest cost that were not asked alone yet."""
+        new = {uri: met for uri, met in entries.items() if self._need(met) > self.asked.get(uri, _NOWHERE)}
+        fresh = {uri: met for uri, met in new.items() if self._need(met) > self.asked_beside.get(uri, _NOWHERE)}
+        nearest = sorted((fresh or new).items(), key=lambda entry: (entry[1], entry[0]))[:MOST_STARTS]
+        if not fresh:
+            nearest = [(uri, met) for uri, met in nearest if met[:2] == nearest[0][1][:2]]
+        alone = len({met[:2] for _, met in nearest}) == 1
+        (self.asked if alone else self.asked_beside).update((uri, self._need(met)) for uri, met in nearest)
+        return dict(nearest)
 
     def _need(self, met: Met) -> Reach:
         return Reach(self.max_cost - met.cost, self.max_depth - met.hops)

@@ -230,14 +230,14 @@ class _Walker:
                 break
             passes -= 1
             path = (*way[1], make(Step, (origin, type, way[2]))) if hops else ()
+            if keep_met and new:
+                self.met[uri] = Met(cost, hops, len(nodes))
             if new and (types is None or hops == 0 or card.type in types or uri.startswith(schemes)):
                 if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
                     break
                 nodes.append(make(Visited, (uri, card, cost / UNIT, hops, path, origins)))
             reached[uri] = hops
-            if keep_met and new:
-                self.met[uri] = Met(cost, hops, len(nodes))
             for direction, neighbours in self.neighbours:
                 if edges := neighbours(uri):
                     entry = follow((uri, path, direction, edges, cost), hops + 1, self.ways, 0)
