@@ -160,7 +160,7 @@ class LiveGraph:
 
     def put(self, card: Card, relations: Iterable[Relation] = (), aliases: Iterable[Uri] = ()) -> None:
         """Make the node what is given, all its relations and aliases included. O(relations), whatever it points to."""
-        uri = sys.intern(card.uri)  # each relation that names it read a string of its own: 30 MB in 100k nodes
+        uri = Uri(sys.intern(card.uri))  # each relation to it read a string of its own: 30 MB in 100k nodes
         with self.lock:
             self._note(uri)
             self._ensure(uri)
@@ -267,7 +267,7 @@ class LiveGraph:
     def _keyed(self, relations: Iterable[Relation]) -> dict[Uri, Keyed]:
         parallel: dict[Uri, list[Relation]] = {}
         for relation in relations:
-            parallel.setdefault(sys.intern(relation.target), []).append(relation)
+            parallel.setdefault(Uri(sys.intern(relation.target)), []).append(relation)
         return {target: self._share(group) for target, group in parallel.items()}
 
     def _share(self, group: list[Relation]) -> Keyed:

@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import stat
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +40,8 @@ _KINDS = {
     stat.S_IFDIR: "a folder",
 }
 _Exchange = Callable[[Path, str, int], None]
+_STAMP = struct.Struct("=4Q").pack
+_64_BITS = 2**64 - 1
 
 
 class Found(NamedTuple):
@@ -76,6 +79,11 @@ def is_temporary(name: str) -> bool:
     return name.startswith((".", "#", "~")) or name.endswith(("~", ".tmp", ".swp", ".bak", "#"))
 
 
+def _stamp(found: os.stat_result) -> bytes:
+    """What differs as soon as a file was written. Times need not fit into 64 bits: some file systems go to 2446."""
+    return _STAMP(found.st_mtime_ns & _64_BITS, found.st_ctime_ns & _64_BITS, found.st_size, found.st_ino)
+
+
 class WorkTree:
     """One work tree, for one thread.
 
@@ -88,7 +96,8 @@ class WorkTree:
     def __init__(self, root: Path, parts: Path, *, exchange: _Exchange | None = None) -> None:
         self.root, self.parts = root, parts
         self._exchange = exchange
-        self._known: dict[str, tuple[tuple[int, int, int, int], ObjectId]] = {}
+        self._known: dict[str, bytes] = {}
+        """By path, what `_stamp` made of the file when it was read, and its id: one object a file, not seven."""
         self._serial = 0
 
     # ---- looking
@@ -240,10 +249,10 @@ class WorkTree:
         reason = _why_not(found)
         if reason:
             return Found(None, reason)
-        key = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+        key = _stamp(found)
         known = self._known.get(path)
-        if known and known[0] == key:
-            return Found(known[1])
+        if known and known.startswith(key):
+            return Found(known[len(key) :])
         hashed_at = time.time_ns()
         try:
             data = _read(name, fd)
@@ -255,8 +264,8 @@ class WorkTree:
             return Found(None, f"it cannot be read: {error.strerror}")
         id = object_id("blob", data)
         self._known.pop(path, None)
-        if hashed_at - max(key[0], key[1]) > TICK_NS and len(data) == found.st_size:
-            self._known[path] = (key, id)
+        if hashed_at - max(found.st_mtime_ns, found.st_ctime_ns) > TICK_NS and len(data) == found.st_size:
+            self._known[path] = key + id
         return Found(id)
 
     def _scan(self, folder: str, fd: int, odd: list[str], depth: int) -> Iterator[tuple[str, Found]]:
