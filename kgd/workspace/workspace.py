@@ -266,7 +266,7 @@ class Workspace:
             way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
             raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
         self._check_request(changes.request_id)
-        repeated = self._repeated(changes.request_id)
+        repeated = self.repeated(changes.request_id)
         if repeated:
             return repeated
         reverted = [edit.commit for edit in changes.edits if isinstance(edit, Revert)]
@@ -276,7 +276,7 @@ class Workspace:
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
             # Once more: a first asking that was still under way before may be done by now.
-            done = self._repeated(changes.request_id)
+            done = self.repeated(changes.request_id)
             return Staged(done) if done else transaction.stage(staging, parent)
 
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
@@ -457,7 +457,8 @@ class Workspace:
         if len(request) > 200 or not request.isprintable():
             raise Invalid("a request id is at most 200 printable characters", at="request_id")
 
-    def _repeated(self, request: str) -> Outcome | None:
+    def repeated(self, request: str) -> Outcome | None:
+        """What became of an earlier change of this request id, in the history of the tip; None where there is none."""
         commit = self._derived.request(request) if request else None
         if commit is None:
             return None

@@ -1,0 +1,57 @@
+"""This file is where a change is judged by an older commit instead of the tip: what it was made against.
+
+Versions and what was served under them are known for the tip; for a file that has changed since, they are counted anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgd.git.history import log
+from kgd.git.objects import ObjectId
+from kgd.model.uri import Uri
+from kgd.workspace.outcome import InvalidFile
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class Based:
+    """The surroundings of a change (`kgd.workspace.draft.Surroundings`) at a commit of the past."""
+
+    def __init__(self, workspace: Workspace, base: ObjectId) -> None:
+        self._workspace, self._base = workspace, base
+        store = workspace.store
+        self._then, self._now = store.tree_of(base), store.tree_of(bytes.fromhex(workspace.tip))
+        self._graph = workspace.graph_at(base.hex())
+        self.workspace, self.sharded = workspace.id, workspace.sharded
+
+    def resolve(self, uri: Uri) -> Uri:
+        return self._graph.resolve(uri)
+
+    def in_overlay(self, uri: Uri) -> bool:
+        return self._workspace.in_overlay(uri)
+
+    def twin(self, uri: Uri) -> Uri | None:
+        return self._workspace.twin(uri)
+
+    def version(self, path: str) -> int:
+        if self._is_as_now(path):
+            return self._workspace.version(path)
+        return sum(1 for _ in log(self._workspace.store, self._base, paths=(path,), limit=100_000))
+
+    def served_blob(self, path: str, version: int) -> bytes | None:
+        return self._workspace.served_blob(path, version)
+
+    def incoming(self, uri: Uri) -> int:
+        return self._workspace.incoming(uri)
+
+    def invalid_file(self, path: str) -> InvalidFile | None:
+        return self._workspace.invalid_file(path) if self._is_as_now(path) else None
+
+    def knows_workspace(self, workspace: str) -> bool:
+        return self._workspace.knows_workspace(workspace)
+
+    def _is_as_now(self, path: str) -> bool:
+        store = self._workspace.store
+        return store.entry(self._then, path) == store.entry(self._now, path)

@@ -1,0 +1,283 @@
+"""This file is where proposals are: changes that wait, as commits of their own, for somebody who may accept them.
+
+A proposal is a commit, or a chain of them, that ``refs/heads/proposals/<name>`` leads to; one that a remote has is
+``refs/kgd/in/<remote>/proposals/<name>``. It moves nothing until it is accepted: as a whole by kgd's own merge, in part
+as one commit with the chosen nodes (`kgd.workspace.deciding`). What was rejected stays under ``refs/kgd/rejected/``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
+from kgd.git.objects import FILE, ObjectId, trailers
+from kgd.git.refs import RefMoved, list_refs, move_ref
+from kgd.git.staging import Staging
+from kgd.model.change import ChangeSet
+from kgd.model.uri import Uri
+from kgd.workspace.admission import check
+from kgd.workspace.based import Based
+from kgd.workspace.integrate import MergedTree, merge_commits
+from kgd.workspace.outcome import NodeChange, Outcome
+from kgd.workspace.touched import Permit, touched_by
+from kgd.workspace.transaction import Transaction
+from kgd.workspace.work_tree import FILE_LIMIT
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+LOCAL = "refs/heads/proposals/"
+REMOTE = "refs/kgd/in/"
+REJECTED = "refs/kgd/rejected/"
+State = Literal["open", "conflicts", "merged", "broken"]
+
+_making = threading.Lock()
+"""Of one request that comes twice at once, the second finds the proposal of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One proposal as its tip's commit tells. `remote` is empty for one of this repository."""
+
+    name: str
+    ref: str
+    remote: str
+    commit: str
+    author: str
+    email: str
+    at: int
+    subject: str
+    request: str
+
+    @property
+    def id(self) -> str:
+        """Its name and what it is now: a decision about an id is refused once the proposal has moved on."""
+        return f"{self.name}@{self.commit[:10]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a proposal would do to the tip.
+
+    `base` is what it began with; `conflicts` are the nodes that it and the tip changed differently since; `left` is
+    whether anything of it is not in the tip yet.
+    """
+
+    state: State
+    base: str
+    changes: tuple[NodeChange, ...]
+    conflicts: tuple[Uri, ...] = ()
+    why: str = ""
+
+
+def listed(workspace: Workspace) -> tuple[Proposal, ...]:
+    """All proposals that wait, oldest first: those of this repository, then those that remotes have."""
+    git_dir = workspace.layout.git_dir
+    refused = set(list_refs(git_dir, REJECTED).values())
+    found = [_read(workspace, ref, ref.removeprefix(LOCAL), "", tip) for ref, tip in list_refs(git_dir, LOCAL).items()]
+    for ref, tip in list_refs(git_dir, REMOTE).items():
+        remote, marker, name = ref.removeprefix(REMOTE).partition("/proposals/")
+        if marker and tip not in refused and not _is_ancestor(workspace, tip):
+            found.append(_read(workspace, ref, f"{remote}/{name}", remote, tip))
+    return tuple(sorted((one for one in found if one), key=lambda one: (bool(one.remote), one.at, one.name)))
+
+
+def count(workspace: Workspace) -> int:
+    """How many proposals wait; reads no commit of this repository's own."""
+    git_dir = workspace.layout.git_dir
+    own = len(list_refs(git_dir, LOCAL))
+    return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, REMOTE) else own
+
+
+def named(workspace: Workspace, id: str) -> Proposal:
+    """The proposal that a name, or an id of `listed`, means.
+
+    Raises:
+        NotFound: There is none of that name.
+        Stale: It is another commit by now than the id says.
+    """
+    name, _, commit = id.removeprefix(LOCAL).removeprefix("proposals/").partition("@")
+    found = [one for one in listed(workspace) if one.name == name]
+    if not found:
+        raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists those that do.")
+    if commit and not found[0].commit.startswith(commit):
+        raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
+    return found[0]
+
+
+def look(workspace: Workspace, proposal: Proposal) -> Look:
+    """What there is to decide. Costs a merge in memory.
+
+    A proposal that no workspace could hold is `broken`, and `why` says what is wrong with it.
+    """
+    store, tip, commit = workspace.store, bytes.fromhex(workspace.tip), bytes.fromhex(proposal.commit)
+    try:
+        bases = store.merge_bases(tip, commit)
+        if not bases:
+            raise Invalid("it has nothing in common with this workspace")
+        base = bases[0]
+        if base == commit:
+            return Look("merged", base.hex(), ())
+        vet(workspace, base, commit)
+        merged = merge_commits(store, tip, commit, workspace.sharded)
+        left = left_of(workspace, store.tree_of(tip), merged)
+        changes = workspace.past.changes_between(base, commit)
+    except KgdError as error:
+        return Look("broken", "", (), why=str(error))
+    staging = Staging(store, store.tree_of(tip))
+    uris = touched_by(staging, left, workspace.id, workspace.sharded).uris
+    shown = tuple(change for change in changes if change.uri in uris)
+    state: State = "merged" if not left else "conflicts" if merged.conflicts else "open"
+    return Look(state, base.hex(), shown, tuple(sorted({one.uri for one in merged.conflicts})))
+
+
+def propose(
+    workspace: Workspace,
+    changes: ChangeSet,
+    base: ObjectId,
+    *,
+    holder: str,
+    permit: Permit | None = None,
+    most: int | None = None,
+) -> tuple[Proposal, Outcome]:
+    """Put up a ChangeSet, made against what `base` holds, and return when that is durable. The tip does not move.
+
+    Args:
+        holder: The name of whoever proposes, as a part of a ref; see `holder_name`.
+        most: How many proposals of this holder may wait at a time.
+
+    Raises:
+        Limit: So many wait already.
+        Invalid: It changes nothing.
+        KgdError: As `Workspace.submit`.
+    """
+    if workspace.read_only:
+        raise Unavailable(f"this workspace is read-only: {workspace.read_only}", next="Propose it at another copy.")
+    store = workspace.store
+    with _making:
+        known = by_request(workspace, changes.request_id)
+        if known:
+            return known, Outcome(known.commit, repeated=True)
+        if most is not None and pending(workspace, holder) >= most:
+            raise Limit(
+                f"{most} proposals of '{holder}' wait already", at="proposals",
+                next="Wait until some are accepted or rejected, or withdraw one.",
+            )  # fmt: skip
+        staging = Staging(store, store.tree_of(base))
+        around = Based(workspace, base)
+        staged = Transaction(changes, around, workspace.past.revert, workspace.now(), permit=permit).stage(
+            staging, base
+        )
+        if staged.commit is None:
+            raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
+        name = _free_name(workspace, holder)
+        _keep(workspace, staging, LOCAL + name, staged.commit, f"kgd: proposed by {changes.author.name}")
+    made = _read(workspace, LOCAL + name, name, "", staged.commit)
+    assert made is not None
+    return made, staged.answer
+
+
+def by_request(workspace: Workspace, request: str) -> Proposal | None:
+    """The proposal that was made under this request id and waits still."""
+    if not request:
+        return None
+    return next((one for one in listed(workspace) if not one.remote and one.request == request), None)
+
+
+def left_of(workspace: Workspace, tree: ObjectId, merged: MergedTree) -> dict[str, bytes | None]:
+    """What of a merge differs from a tree."""
+    store = workspace.store
+    left = {}
+    for path, data in merged.files.items():
+        blob = store.entry(tree, path)
+        if (store.read(blob) if blob else None) != data:
+            left[path] = data
+    return left
+
+
+def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
+    """Refuse what no workspace can hold: in what is proposed, and as a bomb in any of its commits.
+
+    Raises:
+        Invalid, Refused, Limit, Damaged: The place is the file.
+    """
+    store = workspace.store
+    before, after = store.tree_of(base), store.tree_of(commit)
+    store.walk_through(commit, [base])
+    for path, entry in store.changed_entries(before, after):
+        if entry is None:
+            if path == SETTINGS:
+                raise Invalid("a proposal cannot take the settings away", at=path)
+            continue
+        mode, id = entry
+        if mode != FILE:
+            raise Invalid("only plain files can be in a workspace", at=path)
+        old = store.entry(before, path)
+        check(path, store.read(id, FILE_LIMIT), store.read(old) if old else None, workspace.id, workspace.sharded)
+
+
+def holder_name(name: str) -> str:
+    """A holder's name as a part of a ref."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
+
+
+def pending(workspace: Workspace, holder: str) -> int:
+    """How many proposals of this holder wait, those included that were pushed."""
+    return sum(_is_of(ref, holder) for ref in list_refs(workspace.layout.git_dir, LOCAL))
+
+
+def _is_of(ref: str, holder: str) -> bool:
+    rest = ref.removeprefix(LOCAL + holder)
+    return ref.startswith(LOCAL + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
+
+
+def _free_name(workspace: Workspace, holder: str) -> str:
+    """The next number, also of those that were rejected: a name should not come to mean something else."""
+    git_dir = workspace.layout.git_dir
+    taken = [0]
+    for prefix in (LOCAL, REJECTED):
+        for ref in list_refs(git_dir, prefix + holder):
+            number = ref.removeprefix(prefix + holder)
+            taken += [int(number[1:])] if re.fullmatch(r"-\d{1,9}", number) else []
+    return f"{holder}-{max(taken) + 1}"
+
+
+def _keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:
+    """Durable before anybody is told, in the order of the writer: objects, then the ref."""
+    store, objects = workspace.store, staging.objects
+    try:
+        pack = store.write(objects)
+        try:
+            move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, ref, None, commit, note=note[:200])
+            if pack is None:
+                store.confirm(objects)
+        finally:
+            store.release(pack)
+    except RefMoved:
+        raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
+    except OSError as error:
+        raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
+
+
+def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId) -> Proposal | None:
+    """What the commit says of itself; None where there is no such commit."""
+    try:
+        commit = workspace.store.commit(tip)
+    except KgdError:
+        return None
+    noted = dict(trailers(commit.message))
+    return Proposal(
+        name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
+        commit.subject, noted.get("Kgd-Request", ""),
+    )  # fmt: skip
+
+
+def _is_ancestor(workspace: Workspace, commit: ObjectId) -> bool:
+    try:
+        return workspace.store.is_ancestor(commit, bytes.fromhex(workspace.tip))
+    except KgdError:
+        return False

@@ -1,0 +1,207 @@
+"""This file is where changes of somebody elsewhere come in: made against a base they saw, merged now or put up to wait.
+
+What differs from the base is merged three-way into the tip as one commit of theirs. Where they may only propose, or
+where the tip changed the same since, all of it waits as a proposal on that base; nothing is taken in part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import policy_in
+from kgd.errors import Forbidden, Invalid, KgdError, Stale
+from kgd.git.history import log
+from kgd.git.objects import ObjectId, signature
+from kgd.git.staging import Staging
+from kgd.git.unwritten import Unwritten
+from kgd.model.change import ChangeSet, Delete, Upsert
+from kgd.model.uri import Uri
+from kgd.workspace import proposals
+from kgd.workspace.based import Based
+from kgd.workspace.integrate import merge_trees
+from kgd.workspace.outcome import Outcome
+from kgd.workspace.proposals import Proposal
+from kgd.workspace.touched import Permit, touched_by
+from kgd.workspace.transaction import Transaction, message_of, write
+from kgd.workspace.writer import Staged
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+VERSIONS_LOOKED_AT = 10_000
+"""How far back in one node's history the commit is looked for that had the version somebody read."""
+
+What = Literal["merged", "proposed", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a submission. `conflicts` are the nodes that both sides changed; `why` says why it waits."""
+
+    what: What
+    outcome: Outcome
+    proposal: Proposal | None = None
+    conflicts: tuple[Uri, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """Who submits, and what they are asked for: before a merge, and before something is put up to wait.
+
+    `most` is how many of their proposals may wait at a time; None is any number.
+    """
+
+    holder: str
+    write: Permit | None = None
+    propose: Permit | None = None
+    most: int | None = None
+
+
+class _Clash(Invalid):
+    """The tip has changed the same since."""
+
+    def __init__(self, conflicts: tuple[Uri, ...]) -> None:
+        super().__init__("what it changes was changed here as well")
+        self.conflicts = conflicts
+
+
+def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: str = "") -> Submission:
+    """Merge the changes, or put them up as a proposal; return when that is durable.
+
+    A request id that was seen before answers what became of it. Without a base, the versions that the changes expect
+    say what was seen; without those, it is the tip.
+
+    Raises:
+        Forbidden: Something of it may be neither changed nor proposed. Nothing was written.
+        Stale: No commit has all the versions that are expected.
+        Invalid: The base is not in the history of this workspace.
+        KgdError: As `Workspace.submit`.
+    """
+    if (waiting := proposals.by_request(workspace, changes.request_id)) is not None:
+        return Submission("proposed", Outcome(waiting.commit, repeated=True), waiting)
+    if done := workspace.repeated(changes.request_id):
+        return Submission("merged", done)
+    seen = _base(workspace, base) if base else bytes.fromhex(workspace.tip)
+    try:
+        return _at_tip(workspace, changes, who) if not base else _against(workspace, changes, who, seen)
+    except Stale:
+        older = _base_of_versions(workspace, changes) if not base else None
+        if older is None:
+            raise
+        return _against(workspace, changes, who, older)
+
+
+def _at_tip(workspace: Workspace, changes: ChangeSet, who: Submitter) -> Submission:
+    tip = bytes.fromhex(workspace.tip)
+    try:
+        return _merged(workspace.submit(changes, permit=who.write))
+    except Forbidden as refusal:
+        return _proposed(workspace, changes, who, tip, (), refusal)
+
+
+def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId) -> Submission:
+    if base == bytes.fromhex(workspace.tip):
+        return _at_tip(workspace, changes, who)
+    try:
+        outcome = workspace.run(lambda staging, tip: _staged(workspace, changes, who, base, staging, tip))
+        assert isinstance(outcome, Outcome)
+        return _merged(outcome)
+    except _Clash as clash:
+        return _proposed(workspace, changes, who, base, clash.conflicts, None)
+    except Forbidden as refusal:
+        return _proposed(workspace, changes, who, base, (), refusal)
+
+
+def _staged(
+    workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId, staging: Staging, tip: ObjectId
+) -> Staged[object]:
+    """One commit on the tip with what the changes make of the base, merged with what happened since."""
+    if done := workspace.repeated(changes.request_id):
+        return Staged(done)
+    store = workspace.store
+    beside = Staging(store, store.tree_of(base))
+    made = Transaction(changes, Based(workspace, base), workspace.past.revert, workspace.now()).stage(beside, base)
+    if made.commit is None:
+        return Staged(made.answer)
+    view = Unwritten(store, beside.objects)
+    merged = merge_trees(view, store.tree_of(base), store.tree_of(tip), view.tree_of(made.commit), workspace.sharded)
+    if merged.conflicts:
+        raise _Clash(tuple(sorted({one.uri for one in merged.conflicts})))
+    files = {path: data for path, data in merged.files.items() if staging.read(path) != data}
+    touched = touched_by(staging, files, workspace.id, workspace.sharded)
+    if who.write:
+        who.write(touched, policy_in(staging.read(SETTINGS), workspace.id))
+    if not files:
+        return Staged(Outcome(None, warnings=("what it says is so already",)))
+    changed = write(staging, files)
+    by = signature(changes.author, workspace.now())
+    commit = staging.commit(staging.write_tree(), [tip], by, message_of(changes, touched.uris))
+    left = tuple((uri, version) for uri, version in made.answer.nodes if uri in touched.uris)
+    outcome = Outcome(commit.hex(), left, made.answer.created, (), made.answer.warnings, deleted=made.answer.deleted)
+    return Staged(outcome, commit, changed, by, changes.request_id)
+
+
+def _merged(outcome: Outcome) -> Submission:
+    return Submission("merged" if outcome.commit else "unchanged", outcome)
+
+
+def _proposed(
+    workspace: Workspace,
+    changes: ChangeSet,
+    who: Submitter,
+    base: ObjectId,
+    conflicts: tuple[Uri, ...],
+    refusal: Forbidden | None,
+) -> Submission:
+    """Put it up to wait; where even that is not allowed, the better of the two refusals is raised."""
+    if refusal is not None and who.propose is None:
+        raise refusal
+    try:
+        proposal, outcome = proposals.propose(
+            workspace, changes, base, holder=who.holder, permit=who.propose, most=who.most
+        )
+    except Forbidden as second:
+        raise second if refusal is None else _clearer(refusal, second) from None
+    why = refusal.message if refusal else "what it changes was changed here as well"
+    return Submission("proposed", outcome, proposal, conflicts, why)
+
+
+def _clearer(first: Forbidden, second: Forbidden) -> Forbidden:
+    """What may not even be proposed is the reason; that it may not be written is none."""
+    return second if second.at else first
+
+
+def _base(workspace: Workspace, text: str) -> ObjectId:
+    id = workspace.past.commit_id(text)
+    if not workspace.store.is_ancestor(id, bytes.fromhex(workspace.tip)):
+        raise Invalid(
+            "the base is not in the history of this workspace", at="base",
+            next="Give a commit that one of its answers named, or leave it out.",
+        )  # fmt: skip
+    return id
+
+
+def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:
+    """The newest commit at which every node that is expected at a version has it; None where there is none."""
+    expected = {
+        workspace.path(workspace.resolve(edit.uri)): edit.expect_version
+        for edit in changes.edits
+        if isinstance(edit, Upsert | Delete) and edit.expect_version
+    }
+    tip = bytes.fromhex(workspace.tip)
+    candidates: list[ObjectId] = []
+    for path, version in expected.items():
+        entries = log(workspace.store, tip, paths=(path,), limit=VERSIONS_LOOKED_AT)
+        if 0 < version <= len(entries):
+            candidates.append(entries[len(entries) - version].commit.id)
+    for candidate in sorted(set(candidates), key=lambda id: -workspace.store.commit(id).committer.time):
+        then = Based(workspace, candidate)
+        try:
+            if all(then.version(path) == version for path, version in expected.items()):
+                return candidate
+        except KgdError:
+            continue
+    return None
