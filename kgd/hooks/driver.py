@@ -14,11 +14,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kgd.codec import documents, paths
 from kgd.codec.canonical import MAX_BYTES
 from kgd.codec.settings import PATH, decode_settings
 from kgd.errors import InvariantViolation, KgdError
-from kgd.workspace.integrate import merge_file
+from kgd.workspace.merge_files import merge_file, record_files
 
 DONE, CONFLICT, FAILED = 0, 1, 129
 """What git understands: merged; merged, and a person has to look; from 129 on it could not be done at all."""
@@ -43,9 +42,8 @@ def main(words: Sequence[str], cwd: Path | None = None) -> int:
         if inner:
             return DONE
         beside = dict(merged.beside)
-        if merged.conflict:
-            record = paths.conflict_path(merged.conflict.uri, merged.conflict.digest, _sharded(here))
-            beside[record] = documents.encode_conflict(merged.conflict)
+        if merged.conflicts:
+            beside.update(record_files(merged.conflicts, _sharded(here)))
         return _put_beside(here, path, beside) if beside or merged.data is None else DONE
     except (KgdError, OSError) as error:
         sys.stderr.write(f"kgd: {path} was not merged: {error}\n")

@@ -103,7 +103,8 @@ def _merge(clone: Clone, sides: Sides) -> Merged:
     sharded = _sharded(store, sides.ours, store.tree_of(sides.theirs))
     merged = _merged_tree(store, sides, sharded)
     staging = Staging(store, sides.ours)
-    write(staging, merged.files)
+    write(staging, {path: data for path, data in merged.files.items() if data is None})
+    write(staging, {path: data for path, data in merged.files.items() if data is not None})
     tree = staging.write_tree()
     if staging.objects:
         store.release(store.write(staging.objects))

@@ -13,10 +13,8 @@ import pytest
 from kgd.codec.settings import first_files
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.workspace.integrate import merge_commits
-from kgd.workspace.transaction import write
+from kgd.workspace.integrate import merged_tree
 from tests.builders import WS, uri
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -86,9 +84,7 @@ def daemons_tree(person: Person, ours: str, theirs: str) -> str:
     """The tree that the daemon makes of two commits, by the function that it merges commits with."""
     store = ObjectStore(person.git_dir)
     one, two = (bytes.fromhex(person.git("rev-parse", name).strip()) for name in (ours, theirs))
-    staging = Staging(store, store.tree_of(one))
-    write(staging, merge_commits(store, one, two, frozenset()).files)
-    return staging.write_tree().hex()
+    return merged_tree(store, (one, two), frozenset()).id.hex()
 
 
 def layout_tip(layout: Layout) -> ObjectId:
