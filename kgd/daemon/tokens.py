@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kgd.errors import Forbidden, Limit, NotFound, Unauthorized
+from kgd.errors import Invalid, Limit, NotFound, Unauthorized
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
 from kgd.model.token import AuditEntry, Quota, TokenRecord
@@ -211,14 +211,14 @@ class Tokens:
         """What the same request got when it was asked before; None for a new one.
 
         Raises:
-            Forbidden: Another request had the same id.
+            Invalid: Another request had the same id.
         """
         found = self.state.answer(token, request)
         if found is None:
             return None
         digest, answer = found
         if digest != hashlib.sha256(asked).digest():
-            raise Forbidden("this request id was used for another request", at="request_id", next="Use a fresh id.")
+            raise Invalid("this request id was used for another request", at="request_id", next="Use a fresh id.")
         return answer
 
     def keep_answer(self, token: str, request: str, asked: bytes, answer: str) -> None:

@@ -44,6 +44,7 @@ def application(
 
     routes = [
         Route("/health", health),
+        Route("/v1/openapi.json", api.openapi, methods=["GET"]),
         Route("/v1/workspaces", api.workspaces, methods=["GET"]),
         Route("/v1/tokens", api.mint_child, methods=["POST"]),
         Route("/v1/{workspace}/{tool}", api.tool, methods=["POST"]),

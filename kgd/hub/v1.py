@@ -22,6 +22,7 @@ from kgd import __version__
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Internal, Invalid, KgdError, Limit, Unavailable
 from kgd.hub.gate import Gate, token_in
+from kgd.hub.openapi import document
 from kgd.hub.problems import NotJson, problem
 from kgd.model.token import TokenRecord
 from kgd.tools import TOOLS
@@ -59,6 +60,7 @@ class Api:
         self._daemon, self._gate, self._tools = daemon, gate, tools
         self._upstream, self._deadline = upstream, deadline
         self._threads: anyio.CapacityLimiter | None = None
+        self._document = b""
         self._trees: dict[str, tuple[object, int]] = {}
 
     async def tool(self, request: Request) -> Response:
@@ -68,6 +70,12 @@ class Api:
     async def workspaces(self, request: Request) -> Response:
         """``GET /v1/workspaces``: what is here for this token, and who its holder is."""
         return await self._run(request, self._who)
+
+    async def openapi(self, request: Request) -> Response:
+        """``GET /v1/openapi.json``"""
+        if not self._document:
+            self._document = orjson.dumps(document(self._tools))
+        return Response(self._document, media_type="application/json")
 
     async def mint_child(self, request: Request) -> Response:
         """``POST /v1/tokens``: a token that may do no more than the one that asks."""

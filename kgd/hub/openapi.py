@@ -1,0 +1,133 @@
+"""This file is where the API describes itself: an OpenAPI 3.1 document made from the tools' own schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgd import __version__
+from kgd.errors import BY_CODE, Stale
+from kgd.hub.problems import MEDIA_TYPE, TITLE
+from kgd.tools.remote import ADMIN, EVERYBODY
+from kgd.tools.schemas import full_schema, input_schema
+from kgd.tools.tokens import ChildParams, MintResult, TokenAnswer
+from kgd.tools.tool import Tool
+
+_REFUSALS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
+_WORKSPACE = {
+    "name": "workspace", "in": "path", "required": True, "description": "its id",
+    "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
+}  # fmt: skip
+_REQUEST_ID = {
+    "name": "X-Request-Id", "in": "header", "required": False, "schema": {"type": "string", "maxLength": 200},
+    "description": "echoed; for what writes, also the request_id where the body has none",
+}  # fmt: skip
+_VALIDATOR = {
+    "name": "If-None-Match", "in": "header", "required": False, "schema": {"type": "string"},
+    "description": "the ETag of an earlier answer to the same request: unchanged, it is 304 without a body",
+}  # fmt: skip
+_PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457 problem details; code is kgd's own",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"enum": sorted([*BY_CODE, Stale.code])},
+        "at": {"type": "string", "description": "the place"},
+        "next": {"type": "string", "description": "what to do now"},
+        "current_version": {"type": "integer", "description": "with CONFLICT"},
+    },
+    "additionalProperties": False,
+}
+
+
+def document(tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """The whole document. It is the same for everybody; what a token may call of it is judged at the call."""
+    paths: dict[str, Any] = {
+        "/health": {"get": _operation("health", "Whether somebody is there", _HEALTH) | {"security": []}},
+        "/v1/openapi.json": {
+            "get": _operation("openapi", "This document", {"type": "object", "required": ["openapi"]})
+            | {"security": []}
+        },
+        "/v1/workspaces": {"get": _operation("workspaces", "What is here for the token, and who holds it", _WHO)},
+        "/v1/tokens": {"post": _child()},
+    }
+    for name in (*EVERYBODY, *ADMIN):
+        if name in tools:
+            paths[f"/v1/{{workspace}}/{name}"] = {"post": _tool(tools[name])}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "kgd hub",
+            "version": __version__,
+            "description": "Each tool of kgd as one request. The scopes of the token say what it may read and write.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "kgd_..."}},
+            "schemas": {"Problem": _PROBLEM},
+        },
+    }
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    schema = input_schema(tool.Params)
+    properties = {name: field for name, field in schema.get("properties", {}).items() if name != "workspace"}
+    body = {**schema, "properties": properties}
+    operation = _operation(tool.name, tool.title, full_schema(tool.Result), tool.description)
+    operation["parameters"] = [_WORKSPACE, _REQUEST_ID, *([_VALIDATOR] if tool.hints.read_only else [])]
+    operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    if tool.hints.read_only:
+        operation["responses"]["304"] = {"description": "Not modified"}
+        operation["responses"]["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
+    return operation
+
+
+def _child() -> dict[str, Any]:
+    schema = input_schema(ChildParams)
+    properties = {name: field for name, field in schema["properties"].items() if name != "id"}
+    body = {**schema, "properties": properties, "required": ["name"]}
+    minted, described = full_schema(MintResult), full_schema(TokenAnswer)
+    answer = {
+        **described,
+        "properties": {**described["properties"], "token": minted["properties"]["token"]},
+        "required": [*described["required"], "token"],
+    }
+    operation = _operation("mint_child", "A token that may do no more than the one that asks", answer, status="201")
+    operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return operation
+
+
+def _operation(
+    name: str, summary: str, answer: Mapping[str, Any], description: str = "", *, status: str = "200"
+) -> dict[str, Any]:
+    refusal = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    return {
+        "operationId": name,
+        "summary": summary,
+        **({"description": description} if description else {}),
+        "responses": {
+            status: {"description": "The answer", "content": {"application/json": {"schema": dict(answer)}}},
+            **{str(code): {"description": TITLE[code], **refusal} for code in _REFUSALS},
+        },
+    }
+
+
+_HEALTH = {
+    "type": "object",
+    "required": ["status", "version"],
+    "properties": {"status": {"const": "ok"}, "version": {"type": "string"}},
+}
+_WHO = {
+    "type": "object",
+    "required": ["workspaces", "principal", "version"],
+    "properties": {
+        "workspaces": {"type": "array", "items": {"type": "string"}},
+        "principal": full_schema(TokenAnswer),
+        "version": {"type": "string"},
+    },
+}

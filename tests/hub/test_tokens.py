@@ -1,0 +1,295 @@
+"""Tokens: their text, what is kept of them, and the contract of every state that a hub may keep them in."""
+
+from __future__ import annotations
+
+import random
+import stat
+import string
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.daemon.tokens import DAY, HubState, Minted, Tokens, TooMuch
+from kgd.errors import Damaged, Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.index.hub_state import SqliteHubState
+from kgd.model import token
+from kgd.model.access import Scope
+from kgd.model.token import AuditEntry, Quota
+from kgd.workspace.secrets import secret_in
+
+START = 1_800_000_000
+ALL = (Scope.of("infra", ["read", "write"], ["/**"]),)
+SERVICES = (Scope.of("infra", ["read"], ["/services/**"]),)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = float(START)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HubState]:
+    """Every implementation; a further one is a further name here."""
+    made = {"sqlite": lambda: SqliteHubState(tmp_path / "hub.db")}[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tokens(state: HubState, clock: Clock) -> Tokens:
+    chance = random.Random(7)
+    return Tokens(lambda: state, clock, chance.randbytes)
+
+
+def mint(tokens: Tokens, scopes: tuple[Scope, ...] = ALL, seconds: int = DAY, name: str = "billing") -> Minted:
+    return tokens.mint(name, "agent", scopes, START + seconds)
+
+
+# ---- the text
+
+
+def test_a_token_names_kgd_its_kind_and_its_id_and_has_a_check(tokens: Tokens) -> None:
+    made = mint(tokens)
+    prefix, kind, id, secret, check = made.text.split("_")
+    assert (prefix, kind, id, len(secret), len(check)) == ("kgd", "agent", made.record.holder.id, 43, 6)
+    assert token.read(f" {made.text}\n").id == id
+    assert secret_in(made.text) == "kgd"
+
+
+@given(st.binary(min_size=6, max_size=6), st.binary(min_size=32, max_size=32), st.integers(0, 68), st.data())
+def test_one_wrong_letter_anywhere_is_told_as_a_slip(id: bytes, secret: bytes, place: int, data: st.DataObject) -> None:
+    text, _, _ = token.write("person", id, secret)
+    place %= len(text)
+    other = data.draw(st.sampled_from(string.ascii_letters + string.digits).filter(lambda c: c != text[place]))
+    with pytest.raises(Unauthorized) as refused:
+        token.read(text[:place] + other + text[place + 1 :])
+    assert secret.hex() not in str(refused.value)
+    assert text.split("_")[3] not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "kgd", "Bearer x", "kgd_agent_", "ghp_" + "a" * 40, "kgd_root_" + "a" * 60, "\0"])
+def test_what_is_no_token_is_refused_without_being_quoted(text: str) -> None:
+    with pytest.raises(Unauthorized) as refused:
+        token.read(text)
+    assert "_" * 2 not in str(refused.value)
+
+
+def test_nothing_that_is_kept_holds_the_secret(tmp_path: Path, clock: Clock) -> None:
+    tokens = Tokens(lambda: SqliteHubState(tmp_path / "hub.db"), clock, random.Random(1).randbytes)
+    made = mint(tokens)
+    tokens.recognise(made.text)
+    tokens.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert made.text.split("_")[3].encode() not in kept
+    assert made.record.holder.id.encode() in kept
+
+
+# ---- their life
+
+
+def test_a_token_is_recognised_until_it_expires_and_a_minute_more(tokens: Tokens, clock: Clock) -> None:
+    made = mint(tokens, seconds=1000)
+    assert tokens.recognise(made.text).holder == made.record.holder
+    clock.now += 1000 + 59
+    assert tokens.recognise(made.text).holder.name == "billing"
+    clock.now += 2
+    with pytest.raises(Unauthorized, match="expired"):
+        tokens.recognise(made.text)
+    clock.now -= 10_000  # a clock that was set back does not lock anybody out
+    assert tokens.recognise(made.text)
+
+
+def test_a_foreign_token_and_one_with_a_foreign_secret_are_not_known(tokens: Tokens) -> None:
+    made = mint(tokens)
+    foreign, _, _ = token.write("agent", b"abcdef", bytes(32))
+    with pytest.raises(Unauthorized, match="does not know"):
+        tokens.recognise(foreign)
+    kind, id = "agent", made.record.holder.id
+    body = f"kgd_{kind}_{id}_{'0' * 43}"
+    with pytest.raises(Unauthorized, match="does not know"):
+        tokens.recognise(f"{body}_{token._check(body)}")
+    person = f"kgd_person_{id}_{made.text.split('_')[3]}"
+    with pytest.raises(Unauthorized, match="does not know"):
+        tokens.recognise(f"{person}_{token._check(person)}")
+
+
+def test_a_revoked_token_takes_those_made_from_it_along(tokens: Tokens) -> None:
+    parent = mint(tokens)
+    child = tokens.mint_child(parent.record.holder.id, "child", "agent", SERVICES, START + 100)
+    grandchild = tokens.mint_child(child.record.holder.id, "grandchild", "agent", SERVICES, START + 50)
+    other = mint(tokens)
+    gone = tokens.revoke(parent.record.holder.id)
+    assert set(gone) == {one.record.holder.id for one in (parent, child, grandchild)}
+    for one in (parent, child, grandchild):
+        with pytest.raises(Unauthorized, match="revoked"):
+            tokens.recognise(one.text)
+    assert tokens.recognise(other.text)
+    assert tokens.revoke(parent.record.holder.id) == []
+    with pytest.raises(Unauthorized):
+        tokens.mint_child(parent.record.holder.id, "late", "agent", SERVICES, START + 50)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "end"),
+    [
+        ((Scope.of("infra", ["read"], ["/app/**"]),), 50),
+        ((Scope.of("infra", ["read"], ["/**"]),), 50),
+        ((Scope.of("infra", ["write"], ["/services/x"]),), 50),
+        ((Scope.of("shop", ["read"], ["/services/**"]),), 50),
+        (SERVICES, 101),
+    ],
+)
+def test_a_child_is_never_wider_than_its_parent(tokens: Tokens, scopes: tuple[Scope, ...], end: int) -> None:
+    parent = mint(tokens, SERVICES, seconds=100)
+    with pytest.raises(Forbidden):
+        tokens.mint_child(parent.record.holder.id, "child", "agent", scopes, START + end)
+    assert len(tokens.state.all()) == 1
+
+
+def test_rotation_leaves_one_live_token_of_the_same_holder(tokens: Tokens) -> None:
+    old = tokens.mint("billing", "agent", SERVICES, START + 100, quota=Quota(requests_per_minute=7))
+    new = tokens.rotate(old.record.holder.id, START + 500)
+    assert replace(new.record.holder, id="", expires=0) == replace(old.record.holder, id="", expires=0)
+    assert new.record.quota == old.record.quota
+    assert tokens.recognise(new.text)
+    with pytest.raises(Unauthorized):
+        tokens.recognise(old.text)
+    with pytest.raises(Unauthorized):
+        tokens.rotate(old.record.holder.id, START + 500)
+
+
+def test_last_use_is_noted_and_an_unknown_id_is_not_found(tokens: Tokens, clock: Clock) -> None:
+    made = mint(tokens)
+    clock.now += 500
+    tokens.recognise(made.text)
+    assert tokens.record(made.record.holder.id).last_used == int(clock.now)
+    for lookup in (tokens.record, tokens.revoke):
+        with pytest.raises(NotFound):
+            lookup("nobody00")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "<x>", "x" * 81, " x"])
+def test_a_holder_has_a_name_that_a_commit_can_carry(tokens: Tokens, name: str) -> None:
+    with pytest.raises(Invalid):
+        mint(tokens, name=name)
+
+
+# ---- what they use up
+
+
+def test_a_quota_holds_for_its_window_and_says_when_to_ask_again(tokens: Tokens, clock: Clock) -> None:
+    clock.now = START - START % 60
+    made = tokens.mint("x", "agent", ALL, START + DAY, quota=Quota(requests_per_minute=3, nodes_per_day=10))
+    for _ in range(3):
+        tokens.spend(made.record, "requests", 1)
+    clock.now += 20
+    with pytest.raises(TooMuch) as refused:
+        tokens.spend(made.record, "requests", 1)
+    assert refused.value.retry_after == 40
+    clock.now += 40
+    tokens.spend(made.record, "requests", 1)
+    with pytest.raises(TooMuch):
+        tokens.spend(made.record, "nodes", 11)
+    tokens.spend(made.record, "nodes", 10)
+
+
+def test_a_request_id_answers_the_first_result_and_no_other_request(tokens: Tokens) -> None:
+    made, other = mint(tokens), mint(tokens)
+    mine, theirs = made.record.holder.id, other.record.holder.id
+    assert tokens.earlier_answer(mine, "r1", b"a") is None
+    tokens.keep_answer(mine, "r1", b"a", "first")
+    tokens.keep_answer(mine, "r1", b"a", "second")
+    assert tokens.earlier_answer(mine, "r1", b"a") == "first"
+    assert tokens.earlier_answer(theirs, "r1", b"a") is None
+    with pytest.raises(KgdError):
+        tokens.earlier_answer(mine, "r1", b"b")
+
+
+# ---- the contract of a state
+
+
+def test_the_state_keeps_what_it_was_given(state: HubState, tokens: Tokens) -> None:
+    made = tokens.mint("Ann", "person", (*ALL, *SERVICES), START + 10, quota=Quota(pending_proposals=3))
+    assert state.find(made.record.holder.id) == made.record
+    assert state.find("nobody00") is None
+    assert [one.holder.name for one in state.all()] == ["Ann"]
+
+
+def test_the_trail_is_told_newest_first_and_by_token(state: HubState) -> None:
+    for number in range(5):
+        state.note(AuditEntry(START + number, f"t{number % 2}", "put", "infra", f"n{number}"))
+    assert [one.detail for one in state.trail(None, 3)] == ["n4", "n3", "n2"]
+    assert [one.detail for one in state.trail("t1", 10)] == ["n3", "n1"]
+
+
+def test_spending_is_by_token_kind_and_window(state: HubState) -> None:
+    assert state.spend("a", "x", 1, 5, 5)
+    assert not state.spend("a", "x", 1, 1, 5)
+    assert state.spend("b", "x", 1, 5, 5)
+    assert state.spend("a", "y", 1, 5, 5)
+    assert state.spend("a", "x", 2, 5, 5)
+
+
+def test_old_answers_are_let_go(state: HubState) -> None:
+    state.keep_answer("a", "old", b"", "1", START, 0)
+    state.keep_answer("a", "new", b"", "2", START + 10, START + 5)
+    assert state.answer("a", "old") is None
+    assert state.answer("a", "new") == (b"", "2")
+
+
+# ---- the file
+
+
+def test_the_state_is_for_its_owner_alone_and_survives_a_restart(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "hub.db"
+    tokens = Tokens(lambda: SqliteHubState(path), clock, random.Random(1).randbytes)
+    made = mint(tokens)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+    tokens.close()
+    assert Tokens(lambda: SqliteHubState(path), clock, bytes).recognise(made.text)
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 200)
+    path.chmod(0o600)
+
+
+def _world_readable(path: Path) -> None:
+    SqliteHubState(path).close()
+    path.chmod(0o644)
+
+
+def _link(path: Path) -> None:
+    SqliteHubState(path.with_name("elsewhere")).close()
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("spoil", [_garbage, _world_readable, _link, _folder])
+def test_a_state_that_cannot_be_trusted_lets_nobody_in_and_is_left_as_it_is(
+    tmp_path: Path, clock: Clock, spoil: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "hub.db"
+    spoil(path)
+    before = path.read_bytes() if path.is_file() else b""
+    tokens = Tokens(lambda: SqliteHubState(path), clock, random.Random(1).randbytes)
+    text, _, _ = token.write("agent", b"abcdef", bytes(32))
+    for _ in range(2):
+        with pytest.raises((Damaged, Forbidden, Unavailable)):
+            tokens.recognise(text)
+    assert before == (path.read_bytes() if path.is_file() else b"")
