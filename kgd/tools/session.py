@@ -105,9 +105,9 @@ class Session:
             self.allow(workspace, verb, named(changes.edits))
             changes = replace(changes, request_id=self.request(changes.request_id))
         outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
-        return outcome if self.principal is None else self._seen(workspace, outcome)
+        return self.seen(workspace, outcome)
 
-    def _seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
+    def seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
         """The outcome without what it says of nodes that the caller may not read."""
         from kgd.tools import sight
 

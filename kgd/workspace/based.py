@@ -40,6 +40,10 @@ class Based:
             return self._workspace.version(path)
         return sum(1 for _ in log(self._workspace.store, self._base, paths=(path,), limit=100_000))
 
+    def version_at_base(self, path: str) -> int:
+        """The version a file had then; 0 where it was not there."""
+        return self.version(path) if self._workspace.store.entry(self._then, path) else 0
+
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._workspace.served_blob(path, version)
 

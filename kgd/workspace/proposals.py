@@ -175,7 +175,7 @@ def propose(
         if staged.commit is None:
             raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
         name = _free_name(workspace, holder)
-        _keep(workspace, staging, LOCAL + name, staged.commit, f"kgd: proposed by {changes.author.name}")
+        keep(workspace, staging, LOCAL + name, staged.commit, f"kgd: proposed by {changes.author.name}")
     made = _read(workspace, LOCAL + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
@@ -220,6 +220,27 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
         check(path, store.read(id, FILE_LIMIT), store.read(old) if old else None, workspace.id, workspace.sharded)
 
 
+def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:
+    """Let a new ref lead to what was staged. Durable before this returns, in the writer's order: objects, then the ref.
+
+    Raises:
+        Unavailable: The ref is there already, or the disk did not take it.
+    """
+    store, objects = workspace.store, staging.objects
+    try:
+        pack = store.write(objects)
+        try:
+            move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, ref, None, commit, note=note[:200])
+            if pack is None:
+                store.confirm(objects)
+        finally:
+            store.release(pack)
+    except RefMoved:
+        raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
+    except OSError as error:
+        raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
+
+
 def holder_name(name: str) -> str:
     """A holder's name as a part of a ref."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
@@ -244,23 +265,6 @@ def _free_name(workspace: Workspace, holder: str) -> str:
             number = ref.removeprefix(prefix + holder)
             taken += [int(number[1:])] if re.fullmatch(r"-\d{1,9}", number) else []
     return f"{holder}-{max(taken) + 1}"
-
-
-def _keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:
-    """Durable before anybody is told, in the order of the writer: objects, then the ref."""
-    store, objects = workspace.store, staging.objects
-    try:
-        pack = store.write(objects)
-        try:
-            move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, ref, None, commit, note=note[:200])
-            if pack is None:
-                store.confirm(objects)
-        finally:
-            store.release(pack)
-    except RefMoved:
-        raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
-    except OSError as error:
-        raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
 
 
 def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId) -> Proposal | None:

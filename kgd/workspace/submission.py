@@ -6,7 +6,7 @@ where the tip changed the same since, all of it waits as a proposal on that base
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from kgd.codec.settings import PATH as SETTINGS
@@ -16,7 +16,7 @@ from kgd.git.history import log
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.git.unwritten import Unwritten
-from kgd.model.change import ChangeSet, Delete, Upsert
+from kgd.model.change import ChangeSet, Delete, Edit, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import proposals
 from kgd.workspace.based import Based
@@ -84,11 +84,13 @@ def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: st
         return Submission("proposed", Outcome(waiting.commit, repeated=True), waiting)
     if done := workspace.repeated(changes.request_id):
         return Submission("merged", done)
-    seen = _base(workspace, base) if base else bytes.fromhex(workspace.tip)
+    if base:
+        seen = _base(workspace, base)
+        return _against(workspace, _expecting(workspace, changes, seen), who, seen)
     try:
-        return _at_tip(workspace, changes, who) if not base else _against(workspace, changes, who, seen)
+        return _at_tip(workspace, changes, who)
     except Stale:
-        older = _base_of_versions(workspace, changes) if not base else None
+        older = _base_of_versions(workspace, changes)
         if older is None:
             raise
         return _against(workspace, changes, who, older)
@@ -182,6 +184,18 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
             next="Give a commit that one of its answers named, or leave it out.",
         )  # fmt: skip
     return id
+
+
+def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
+    """Whoever names the commit that they saw has seen the content which they replace."""
+    then = Based(workspace, base)
+
+    def seen(edit: Edit) -> Edit:
+        if isinstance(edit, Upsert) and edit.content is not None and edit.expect_version is None:
+            return replace(edit, expect_version=then.version_at_base(workspace.path(then.resolve(edit.uri))))
+        return edit
+
+    return replace(changes, edits=tuple(map(seen, changes.edits)))
 
 
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:

@@ -1,0 +1,175 @@
+"""This file is where a submission leaves this machine: to a hub, or to a plain git server.
+
+A piece of one's own graph becomes changes first: each node an upsert, under the other workspace's id.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kgd.config import person_environment
+from kgd.config.credentials import secret
+from kgd.errors import Invalid, Limit, NotFound, Unavailable
+from kgd.git.remote import GitRemote, Network
+from kgd.git.remote_settings import Remote, parse_stored, remote
+from kgd.graph.traverse import traverse
+from kgd.model.change import ChangeSet
+from kgd.model.fields import plain
+from kgd.model.node import Node
+from kgd.model.uri import Uri, is_owned, scheme_of, segments_of, workspace_of
+from kgd.model.uri import build as build_uri
+from kgd.sync.offering import offer
+from kgd.tools import addressing
+from kgd.tools.changes import edits
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.tools.submitting import SubmitParams, SubmitResult
+    from kgd.workspace.workspace import Workspace
+
+MOST_NODES = 1_000
+SHARED_REF = "refs/heads/main"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a submission goes: the workspace's id, and for plain git whose copy of it is here and its remote."""
+
+    id: str
+    copy: Workspace | None = None
+    remote: Remote | None = None
+    token: str = ""
+
+
+def find(session: Session, name: str, workspace: str | None) -> Target | None:
+    """The hub or remote that is meant; None for a workspace that is open on this machine.
+
+    Raises:
+        NotFound: Neither the registry nor this workspace knows it.
+        Unavailable: Its first fetch is under way.
+    """
+    entry = session.daemon.registry.current().entries.get(name)
+    if entry is not None and entry.path:
+        return None
+    if entry is not None and entry.hub:
+        return Target(name)
+    if entry is not None:
+        copy = session.daemon.workspace(name)
+        url = parse_stored(copy.layout, entry.remote)
+        return Target(name, copy, Remote("origin", url, entry.ref or SHARED_REF), entry.token)
+    here = addressing.choose(session, workspace, writing=True)
+    try:
+        found = remote(here.layout, name)
+    except NotFound:
+        raise NotFound(
+            f"there is no workspace or remote '{name[:60]}'", at="remote",
+            next="Name one of the registry, or a remote of this workspace: `kgd remote list`.",
+        ) from None  # fmt: skip
+    own = session.daemon.registry.current().entries.get(here.id)
+    return Target(here.id, here, found, (own.token if own else "") or found.token)
+
+
+def send(session: Session, target: Target, params: SubmitParams) -> SubmitResult:
+    """What became of it over there.
+
+    Raises:
+        KgdError: What the hub or the git server refused; nothing of it is there.
+        Unavailable: It cannot be reached, or the connection ended: ask again with the same request id.
+    """
+    changes = [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
+    if params.roots:
+        changes = from_roots(session, target.id, params)
+    if target.copy is None or target.remote is None:
+        return _to_hub(session, target, params, changes)
+    return _to_git(session, target.copy, target.remote, target.token, params, changes)
+
+
+def from_roots(session: Session, into: str, params: SubmitParams) -> list[dict[str, Any]]:
+    """The stored nodes that the cost reaches, as upserts for the workspace `into`. Bare ones are left to relations."""
+    own = addressing.choose(session, params.workspace, params.roots)
+    starts = [addressing.resolve(session, own, text, at=f"roots[{n}]") for n, text in enumerate(params.roots)]
+    walk = traverse([own.graph], starts, max_cost=params.max_cost, max_nodes=MOST_NODES)
+    if walk.missing:
+        raise NotFound("there is no such node to submit", at=walk.missing[0], next="roots are nodes that are stored.")
+    if any(cut.limit == "max_nodes" for cut in walk.cut):
+        raise Limit(f"one submission takes at most {MOST_NODES} nodes", at="max_cost", next="Choose a lower cost.")
+    found = [node for one in walk.nodes if (node := own.node(one.uri)) is not None]
+    uris = {node.uri for node in found}
+    homes = {uri: _rehomed(uri, own.id, into) for uri in uris}
+    return [_upsert(node, homes) for node in found if not node.is_bare]
+
+
+def _upsert(node: Node, homes: Mapping[Uri, Uri]) -> dict[str, Any]:
+    values = {name: value for name, value in plain(node).items() if name != "aliases"}
+    values["uri"] = homes[node.uri]
+    if "relations" in values:
+        values["relations"] = [
+            {**one, "target": homes.get(one["target"], one["target"])} for one in values["relations"]
+        ]
+    return {"op": "upsert", **values}
+
+
+def _rehomed(uri: Uri, own: str, into: str) -> Uri:
+    if not is_owned(uri) or workspace_of(uri) != own:
+        return uri
+    return build_uri(scheme_of(uri), into, segments_of(uri))
+
+
+def _to_hub(session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]]) -> SubmitResult:
+    from kgd.tools.submitting import SubmitResult as Result
+
+    arguments = {"changes": changes, "message": params.message, "base": params.base, "request_id": params.request_id}
+    said = session.daemon.elsewhere.client(target.id).call(
+        target.id, "submit_subgraph", {name: value for name, value in arguments.items() if value}
+    )
+    try:
+        answer: SubmitResult = TypeAdapter(Result).validate_python(said)
+    except ValidationError:
+        raise Unavailable(
+            "what answered is no hub that knows submissions", at=target.id, next="Upgrade kgd on one of the two sides."
+        ) from None
+    answer["remote"] = target.id
+    return answer
+
+
+def _to_git(
+    session: Session, copy: Workspace, to: Remote, token: str, params: SubmitParams, changes: list[dict[str, Any]]
+) -> SubmitResult:
+    from kgd.tools.submitting import SubmitParams as Model
+
+    if params.base:
+        raise Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
+    read = Model.model_validate({"changes": changes}).changes or []
+
+    def own(text: str, at: str) -> Uri:
+        return addressing.resolve(session, copy, text, at=at)
+
+    def spell(text: str, at: str) -> Uri:
+        return addressing.spell(session, copy, text, at=at)
+
+    made = edits(read, spell, own, copy.id)
+    given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
+    network = Network(person_environment(), secret(token) if token else "", stop=threading.Event())
+    transport = GitRemote(to.url, copy.store, copy.layout.derived_dir / "sync", network)
+    done = offer(copy, to, transport, given)
+    outcome = done.outcome
+    changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
+    answer: SubmitResult = {
+        "workspace": copy.id, "remote": to.name, "outcome": "proposed", "commit": done.commit,
+        "proposal": done.ref.removeprefix("refs/heads/"), "why": "a plain git server is asked by a proposal",
+        "changes": [
+            {"index": index, "uri": uri, "outcome": "proposed" if outcome.repeated or uri in changed else "unchanged"}
+            for index, uri in enumerate(str(getattr(e, "uri", None) or getattr(e, "source", "")) for e in made)
+        ],
+        "look": f"It waits at the remote as {done.ref}: whoever keeps it accepts or merges it.",
+    }  # fmt: skip
+    if outcome.warnings:
+        answer["warnings"] = list(outcome.warnings)
+    if outcome.repeated:
+        answer["repeated"] = True
+    return answer

@@ -1,0 +1,231 @@
+"""This file is where proposals are listed, shown and decided: by a person at the command line, or by an agent."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid
+from kgd.model.access import Principal, Verb
+from kgd.model.uri import Uri
+from kgd.tools import addressing, sight
+from kgd.tools.budget import HARD_LIMIT, Room
+from kgd.tools.nodes import moment
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.past import NodeDiff, node_diff
+from kgd.tools.session import Session, holder_email
+from kgd.tools.tool import Hints, Tool
+from kgd.tools.writing import PutResult, answer_of
+from kgd.workspace import deciding, proposals
+from kgd.workspace.proposals import Look, Proposal
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+URIS_NAMED = 20
+SHOWN = 100
+
+
+class ProposalsParams(Params):
+    name: Annotated[str | None, Field(description="show this one, with what it changes")] = None
+    limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
+    workspace: str | None = None
+
+
+class ProposalAnswer(TypedDict):
+    """`id` names what it is now; a decision about it is refused once it has moved on. `age` is in seconds.
+
+    `state` is open, conflicts (accepted, it leaves both versions), merged (nothing of it is left to take) or broken.
+    """
+
+    id: str
+    author: str
+    at: str
+    age: int
+    message: str
+    base: str
+    commit: str
+    state: Literal["open", "conflicts", "merged", "broken"]
+    nodes: list[str]
+    more_nodes: NotRequired[int]
+    remote: NotRequired[str]
+    conflicts: NotRequired[list[str]]
+    why: NotRequired[str]
+    diff: NotRequired[list[NodeDiff]]
+    more_diff: NotRequired[int]
+
+
+class ProposalsResult(TypedDict):
+    workspace: str
+    total: int
+    proposals: list[ProposalAnswer]
+    next: NotRequired[str]
+
+
+def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
+    """What waits for somebody, oldest first; one of them with the difference that it makes."""
+    workspace = addressing.choose(session, params.workspace)
+    waiting = proposals.listed(workspace) if params.name is None else (proposals.named(workspace, params.name),)
+    sees = sight.sight(session, workspace.id)
+    shown: list[ProposalAnswer] = []
+    for one in waiting[: params.limit]:
+        look = proposals.look(workspace, one)
+        if sees is None or all(sees(change.uri) for change in look.changes) or _is_own(session.principal, one):
+            shown.append(_answer(one, look, whole=params.name is not None))
+    answer: ProposalsResult = {"workspace": workspace.id, "total": len(waiting), "proposals": shown}
+    if sees is not None:
+        answer["total"] = len(shown)
+    if shown:
+        answer["next"] = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
+    return answer
+
+
+def _answer(one: Proposal, look: Look, *, whole: bool) -> ProposalAnswer:
+    uris = [change.uri for change in look.changes]
+    answer: ProposalAnswer = {
+        "id": one.id, "author": one.author, "at": moment(one.at), "age": max(0, int(time.time()) - one.at),
+        "message": one.subject, "base": look.base, "commit": one.commit, "state": look.state,
+        "nodes": list(uris[:URIS_NAMED]),
+    }  # fmt: skip
+    if len(uris) > URIS_NAMED:
+        answer["more_nodes"] = len(uris) - URIS_NAMED
+    if one.remote:
+        answer["remote"] = one.remote
+    if look.conflicts:
+        answer["conflicts"] = list(look.conflicts)
+    if look.why:
+        answer["why"] = look.why
+    if whole:
+        room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
+        for change in look.changes:
+            diff = node_diff(change)
+            if not room.take(diff, first=True) and diffs:
+                break
+            diffs.append(diff)
+        answer["diff"] = diffs
+        if len(diffs) < len(look.changes):
+            answer["more_diff"] = len(look.changes) - len(diffs)
+    return answer
+
+
+class AcceptParams(Params):
+    name: Annotated[str, Field(description="a proposal's id or name")]
+    only: Annotated[Many[str], Field(description="take these nodes alone")] = Field(default_factory=list)
+    message: Annotated[str, Field(max_length=4_000)] = ""
+    workspace: str | None = None
+
+
+class AcceptResult(PutResult):
+    proposal: str
+    left: int
+
+
+def accept(session: Session, params: AcceptParams) -> AcceptResult:
+    """Brings a proposal into the workspace, whole or in part."""
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, params.only, writing=True)
+    return _accepted(session, workspace, params.name, params.only, params.message)
+
+
+def _accepted(session: Session, workspace: Workspace, name: str, only: list[str], message: str = "") -> AcceptResult:
+    found = proposals.named(workspace, name)
+    uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
+    permit = session.permit(workspace, Verb.WRITE)
+    outcome = deciding.accept(workspace, found, session.author(workspace), only=uris, permit=permit, message=message)
+    nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
+    answer = answer_of(workspace, outcome)
+    answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
+    left = [one for one in proposals.listed(workspace) if one.ref == found.ref]
+    return {**answer, "proposal": found.id, "left": len(proposals.look(workspace, left[0]).changes) if left else 0}
+
+
+class RejectParams(Params):
+    name: Annotated[str, Field(description="a proposal's id or name")]
+    reason: Annotated[str, Field(max_length=300)] = ""
+    workspace: str | None = None
+
+
+class RejectResult(TypedDict):
+    workspace: str
+    proposal: str
+    kept: str
+
+
+def reject(session: Session, params: RejectParams) -> RejectResult:
+    """Takes a proposal off the list. It is kept, with the reason."""
+    refuse_unseen(params.reason, "reason")
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    return _rejected(session, workspace, params.name, params.reason)
+
+
+def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "") -> RejectResult:
+    found = proposals.named(workspace, name)
+    # Whoever put it up may take it back, whatever they may write by now.
+    permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
+    kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
+    return {"workspace": workspace.id, "proposal": found.id, "kept": kept}
+
+
+class Decided(TypedDict):
+    """What was decided about one proposal."""
+
+    id: str
+    take: Literal["accept", "reject"]
+    commit: NotRequired[str | None]
+    nodes: NotRequired[list[str]]
+    warnings: NotRequired[list[str]]
+    left: NotRequired[int]
+
+
+def is_proposal(workspace: Workspace, id: str) -> bool:
+    """Whether this names a proposal that waits, or looks like the id of one that did."""
+    if "://" in id:
+        return False
+    name = id.removeprefix("proposals/").partition("@")[0]
+    return "@" in id or any(one.name == name for one in proposals.listed(workspace))
+
+
+def decide(session: Session, workspace: Workspace, id: str, take: str | None, only: list[str] | None = None) -> Decided:
+    """Accept or reject one proposal, as `resolve_conflicts` is told to.
+
+    Raises:
+        Invalid: `take` is neither.
+        NotFound, Stale: No such proposal waits, or it is another commit by now than the id says.
+        Forbidden: Something that it touches may not be written by this caller.
+    """
+    if take == "reject" and not only:
+        return {"id": _rejected(session, workspace, id)["proposal"], "take": "reject"}
+    if take != "accept":
+        raise Invalid("a proposal is accepted or rejected", at="take", next="only goes with accept; the rest waits on.")
+    done = _accepted(session, workspace, id, only or [])
+    return {
+        "id": done["proposal"], "take": "accept", "commit": done["commit"], "left": done["left"],
+        "nodes": [one["uri"] for one in done["nodes"]], "warnings": done["warnings"],
+    }  # fmt: skip
+
+
+def waiting(session: Session, workspace: Workspace, limit: int = 20) -> list[ProposalAnswer]:
+    """The proposals that this caller could decide, in short: for answers that list what waits."""
+    found = listed(session, ProposalsParams(limit=limit, workspace=workspace.id))["proposals"]
+    return [one for one in found if all(session.may(workspace, Uri(uri), Verb.WRITE) for uri in one["nodes"])]
+
+
+def _is_own(principal: Principal | None, one: Proposal) -> bool:
+    return principal is not None and one.email == holder_email(principal)
+
+
+PROPOSALS = Tool(
+    name="proposals", title="What waits to be accepted", description="Proposed changes, with what each would change.",
+    Params=ProposalsParams, Result=ProposalsResult, hints=Hints(read_only=True, idempotent=True), run=listed,
+)  # fmt: skip
+ACCEPT = Tool(
+    name="accept", title="Accept a proposal", description="All of it, or only some nodes.",
+    Params=AcceptParams, Result=AcceptResult, hints=Hints(destructive=True), run=accept,
+)  # fmt: skip
+REJECT = Tool(
+    name="reject", title="Reject a proposal", description="Takes it off the list and keeps it, with the reason.",
+    Params=RejectParams, Result=RejectResult, hints=Hints(destructive=True), run=reject,
+)  # fmt: skip

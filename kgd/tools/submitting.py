@@ -1,0 +1,213 @@
+"""This file is where `submit_subgraph` is: an atomic set of changes, or a piece of one's own graph, for others.
+
+What arrives here is merged where the caller may write, and put up to wait where they may only propose, or where the
+same was changed since the base they saw. What goes elsewhere goes to a hub by one call, and to a plain git server as a
+commit on ``proposals/<name>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Edit
+from kgd.model.uri import Uri
+from kgd.tools import addressing, outbound
+from kgd.tools.changes import Changes, edits
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+from kgd.tools.writing import Similar, Written, answer_of
+from kgd.workspace import proposals, submission
+from kgd.workspace.submission import Submission, Submitter
+from kgd.workspace.touched import named
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class SubmitParams(Params):
+    remote: Annotated[str | None, Field(description="a registered workspace, or a remote of this one")] = None
+    changes: Changes | None = None
+    roots: Annotated[Many[str], Field(description="or: these nodes of mine and what max_cost reaches")] = Field(
+        default_factory=list
+    )
+    max_cost: Annotated[float, Field(ge=0)] = 0.0
+    base: Annotated[str, Field(description="the commit you saw")] = ""
+    message: Annotated[str, Field(max_length=4_000)] = ""
+    request_id: Annotated[str, Field(max_length=200)] = ""
+    workspace: str | None = None
+
+
+What = Literal["merged", "proposed", "unchanged"]
+
+
+class Became(TypedDict):
+    """What became of one change: the one at `index`, about this node."""
+
+    index: int
+    uri: str
+    outcome: What
+    why: NotRequired[str]
+
+
+class SubmitResult(TypedDict):
+    """`look` says where to see it; `conflicts` are the nodes for which it waits."""
+
+    workspace: str
+    outcome: What
+    commit: str | None
+    changes: list[Became]
+    look: str
+    remote: NotRequired[str]
+    proposal: NotRequired[str]
+    why: NotRequired[str]
+    conflicts: NotRequired[list[str]]
+    nodes: NotRequired[list[Written]]
+    created: NotRequired[list[str]]
+    deleted: NotRequired[list[str]]
+    similar: NotRequired[list[Similar]]
+    warnings: NotRequired[list[str]]
+    repeated: NotRequired[bool]
+
+
+def submit(session: Session, params: SubmitParams) -> SubmitResult:
+    """All of it is merged, or all of it waits, or nothing happened."""
+    refuse_unseen(params.message, "message", lines=True)
+    if bool(params.changes) == bool(params.roots):
+        raise Invalid("give either changes or roots", at="changes", next="roots are nodes of your own workspace.")
+    if params.remote and session.principal is not None:
+        raise Forbidden("a hub submits nothing elsewhere for somebody", at="remote", next="Leave remote out.")
+    if params.remote:
+        target = outbound.find(session, params.remote, params.workspace)
+        if target is not None:
+            return outbound.send(session, target, params)
+    if params.roots:
+        raise Invalid("roots are submitted to a remote", at="remote", next="Name the workspace that they are for.")
+    return _here(session, params)
+
+
+def _here(session: Session, params: SubmitParams) -> SubmitResult:
+    changes = params.changes or []
+    texts = [text for one in changes if (text := getattr(one, "uri", None) or getattr(one, "source", None))]
+    workspace = addressing.choose(
+        session, params.remote or params.workspace, [t for t in texts if isinstance(t, str)], writing=True
+    )
+
+    def own(text: str, at: str) -> Uri:
+        return addressing.resolve(session, workspace, text, at=at)
+
+    def spell(text: str, at: str) -> Uri:
+        return addressing.spell(session, workspace, text, at=at)
+
+    made = edits(changes, spell, own, workspace.id)
+    principal = session.principal
+    given = ChangeSet(
+        made, session.author(workspace), params.message, params.request_id, operation="submit",
+        origin=f"token {principal.id}" if principal else "",
+    )  # fmt: skip
+    found = submit_here(session, workspace, given, base=params.base)
+    return answer(workspace, [_subject(edit) for edit in made], found)
+
+
+def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, base: str = "") -> Submission:
+    """Changes of this caller against a base of this workspace: merged, or put up to wait.
+
+    Raises:
+        Unauthorized, Forbidden: They may not even propose all of it. Nothing was written.
+        KgdError: As `submission.submit`.
+    """
+    # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
+    session.allow(workspace, Verb.PROPOSE, named(changes.edits))
+    changes = replace(changes, request_id=session.request(changes.request_id))
+    who = Submitter(
+        proposals.holder_name(changes.author.name),
+        session.permit(workspace, Verb.WRITE),
+        session.permit(workspace, Verb.PROPOSE),
+        _most(session),
+    )
+    found = submission.submit(workspace, changes, who, base=base)
+    return replace(found, outcome=session.seen(workspace, found.outcome))
+
+
+def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> SubmitResult:
+    """What became of a submission, change by change."""
+    outcome, waits = found.outcome, found.proposal
+    changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
+    conflicts = set(found.conflicts)
+    changes: list[Became] = []
+    for index, uri in enumerate(subjects):
+        is_changed = uri in changed or outcome.repeated or workspace.resolve(uri) in changed
+        one: Became = {"index": index, "uri": uri, "outcome": found.what if is_changed else "unchanged"}
+        if uri in conflicts:
+            one["why"] = "it was changed here as well since the base"
+        changes.append(one)
+    written = answer_of(workspace, outcome)
+    result: SubmitResult = {
+        "workspace": workspace.id, "outcome": found.what, "commit": waits.commit if waits else outcome.commit,
+        "changes": changes, "look": _look(found),
+    }  # fmt: skip
+    if waits:
+        result["proposal"] = waits.id
+        result["why"] = found.why or "it waits already"
+    else:
+        result["nodes"] = written["nodes"]
+    if conflicts:
+        result["conflicts"] = sorted(conflicts)
+    if outcome.created:
+        result["created"] = list(outcome.created)
+    if outcome.deleted:
+        result["deleted"] = list(outcome.deleted)
+    if written["similar"]:
+        result["similar"] = written["similar"]
+    if written["warnings"]:
+        result["warnings"] = written["warnings"]
+    if outcome.repeated:
+        result["repeated"] = True
+    return result
+
+
+def _look(found: Submission) -> str:
+    if found.proposal:
+        return f"It waits for somebody with write: `kgd proposals {found.proposal.id}`, then `kgd accept` or reject."
+    if found.outcome.commit:
+        return f"`kgd history --commit {found.outcome.commit[:12]} --diff` shows it."
+    return "What it says is so already."
+
+
+def _subject(edit: Edit) -> Uri:
+    """The node that an edit is about; of a revert, the commit."""
+    return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
+
+
+def _most(session: Session) -> int | None:
+    """How many proposals of this caller may wait."""
+    if session.principal is None:
+        return None
+    try:
+        return session.daemon.tokens.record(session.principal.id).quota.pending_proposals
+    except NotFound:
+        return None
+    except KgdError:
+        return 0
+
+
+SUBMIT = Tool(
+    name="submit_subgraph",
+    title="Submit to another team",
+    description=(
+        "Propose changes to a workspace that you may not write, or hand in a piece of your own graph: changes as in "
+        "put, or roots. All of it is merged at once where you may write, else it waits as a proposal. `base` is the "
+        "commit you saw. The answer says what became of each change."
+    ),
+    Params=SubmitParams,
+    Result=SubmitResult,
+    hints=Hints(open_world=True, idempotent=False, destructive=True),
+    run=submit,
+)

@@ -1,0 +1,254 @@
+"""A proposal waits as a commit of its own, moves nothing, and is accepted, taken in part, or rejected."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, Limit, NotFound, Stale
+from kgd.git.refs import list_refs, read_log
+from kgd.model.access import Verb
+from kgd.model.change import Append, Author, Delete, Move
+from kgd.workspace import deciding, proposals
+from kgd.workspace.proposals import Proposal
+from kgd.workspace.touched import Permit, authorize_all
+from kgd.workspace.workspace import Workspace
+from tests.access.conftest import holder
+from tests.builders import ANN, change, to, upsert, uri
+
+BOB = Author("Bob", "bob@example.org", "tests")
+
+
+def put(ws: Workspace, *edits: object, author: Author = ANN) -> str:
+    commit = ws.submit(change(*edits, author=author)).commit  # type: ignore[arg-type]
+    assert commit
+    return commit
+
+
+def propose(ws: Workspace, *edits: object, base: str = "", request: str = "", by: Author = BOB) -> Proposal:
+    changes = change(*edits, author=by, request=request)  # type: ignore[arg-type]
+    return proposals.propose(ws, changes, bytes.fromhex(base or ws.tip), holder="bob")[0]
+
+
+def permit_of(verbs: str, *paths: str) -> Permit:
+    who = holder(verbs, *paths)
+    return lambda touched, policy: authorize_all(who, policy, Verb.WRITE, touched)
+
+
+def content(ws: Workspace, name: str) -> str | None:
+    node = ws.node(uri(name))
+    return node.content if node else None
+
+
+def test_a_proposal_moves_nothing_and_survives_a_restart(ws: Workspace) -> None:
+    tip = put(ws, upsert("a", content="one\n"))
+    made = propose(ws, Append(uri("a"), "two"), upsert("b", name="B"))
+    assert ws.tip == tip
+    assert content(ws, "a") == "one\n"
+    (found,) = proposals.listed(ws)
+    assert found == made
+    assert (found.author, found.subject) == ("Bob (tests)", "change concept://ws/a and 1 more")
+    assert subprocess.run(["git", "-C", str(ws.layout.git_dir), "fsck", "--full"], capture_output=True).returncode == 0
+
+
+def test_it_is_shown_as_a_difference_of_nodes(ws: Workspace) -> None:
+    put(ws, upsert("a", content="one\n"))
+    made = propose(ws, upsert("a", summary="short"), upsert("b", name="B"))
+    look = proposals.look(ws, made)
+    assert look.state == "open"
+    assert [(c.uri, c.before is None) for c in look.changes] == [(uri("a"), False), (uri("b"), True)]
+
+
+def test_accepted_it_is_in_history_with_its_author_and_no_longer_waits(ws: Workspace) -> None:
+    put(ws, upsert("a", content="one\n"))
+    made = propose(ws, upsert("b", name="B"))
+    put(ws, upsert("c", name="meanwhile"))
+    outcome = deciding.accept(ws, made, ANN)
+    assert proposals.listed(ws) == ()
+    assert [entry.author for entry in ws.history(uri=uri("b"))] == ["Bob"]
+    (merge,) = ws.history(commit=outcome.commit)
+    assert (merge.author, merge.operation, len(merge.parents)) == ("Ann", "accept", 2)
+    assert ws.node(uri("c")) is not None
+    assert ws.version(ws.path(uri("b"))) == 1
+
+
+def test_what_both_changed_is_kept_as_a_conflict(ws: Workspace) -> None:
+    put(ws, upsert("a", name="one"))
+    made = propose(ws, upsert("a", name="two"))
+    put(ws, upsert("a", name="three"))
+    look = proposals.look(ws, made)
+    assert (look.state, look.conflicts) == ("conflicts", (uri("a"),))
+    outcome = deciding.accept(ws, made, ANN)
+    assert "conflict" in outcome.warnings[0]
+    (conflict,) = ws.conflicts(uri("a"))
+    assert set(conflict.conflict.fields["name"].sides) == {"two", "three"}
+
+
+def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Workspace) -> None:
+    put(ws, upsert("a", name="A"))
+    made = propose(ws, upsert("b", name="B"), upsert("c", name="C"))
+    outcome = deciding.accept(ws, made, ANN, only=[uri("b")])
+    assert ws.node(uri("b")) and not ws.node(uri("c"))
+    (entry,) = ws.history(commit=outcome.commit)
+    assert (entry.author, entry.client, len(entry.parents)) == ("Bob", "tests", 1)
+    message = ws.store.commit(bytes.fromhex(outcome.commit or "")).message
+    assert f"Kgd-Origin: proposals/{made.id}" in message
+    assert [c.uri for c in proposals.look(ws, made).changes] == [uri("c")]
+    deciding.accept(ws, made, ANN, only=[uri("c")])
+    assert proposals.listed(ws) == ()
+
+
+def test_both_ends_of_a_move_are_taken_together(ws: Workspace) -> None:
+    put(ws, upsert("a", name="A"))
+    made = propose(ws, Move(uri("a"), uri("b")))
+    with pytest.raises(Invalid, match="cannot be taken alone"):
+        deciding.accept(ws, made, ANN, only=[uri("b")])
+    deciding.accept(ws, made, ANN, only=[uri("a"), uri("b")])
+    assert ws.graph.resolve(uri("a")) == uri("b")
+
+
+def test_what_it_does_not_change_cannot_be_chosen(ws: Workspace) -> None:
+    made = propose(ws, upsert("b", name="B"))
+    with pytest.raises(NotFound, match="does not change"):
+        deciding.accept(ws, made, ANN, only=[uri("zzz")])
+
+
+def test_a_rejected_one_is_kept_with_the_reason(ws: Workspace) -> None:
+    made = propose(ws, upsert("b", name="B"))
+    kept = deciding.reject(ws, made, "Ann", "not now")
+    assert proposals.listed(ws) == ()
+    assert list_refs(ws.layout.git_dir, "refs/kgd/rejected/") == {kept: bytes.fromhex(made.commit)}
+    assert read_log(ws.layout.git_dir, kept)[-1].note == "kgd: rejected by Ann: not now"
+    again = propose(ws, upsert("b", name="another"))
+    assert again.name != made.name
+    deciding.reject(ws, again, "Ann")
+    assert len(list_refs(ws.layout.git_dir, "refs/kgd/rejected/")) == 2
+
+
+def test_a_decision_about_what_it_was_before_is_refused(ws: Workspace) -> None:
+    made = propose(ws, upsert("b", name="B"))
+    assert proposals.named(ws, made.id) == made
+    other = propose(ws, upsert("c", name="C"))
+    git = ["git", "-C", str(ws.layout.git_dir)]
+    subprocess.run([*git, "update-ref", made.ref, other.commit], check=True)
+    with pytest.raises(Stale, match="has changed since"):
+        proposals.named(ws, made.id)
+    with pytest.raises(NotFound):
+        proposals.named(ws, "nobody-9")
+
+
+def test_the_same_request_is_one_proposal(ws: Workspace) -> None:
+    one = propose(ws, upsert("b", name="B"), request="r1")
+    assert propose(ws, upsert("b", name="B"), request="r1") == one
+    assert len(proposals.listed(ws)) == 1
+
+
+def test_only_so_many_of_one_holder_wait(ws: Workspace) -> None:
+    for number in range(2):
+        proposals.propose(ws, change(upsert(f"n{number}")), bytes.fromhex(ws.tip), holder="bob", most=2)
+    with pytest.raises(Limit, match="2 proposals of 'bob' wait"):
+        proposals.propose(ws, change(upsert("n3")), bytes.fromhex(ws.tip), holder="bob", most=2)
+    proposals.propose(ws, change(upsert("n4")), bytes.fromhex(ws.tip), holder="bobby", most=2)
+
+
+def test_whoever_accepts_needs_the_right_to_every_node_of_it(ws: Workspace) -> None:
+    put(ws, upsert("infra/a", name="A"))
+    made = propose(ws, upsert("infra/a", to("infra/b"), summary="s"), upsert("other/c", name="C"))
+    permit = permit_of("write", "/infra/**")
+    tip = ws.tip
+    with pytest.raises(Forbidden, match="may not write concept://ws/other/c"):
+        deciding.accept(ws, made, ANN, permit=permit)
+    with pytest.raises(Forbidden, match="concept://ws/other/c"):
+        deciding.reject(ws, made, "x", permit=permit)
+    assert ws.tip == tip
+    deciding.accept(ws, made, ANN, only=[uri("infra/a")], permit=permit)
+    assert ws.node(uri("other/c")) is None
+
+
+def commit_on(ws: Workspace, parent: str, *files: tuple[str, str | None], mode: str = "100644") -> str:
+    """A commit that somebody made with git, however they did it."""
+    import os
+
+    git_dir = str(ws.layout.git_dir)
+    env = {**os.environ, "GIT_INDEX_FILE": str(ws.layout.derived_dir / "test-index"), "GIT_DIR": git_dir,
+           "GIT_AUTHOR_NAME": "Eve", "GIT_AUTHOR_EMAIL": "eve@example.org", "GIT_COMMITTER_NAME": "Eve",
+           "GIT_COMMITTER_EMAIL": "eve@example.org"}  # fmt: skip
+
+    def git(*arguments: str, input: str = "") -> str:
+        done = subprocess.run(["git", *arguments], env=env, input=input.encode(), capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    git("read-tree", parent)
+    for path, text in files:
+        if text is None:
+            git("update-index", "--force-remove", path)
+        else:
+            blob = git("hash-object", "-w", "--stdin", input=text)
+            git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{path}")
+    return git("commit-tree", git("write-tree"), "-p", parent, "-m", "by hand")
+
+
+def offered(ws: Workspace, commit: str, name: str = "eve-1") -> Proposal:
+    subprocess.run(
+        ["git", "-C", str(ws.layout.git_dir), "update-ref", f"refs/heads/proposals/{name}", commit], check=True
+    )
+    return proposals.named(ws, name)
+
+
+def test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too(ws: Workspace) -> None:
+    base = put(ws, upsert("infra/a", name="A"), upsert("secret/b", name="B"))
+    hidden = commit_on(ws, base, ("nodes/concept/secret/b.yaml", "uri: concept://ws/secret/b\nname: stolen\n"))
+    taken_back = commit_on(
+        ws, hidden, ("nodes/concept/secret/b.yaml", "uri: concept://ws/secret/b\nname: B\n"),
+        ("nodes/concept/infra/a.yaml", "uri: concept://ws/infra/a\nname: fine\n"),
+    )  # fmt: skip
+    made = offered(ws, taken_back)
+    assert [c.uri for c in proposals.look(ws, made).changes] == [uri("infra/a")]
+    with pytest.raises(Forbidden, match="secret/b"):
+        deciding.accept(ws, made, ANN, permit=permit_of("write", "/infra/**"))
+    assert ws.tip == base
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "mode", "says"),
+    [
+        ("nodes/concept/a.yaml", "uri: concept://ws/b\n", "100644", "must hold the node"),
+        ("nodes/concept/a.yaml", "uri: concept://ws/a\nname: [", "100644", "a.yaml"),
+        ("nodes/concept/a.yaml", "../../secret", "120000", "plain files"),
+        ("nodes/concept/a.yaml", "uri: concept://ws/a\n", "100755", "plain files"),
+        ("kgd.yaml", "workspace: other\n", "100644", "cannot be changed"),
+        ("kgd.yaml", None, "100644", "settings"),
+    ],
+)
+def test_what_no_workspace_can_hold_is_shown_as_broken_and_not_accepted(
+    ws: Workspace, path: str, text: str | None, mode: str, says: str
+) -> None:
+    base = put(ws, upsert("a", name="A"))
+    made = offered(ws, commit_on(ws, base, (path, text), mode=mode))
+    look = proposals.look(ws, made)
+    assert look.state == "broken"
+    assert says in look.why
+    with pytest.raises(Exception, match=says):
+        deciding.accept(ws, made, ANN)
+    assert ws.tip == base
+
+
+def test_a_deletion_is_proposed_like_anything_else(ws: Workspace) -> None:
+    put(ws, upsert("a", name="A"))
+    made = propose(ws, Delete(uri("a")))
+    deciding.accept(ws, made, ANN)
+    assert ws.node(uri("a")) is None
+
+
+def test_a_remote_s_proposal_is_listed_and_accepted_here(ws: Workspace) -> None:
+    base = put(ws, upsert("a", name="A"))
+    commit = commit_on(ws, base, ("nodes/concept/b.yaml", "uri: concept://ws/b\nname: theirs\n"))
+    ref = "refs/kgd/in/origin/proposals/x"
+    subprocess.run(["git", "-C", str(ws.layout.git_dir), "update-ref", ref, commit], check=True)
+    assert proposals.count(ws) == 1
+    (found,) = proposals.listed(ws)
+    assert (found.name, found.remote, found.author) == ("origin/x", "origin", "Eve")
+    deciding.accept(ws, found, ANN)
+    assert ws.node(uri("b")) is not None
+    assert proposals.listed(ws) == ()
