@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgd import __version__
-from kgd.config import Home
+from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.elsewhere import Elsewhere
@@ -22,11 +22,12 @@ from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.resolution.attempts import Attempts
-from kgd.sync.clones import Fetching
+from kgd.sync.clones import Clones
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
@@ -52,7 +53,7 @@ class Daemon:
 
     def __init__(
         self, home: Home, *, since: str, locate: Callable[[Path], Layout | None],
-        open_workspace: Callable[[Layout], Workspace],
+        open_workspace: Callable[..., Workspace],
     ) -> None:  # fmt: skip
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
@@ -62,6 +63,7 @@ class Daemon:
         """Where this daemon serves others as a hub; empty where it does not."""
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
+        self.clones = Clones(Path(home.state) / "clones", _network)
         self._locate, self._open_workspace = locate, open_workspace
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
@@ -106,7 +108,7 @@ class Daemon:
                 next="get, search, traverse and history read it there; submit_subgraph hands in changes.",
             )  # fmt: skip
         if not entry.path:
-            raise Fetching(f"workspace '{entry.id}' is being fetched", at=entry.remote, next="Ask again in a moment.")
+            return self._at(self.clones.layout(entry), publish=False)
         layout = self._locate(Path(entry.path))
         if layout is None:
             raise Unavailable(
@@ -144,7 +146,10 @@ class Daemon:
         """Each stage of the work of an open workspace, those of its remotes behind its own."""
         with self._lock:
             found = self._open.get(workspace.layout.git_dir)
-        return [*workspace.health().values(), *(found.syncing.stages() if found else ())]
+        if found is None:
+            return list(workspace.health().values())
+        found.syncing.follow()
+        return [*workspace.health().values(), *found.syncing.stages()]
 
     def syncing(self, workspace: Workspace) -> Syncing:
         """What keeps an open workspace together with its remotes.
@@ -156,6 +161,7 @@ class Daemon:
             found = self._open.get(workspace.layout.git_dir)
         if found is None:
             raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
+        found.syncing.follow()
         return found.syncing
 
     def open_shared(self) -> None:
@@ -201,12 +207,13 @@ class Daemon:
         with self._lock:
             self._closed = True
             closing, self._open = list(self._open.values()), {}
+        self.clones.close()
         for one in closing:
             _close(one)
         self.tokens.close()
         self.elsewhere.close()
 
-    def _at(self, layout: Layout) -> Workspace:
+    def _at(self, layout: Layout, *, publish: bool = True) -> Workspace:
         place = layout.git_dir
         with self._lock:
             if self._closed:
@@ -219,7 +226,7 @@ class Daemon:
             with self._lock:
                 if found := self._open.get(place):
                     return found.workspace
-            workspace = self._open_workspace(layout)
+            workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
             workspace.known_workspaces = frozenset(self.workspace_ids())
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             tending = Tending(workspace, self.registry.current().settings.rescan_seconds)
@@ -260,6 +267,11 @@ class _Opened(NamedTuple):
     syncing: Syncing
     inode: int
     """Of the git directory: another one under the same path is another workspace."""
+
+
+def _network(entry: Entry, stop: threading.Event) -> Network:
+    """How a remote that only the registry names is spoken to: as the person, with the credential that it refers to."""
+    return Network(person_environment(), secret(entry.token) if entry.token else "", stop=stop)
 
 
 def _inode(place: Path) -> int:

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,7 @@ class Syncing:
         self.environment: Mapping[str, str] = {}
         """A person's, since the daemon may have been started in another session; its own where there is none."""
         self.problem = ""
+        self._registered: Entry | None = None
         self.stopping = threading.Event()
         self._lock = threading.Lock()
         self._runners: dict[str, _Runner] = {}
@@ -91,9 +92,10 @@ class Syncing:
 
         With `waiting` a new one is left alone until its interval has passed: the caller asks for its first round.
         """
+        self._registered = self.entry()
         try:
             self._add_registered()
-            wanted = {one.name: one for one in remote_settings.remotes(self.workspace.layout)}
+            wanted = {one.name: self._as_registered(one) for one in remote_settings.remotes(self.workspace.layout)}
             self.problem = ""
         except KgdError as error:
             self.problem = f"remotes: {error}"
@@ -110,6 +112,11 @@ class Syncing:
             one.close()
         for one in begun:
             one.start()
+
+    def follow(self) -> None:
+        """Notice what a person changed in the registry. Costs a comparison."""
+        if self.entry() != self._registered and not self.workspace.read_only:
+            self.reload()
 
     def machines(self) -> list[Machine]:
         with self._lock:
@@ -156,23 +163,30 @@ class Syncing:
         for one in runners:
             one.committed()
 
+    def _as_registered(self, one: Remote) -> Remote:
+        """With the interval that the registry gives it."""
+        entry = self._registered
+        if entry is None or entry.sync is None or not entry.remote:
+            return one
+        same = one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote)
+        return replace(one, seconds=entry.sync) if same else one
+
     def _add_registered(self) -> None:
         """A remote that the registry names is one that the person wants."""
-        entry, layout = self.entry(), self.workspace.layout
+        entry, layout = self._registered, self.workspace.layout
         if entry is None or not entry.path or not entry.remote:
             return
         url = remote_settings.parse_stored(layout, entry.remote)
         if all(one.url != url for one in remote_settings.remotes(layout)):
             ref = entry.ref or layout.branch
-            remote_settings.add(layout, Remote("origin", url, ref, seconds=entry.sync))
+            remote_settings.add(layout, Remote("origin", url, ref))
 
 
 class _Runner:
     """The thread of one remote."""
 
     def __init__(self, syncing: Syncing, remote: Remote) -> None:
-        entry = syncing.entry()
-        near = entry is not None and bool(entry.hub)
+        near = f"/git/{syncing.workspace.id}" in remote.url.text  # a hub says at once what it has
         self._syncing, self.machine = syncing, Machine(remote, near=near)
         self.machine.moved_at = self.machine.next_at = syncing.now().tick
         self._busy, self._wake = threading.Lock(), threading.Event()

@@ -110,6 +110,7 @@ def run(
         try:
             if not _take(host, remote, transport, theirs, done, confirm, pull=direction != "push"):
                 return done
+            theirs = done.theirs
         except Trouble as trouble:
             if refused is not None and theirs is not None and trouble.kind in REMEMBERED:
                 refused.clear()
@@ -153,6 +154,7 @@ def _take(
         raise Trouble("behind", "the remote has commits that are not here", next="`kgd sync` takes them first.")
     with _fetched(host, remote, transport, theirs) as incoming:
         if incoming is not None:
+            theirs = done.theirs = incoming.tips[remote.ref]  # it may have moved on while it was fetched
             vetted = vet(incoming, theirs, host.workspace, host.sharded)
             if not vetted.related:
                 raise _unrelated(host, remote, known)
@@ -173,8 +175,6 @@ def _fetched(host: Host, remote: Remote, transport: Transport, theirs: ObjectId)
         yield None
         return
     with transport.fetch({remote.ref: theirs}) as incoming:
-        if incoming.tips[remote.ref] != theirs:
-            raise LostRace("it moved while it was fetched")
         yield incoming
 
 

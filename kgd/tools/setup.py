@@ -17,6 +17,7 @@ from kgd.git.adopt import adopt
 from kgd.git.layout import Layout
 from kgd.git.place import find_place, setting
 from kgd.git.refs import HEAD
+from kgd.git.remote_settings import remotes
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing
 from kgd.tools.house import Nothing, tree_counts
@@ -72,7 +73,7 @@ def up(session: Session, params: UpParams) -> UpResult:
         "git_dir": str(layout.git_dir),
         "branch": layout.branch,
         "created": made.created,
-        "published": [],
+        "published": [f"{one.name} ({one.url.text} {one.ref})" for one in remotes(layout)],
         "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
         "warnings": list(_shipped(layout)),
     }
@@ -82,6 +83,8 @@ def up(session: Session, params: UpParams) -> UpResult:
         answer["restored"] = True
     if made.adopted:
         answer["adopted"] = made.adopted
+        if not answer["published"]:
+            answer["warnings"].append("what is written here stays here until `kgd share`")
     if made.unreachable:
         answer["warnings"].append(f"the code's remote could not be asked for a workspace: {made.unreachable}")
     return answer
