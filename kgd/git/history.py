@@ -71,17 +71,16 @@ def versions(git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None) -> 
     found: dict[str, list[int | str]] = {}
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
     for id, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
+        commit = id.hex()
         for path, _, _ in changes:
             row = found.get(path)
             if row is None:
-                found[path] = [1, when, who, when, who, id.hex()]
+                found[path] = [1, when, who, when, who, commit]
             else:
                 row[0] = int(row[0]) + 1
                 row[1], row[2] = when, who
-    for path, (count, created_at, created_by, updated_at, updated_by, commit) in found.items():
-        yield Versioned(
-            path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by), str(commit)
-        )
+    for path, (count, created_at, created_by, updated_at, updated_by, last) in found.items():
+        yield Versioned(path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by), str(last))
 
 
 def log(

@@ -7,7 +7,7 @@ and a derived file that turns out to be damaged is made anew before anybody gets
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -149,9 +149,12 @@ class Counted:
         since = bytes.fromhex(head) if head else None
         if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
             since = None
-        counted = {row.path: row for row in git_versions(self._store.git_dir, tip, since=since)}
-        before = self._rows.versions(counted) if since else {}
-        rows = {path: _added(before.get(path), row) for path, row in counted.items()}
+        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since)
+        before: dict[str, VersionRow] = {}
+        if since:
+            counted = list(counted)
+            before = self._rows.versions(row.path for row in counted)
+        rows = {row.path: _added(before.get(row.path), row) for row in counted}
         requests = list(self._requests_since(since, tip))
         try:
             with self._database.write():

@@ -8,6 +8,7 @@ then comes back from git, with the same answers.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import logging
 import queue
@@ -343,6 +344,8 @@ class Derived:
                 if self._closing:
                     raise _Interrupted
         self._index_uris(waiting, goal)
+        if len(uris) > CHUNK:
+            _give_memory_back()
 
     def _index_uris(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
         """Index nodes as they are served at this moment; what has gone meanwhile is removed."""
@@ -401,6 +404,12 @@ class Derived:
             self._unsaved = 0
         except OSError as error:
             log.warning("the snapshot could not be written", extra={"reason": str(error)})
+
+
+def _give_memory_back() -> None:
+    """What a long build used and left goes back to the system. glibc alone would keep it: 15 MB after 100k nodes."""
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
 
 
 def _digest(path: Path) -> bytes:
