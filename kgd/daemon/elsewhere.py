@@ -88,6 +88,11 @@ class Elsewhere:
         entry = self._registry.current().entries.get(workspace)
         return entry is not None and bool(entry.hub) and not entry.path
 
+    def is_clone(self, workspace: Workspace) -> bool:
+        """Whether an open workspace is here only to be read."""
+        entry = self._registry.current().entries.get(workspace.id)
+        return entry is not None and bool(entry.remote) and not entry.path
+
     def is_at_hand(self) -> bool:
         """Whether every workspace that a walk could come to is open here, so that it only needs memory."""
         entries = self._registry.current().entries
@@ -357,6 +362,8 @@ def _absence(error: KgdError, question: Question, last_seen: float | None) -> Pa
         if "://" in error.at:
             return Patch((), (), _FULL, gone=frozenset(question.starts))
         return Absence("unknown_workspace", error.message, last_seen)
+    if isinstance(error, Forbidden) and "://" in error.at:
+        return Patch((), (), _FULL, forbidden=frozenset(question.starts))
     if isinstance(error, Forbidden | Unauthorized):
         return Absence("forbidden", error.message, last_seen)
     return Absence("unreachable", error.message, last_seen)

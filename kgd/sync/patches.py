@@ -44,7 +44,9 @@ def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: boo
                 forbidden.add(target)
         starts = set(question.starts)
         gone |= starts & _texts(page.get("missing"))
-        forbidden |= starts & _texts(page.get("forbidden"))
+        forbidden |= starts & _texts(
+            [one.get("uri") for one in _dicts(page.get("absent")) if one.get("reason") == "forbidden"]
+        )
         for one in _dicts(page.get("nodes")):
             current = _uri(one.get("uri"))
             moved.update((old, current) for old in starts & _texts(one.get("asked")) if current)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model import uri as uris
 from kgd.model.uri import Uri
 from kgd.tools import sight
@@ -29,10 +29,15 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
 
     Raises:
         NotFound: There is none; says what is close, or what `kgd up` would do.
-        Forbidden: The caller's token is for other workspaces.
+        Forbidden: The caller's token is for other workspaces, or nobody writes to this one here.
     """
     chosen = _chosen(session, named, texts, writing=writing)
     sight.enter(session, chosen)
+    if writing and session.daemon.elsewhere.is_clone(chosen):
+        raise Forbidden(
+            f"workspace '{chosen.id}' is another team's, and here as a read-only clone", at="workspace",
+            next="Hand in your changes with submit_subgraph.",
+        )  # fmt: skip
     return chosen
 
 
@@ -69,6 +74,12 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
             owner = rest.partition("/")[0]
             return owner if session.daemon.elsewhere.on_hub(owner) else None
     return None
+
+
+def on_hub(session: Session, uri: Uri) -> bool:
+    """Whether a node is to be asked of a hub. Whoever comes with a token asks for what is here."""
+    owner = uris.workspace_of(uri)
+    return owner is not None and session.principal is None and session.daemon.elsewhere.on_hub(owner)
 
 
 def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri") -> Uri:

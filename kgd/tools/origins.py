@@ -7,12 +7,12 @@ merge never raises it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.model.fence import fenced_value
+from kgd.model.fence import fenced, fenced_value
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
@@ -56,6 +56,15 @@ def of_remote(workspace: str, stamp: tuple[str, str] = ("", "")) -> Origin:
     return origin
 
 
-def fence(answer: Mapping[str, Any]) -> Any:
+def fence(answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer about what others wrote, with every character of their text shown that would not show."""
-    return fenced_value(dict(answer))
+    shown: dict[str, Any] = fenced_value(dict(answer))
+    return shown
+
+
+def fence_all(items: Sequence[Any]) -> list[Any]:
+    return [fenced_value(item) for item in items]
+
+
+def fence_text(text: str) -> str:
+    return fenced(text)

@@ -15,6 +15,7 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.nodes import UNSEEN_MESSAGE, line, moment, sees_all
+from kgd.tools.origins import Origin
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -69,6 +70,7 @@ class HistoryResult(TypedDict):
     workspace: str
     commits: list[Commit]
     cursor: NotRequired[str]
+    origin: NotRequired[Origin]
 
 
 def history(session: Session, params: HistoryParams) -> HistoryResult:
@@ -125,7 +127,7 @@ def diff(session: Session, params: DiffParams) -> DiffResult:
         before = workspace.commit_id(first or "HEAD")
         after = workspace.commit_id(last.lstrip(".") or "HEAD")
         changes = workspace.changes_between(before, after)
-    found = [_node_diff(change, whole=True) for change in changes if uri is None or change.uri == uri]
+    found = [node_diff(change, whole=True) for change in changes if uri is None or change.uri == uri]
     return {"workspace": workspace.id, "before": before, "after": after, "diff": found}
 
 
@@ -185,13 +187,13 @@ def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: boo
             for change in workspace.changes(entry.commit)
             if (only is None or change.uri == only) and (sees is None or sees(change.uri))
         ]
-        answer["diff"] = [_node_diff(change) for change in changes[:NODES_PER_DIFF]]
+        answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]
         if len(changes) > NODES_PER_DIFF:
             answer["more_diff"] = len(changes) - NODES_PER_DIFF
     return answer
 
 
-def _node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
+def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
     fields: Sequence[Any] = field_diff(change.before, change.after)
     limit = 10**9 if whole else LONGEST_VALUE
     return {
@@ -222,6 +224,7 @@ HISTORY = Tool(
     Result=HistoryResult,
     hints=Hints(read_only=True, idempotent=True),
     run=history,
+    forwards=True,
 )
 DIFF = Tool(
     name="diff",

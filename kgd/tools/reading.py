@@ -9,8 +9,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.model.access import Verb
-from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, nodes, sight
+from kgd.model.fence import fenced_line
+from kgd.model.uri import Uri, workspace_of
+from kgd.tools import addressing, cursors, nodes, origins, sight
+from kgd.tools.abroad import Abroad, FarNode
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.contexts import enter
 from kgd.tools.ladder import Resolved, on_the_way
@@ -42,9 +44,15 @@ class GetParams(Params):
 
 
 class Missing(TypedDict):
+    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace."""
+
     uri: str
     similar: list[str]
     invalid_file: NotRequired[InvalidAnswer]
+    reason: NotRequired[str]
+    workspace: NotRequired[str]
+    last_seen: NotRequired[str]
+    detail: NotRequired[str]
 
 
 class GetResult(TypedDict):
@@ -60,30 +68,32 @@ class GetResult(TypedDict):
 
 def get(session: Session, params: GetParams) -> GetResult:
     """The nodes in the order in which they were asked for."""
-    workspace = addressing.choose(session, params.workspace, params.uris)
-    commit = workspace.commit_id(params.as_of) if params.as_of else None
-    question = [workspace.id, params.uris, params.include, commit]
+    far = addressing.far(session, params.workspace, params.uris)
+    workspace = None if far else addressing.choose(session, params.workspace, params.uris)
+    home = workspace.id if workspace else far or ""
+    commit = workspace.commit_id(params.as_of) if params.as_of and workspace else params.as_of
+    question = [home, params.uris, params.include, commit]
     begin = Position.read(question, params.cursor)
     room = Room(params.budget)
-    answer: dict[str, Any] = {"workspace": workspace.id, "nodes": [], "missing": []}
-    if params.conflicts == "resolve" and not commit and (resolved := _settled(session, workspace, params.uris)):
+    answer: dict[str, Any] = {"workspace": home, "nodes": [], "missing": []}
+    asked = [_spelt(session, workspace, home, text, n) for n, text in enumerate(params.uris)]
+    if params.conflicts == "resolve" and not commit and workspace and (resolved := _settled(session, workspace, asked)):
         answer["resolved"] = resolved
-    seen = []
-    for index in range(begin.node, len(params.uris)):
-        asked = addressing.resolve(session, workspace, params.uris[index], at=f"uris[{index}]")
-        owner = addressing.owner_of(session, workspace, asked)
-        session.allow(owner, Verb.READ, {asked, owner.graph.resolve(asked)})
-        sees = sight.sight(session, owner.id)
-        found = nodes.find(owner, asked, commit, sees)
-        if found is None:
-            answer["missing"].append(_missing(owner, asked, sees, similar=len(answer["missing"]) < MISSING_SHOWN))
-            room.take(answer["missing"][-1])
+    seen, abroad = [], Abroad(session, params.include, commit if far else None)
+    for index in range(begin.node, len(asked)):
+        found: Found | FarNode | Missing
+        if workspace is None or addressing.on_hub(session, asked[index]):
+            found = _abroad(abroad, home, asked, index)
+        else:
+            found = _near(session, workspace, asked[index], commit, similar=len(answer["missing"]) < MISSING_SHOWN)
+        if isinstance(found, dict):
+            answer["missing"].append(found)
+            room.take(found)
             continue
-        session.allow(owner, Verb.READ, [found.uri])  # it may have moved this very moment
         start = begin if index == begin.node else Position(index)
-        node, rest = _fitted(found, asked, params.include, room, start, first=not answer["nodes"])
+        node, rest = _fitted(found, asked[index], params.include, room, start, first=not answer["nodes"])
         if node is not None:
-            answer["nodes"].append(node)
+            answer["nodes"].append(_with_trust(session, found, node))
             seen.append(found.uri)
         if rest is not None:
             answer["cursor"] = cursors.write("get", question, rest.written())
@@ -94,9 +104,55 @@ def get(session: Session, params: GetParams) -> GetResult:
     return answer  # type: ignore[return-value]
 
 
-def _settled(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[Resolved]:
+def _spelt(session: Session, workspace: Workspace | None, home: str, text: str, number: int) -> Uri:
+    at = f"uris[{number}]"
+    if workspace is None:
+        return addressing.resolve_far(session, home, text, at=at)
+    return addressing.resolve(session, workspace, text, at=at)
+
+
+def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None, *, similar: bool) -> Found | Missing:
+    """A node of a workspace of this machine; what is asked as of a commit is of the call's own workspace."""
+    owner = addressing.owner_of(session, workspace, asked)
+    session.allow(owner, Verb.READ, {asked, owner.graph.resolve(asked)})
+    sees = sight.sight(session, owner.id)
+    found = nodes.find(owner, asked, commit if owner is workspace else None, sees)
+    if found is None:
+        return _missing(owner, asked, sees, similar=similar)
+    session.allow(owner, Verb.READ, [found.uri])  # it may have moved this very moment
+    return found
+
+
+def _abroad(abroad: Abroad, home: str, asked: Sequence[Uri], index: int) -> FarNode | Missing:
+    """A node of a hub, read together with those of the same workspace that are asked for after it."""
+    workspace = workspace_of(asked[index]) or home
+    following = [uri for uri in asked[index + 1 :] if (workspace_of(uri) or home) == workspace]
+    found = abroad.look(workspace, asked[index], following)
+    if isinstance(found, FarNode):
+        return found
+    answer: Missing = {
+        "uri": asked[index], "similar": list(found.similar), "reason": found.reason, "workspace": workspace,
+    }  # fmt: skip
+    if found.last_seen is not None:
+        answer["last_seen"] = nodes.moment(found.last_seen)
+    if found.detail:
+        answer["detail"] = fenced_line(found.detail, 200)
+    return answer
+
+
+def _with_trust(session: Session, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
+    """The answer with what its workspace is to this machine; text of others is fenced."""
+    if isinstance(found, FarNode):
+        return node
+    trust = origins.trust_in(session, found.workspace)
+    if trust == "local":
+        return node
+    node["origin"]["trust"] = trust
+    return origins.fence(node) if trust == "remote" else node
+
+
+def _settled(session: Session, workspace: Workspace, asked: Sequence[Uri]) -> list[Resolved]:
     """What models settle of the open conflicts of the nodes that are asked for; they are then read as they are."""
-    asked = [addressing.resolve(session, workspace, text, at=f"uris[{n}]") for n, text in enumerate(texts)]
     return on_the_way(session, workspace, [workspace.graph.resolve(uri) for uri in asked])
 
 
@@ -125,7 +181,7 @@ class Position:
 
 
 def _fitted(
-    found: Found, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
+    found: Found | FarNode, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
 ) -> tuple[dict[str, Any] | None, Position | None]:
     """As much of the node as there is room for, and where to go on; (None, start) when there is no room at all."""
     answer = _head(found, asked, include, continued=start.inside)
@@ -157,11 +213,24 @@ def _fitted(
     return answer, None
 
 
-def _head(found: Found, asked: str, include: Sequence[str], *, continued: bool) -> dict[str, Any]:
-    answer = nodes.head(found, asked)
+def _head(found: Found | FarNode, asked: str, include: Sequence[str], *, continued: bool) -> dict[str, Any]:
+    if isinstance(found, FarNode):
+        answer = {**found.head, **({"asked": asked} if asked != found.uri else {})}
+    else:
+        answer = nodes.head(found, asked)
     if continued:
         kept = {name: answer[name] for name in ("uri", "type", "name", "version", "origin")}
         return {**kept, "continued": True}
+    if isinstance(found, Found):
+        _add_state(answer, found, include)
+    for limit in (8_000, 1_000, 100):
+        if size_of(answer) <= HARD_LIMIT - RESERVE - LEAST:
+            break
+        answer = {**clip(answer, limit), "uri": found.uri}
+    return answer
+
+
+def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> None:
     if not found.as_of:
         if found.workspace.conflict_count and (open_conflicts := nodes.conflicts(found.workspace, found.uri)):
             answer["conflicts"] = open_conflicts
@@ -170,11 +239,6 @@ def _head(found: Found, asked: str, include: Sequence[str], *, continued: bool) 
     if "history" in include:
         lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.sees) for entry in lines]
-    for limit in (8_000, 1_000, 100):
-        if size_of(answer) <= HARD_LIMIT - RESERVE - LEAST:
-            break
-        answer = {**clip(answer, limit), "uri": found.uri}
-    return answer
 
 
 def _take_text(text: str, room: Room, *, first: bool) -> int:

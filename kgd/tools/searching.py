@@ -15,6 +15,7 @@ from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import Room
+from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -63,6 +64,7 @@ class SearchResult(TypedDict):
     hits: list[HitAnswer]
     edges: list[EdgeAnswer]
     cursor: NotRequired[str]
+    origin: NotRequired[Origin]
 
 
 def search(session: Session, params: SearchParams) -> SearchResult:
@@ -165,4 +167,5 @@ SEARCH = Tool(
     Result=SearchResult,
     hints=Hints(read_only=True, idempotent=True),
     run=search,
+    forwards=True,
 )

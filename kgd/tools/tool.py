@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kgd.tools import addressing
+from kgd.tools.abroad import forwarded
 from kgd.tools.parameters import Params, read
 from kgd.tools.session import Session
 
@@ -29,7 +31,8 @@ class Tool:
 
     `Result` is a TypedDict: answers are built as plain data, checked by the type checker and not again on each call.
     `from_memory` tells whether a call with these parameters is answered from memory and one look-up, so that it may
-    run on the event loop; everything else belongs on a worker thread.
+    run on the event loop; everything else belongs on a worker thread. A tool that `forwards` is asked of the hub as it
+    is, where the workspace that a call means is on one; others see to that themselves.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Tool:
     hints: Hints
     run: Callable[[Session, Any], Answer]
     from_memory: Callable[[Session, Any], bool] = lambda session, params: False
+    forwards: bool = False
 
     def call(self, session: Session, arguments: Mapping[str, Any] | None) -> Answer:
         """Reads the arguments and answers.
@@ -47,4 +51,11 @@ class Tool:
         Raises:
             KgdError: Any refusal; nothing was written.
         """
-        return self.run(session, read(self.Params, arguments))
+        params = read(self.Params, arguments)
+        if self.forwards:
+            asked: Any = params
+            far = addressing.far(session, asked.workspace, [uri] if (uri := getattr(asked, "uri", None)) else [])
+            if far:
+                given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
+                return forwarded(session, far, self.name, given, self.Result)
+        return self.run(session, params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -15,6 +15,7 @@ from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.graph.across import Absence, Crossing, walk_across
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.traverse import Link, Visited, Walk
+from kgd.model.access import Verb
 from kgd.model.fence import fenced, fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
@@ -137,13 +138,13 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
                 params.direction, asked.commit]  # fmt: skip
     behind = _Behind.read(question, params.cursor)
     crossing = walk_across(
-        asked.home, asked.sources(session), asked.starts, session.daemon.elsewhere.world(session.principal),
+        asked.inside, asked.sources(session), asked.starts, session.daemon.elsewhere.world(session.principal),
         max_cost=params.max_cost, max_depth=params.max_depth, edge_types=params.edge_types, types=params.types,
         direction=params.direction, max_nodes=behind.count + params.max_nodes,
     )  # fmt: skip
-    found = crossing.walk
+    found, why = crossing.walk, _why(session, asked, crossing)
     if not found.nodes and found.missing:
-        raise _nowhere(asked, crossing, found.missing[0])
+        raise _nowhere(asked, found.missing[0], why(found.missing[0]))
     page = _Page(crossing, behind, Room(params.budget), _Sources(session, crossing), asked.also)
     answered = {node.uri for node in page.nodes}
     answer: dict[str, Any] = {
@@ -158,7 +159,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
     if found.missing:
         answer["missing"] = list(found.missing)
-        if absent := [_absent(uri, crossing.why(uri)) for uri in found.missing if workspace_of(uri) != asked.home]:
+        if absent := [_absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]:
             answer["absent"] = absent
     if asked.commit:
         answer["as_of"] = asked.commit
@@ -205,6 +206,11 @@ class _Asked:
         commit = workspace.commit_id(params.as_of) if params.as_of else None
         return cls(workspace.id, workspace, starts, commit, _former(workspace, starts))
 
+    @property
+    def inside(self) -> str:
+        """The workspace that the walk's own sources speak for."""
+        return self.workspace.id if self.workspace else ""
+
     def sources(self, session: Session) -> Sequence[EdgeSource]:
         if self.workspace is None:
             return []
@@ -249,7 +255,7 @@ def _broken(crossing: Crossing, answered: Collection[Uri], asked: _Asked) -> lis
     for link, absence in crossing.broken():
         if link.source not in answered:
             continue
-        if workspace_of(link.target) not in (None, asked.home):
+        if workspace_of(link.target) not in (None, asked.inside):
             others.append(_broken_across(link, absence))
         elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
             # The code tree has no past here.
@@ -262,6 +268,16 @@ def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
         "source": link.source, "type": link.type, "target": link.target, "reason": absence.reason,
         "workspace": workspace_of(link.target) or "", "weight": plain_weight(link.weight), **_detail(absence),
     }  # fmt: skip
+
+
+def _why(session: Session, asked: _Asked, crossing: Crossing) -> Callable[[Uri], Absence]:
+    """Why a start is not there. One that may not be read is refused alike whether it exists or not."""
+
+    def why(uri: Uri) -> Absence:
+        hidden = asked.workspace is not None and not session.may(asked.workspace, uri, Verb.READ)
+        return Absence("forbidden") if hidden and session.principal else crossing.why(uri)
+
+    return why
 
 
 def _absent(uri: Uri, absence: Absence) -> Absent:
@@ -385,8 +401,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) 
     return shown[:BROKEN_SHOWN]
 
 
-def _nowhere(asked: _Asked, crossing: Crossing, start: Uri) -> KgdError:
-    why = crossing.why(start)
+def _nowhere(asked: _Asked, start: Uri, why: Absence) -> KgdError:
     if why.reason == "forbidden":
         return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
     if why.reason not in ("missing", "gone"):

@@ -1,0 +1,181 @@
+"""This file is where nodes of a workspace that a hub has are read in full, and whole answers of a hub are passed on.
+
+What a hub says is checked against the shape that the tool promises, fenced, and given its origin here: whatever the
+hub claims about where its text came from, it is remote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.graph.across import Reason
+from kgd.model.uri import Uri
+from kgd.sync.hubs import DEADLINE
+from kgd.sync.patches import stamp_of
+from kgd.tools import origins
+from kgd.tools.budget import HARD_LIMIT, size_of
+from kgd.tools.nodes import NodeAnswer
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+
+TOGETHER = 50
+"""Nodes that are asked of a hub in one call."""
+PAGE_TOKENS = 10_000
+ENOUGH = 2 * HARD_LIMIT
+"""Bytes after which no further page is asked for, but to bring a node to its end."""
+LARGEST = 1 << 20
+"""Bytes of one node, all pages together; a node file has a quarter of it at most."""
+_PARTS = ("content", "content_cut", "relations", "relations_cut", "incoming", "incoming_cut", "continued")
+
+
+@dataclass(slots=True)
+class FarNode:
+    """One node of a hub, whole."""
+
+    uri: Uri
+    head: dict[str, Any]
+    content: str = ""
+    lists: dict[str, list[Any]] = field(default_factory=dict)
+    is_whole: bool = True
+
+    def relations(self) -> list[Any]:
+        return self.lists.get("relations", [])
+
+    def incoming(self) -> list[Any]:
+        return self.lists.get("incoming", [])
+
+
+@dataclass(frozen=True, slots=True)
+class FarMissing:
+    """Why a node of a hub is not answered."""
+
+    reason: Reason
+    similar: tuple[str, ...] = ()
+    detail: str = ""
+    last_seen: float | None = None
+
+
+class Abroad:
+    """What one `get` reads from hubs: each hub at most its deadline, all calls together."""
+
+    def __init__(self, session: Session, include: Sequence[str], as_of: str | None) -> None:
+        self._elsewhere = session.daemon.elsewhere
+        self._include, self._as_of = list(include), as_of
+        self._known: dict[tuple[str, Uri], FarNode | FarMissing] = {}
+        self._spent: dict[str, float] = {}
+
+    def look(self, workspace: str, uri: Uri, following: Iterable[Uri]) -> FarNode | FarMissing:
+        """One node; those that will be asked for next are read with it."""
+        if (workspace, uri) not in self._known:
+            wanted = [one for one in dict.fromkeys((uri, *following)) if (workspace, one) not in self._known]
+            self._read(workspace, wanted[:TOGETHER])
+        return self._known.get((workspace, uri), FarMissing("unreachable", detail="the hub did not say"))
+
+    def _read(self, workspace: str, uris: Sequence[Uri]) -> None:
+        begun = time.monotonic()
+        try:
+            self._pages(workspace, uris, begun + DEADLINE - self._spent.get(workspace, 0.0))
+        except (Forbidden, Unauthorized) as error:
+            # One that may not be read spoils the call; the others are asked for by themselves.
+            if len(uris) > 1 and isinstance(error, Forbidden):
+                for uri in uris:
+                    self._read(workspace, [uri])
+                return
+            self._note(workspace, uris, FarMissing("forbidden", detail=error.message))
+        except NotFound as error:
+            self._note(workspace, uris, FarMissing("unknown_workspace", detail=error.message))
+        except KgdError as error:
+            seen = self._elsewhere.last_seen(workspace)
+            self._note(workspace, uris, FarMissing("unreachable", detail=error.message, last_seen=seen))
+        finally:
+            self._spent[workspace] = self._spent.get(workspace, 0.0) + time.monotonic() - begun
+
+    def _pages(self, workspace: str, uris: Sequence[Uri], end: float) -> None:
+        args: dict[str, Any] = {"uris": list(uris), "include": self._include, "budget": PAGE_TOKENS}
+        if self._as_of:
+            args["as_of"] = self._as_of
+        read, found = 0, list[FarNode]()
+        while True:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise Unavailable("it took too long")
+            page = self._elsewhere.call(workspace, "get", args, deadline=left)
+            read += size_of(page)
+            for one in checked(list[NodeAnswer], page.get("nodes") or []):
+                if one.get("continued") and found and found[-1].uri == one["uri"]:
+                    _append(found[-1], one)
+                else:
+                    found.append(_far_node(workspace, one))
+                    self._known[workspace, Uri(one.get("asked", one["uri"]))] = found[-1]
+            self._gone(workspace, uris, page)
+            cursor = page.get("cursor")
+            if not isinstance(cursor, str) or read > LARGEST:
+                return
+            if read > ENOUGH and len(found) > 1:
+                # The last one may go on; whoever comes to it asks again.
+                self._known = {key: value for key, value in self._known.items() if value is not found[-1]}
+                return
+            args["cursor"] = cursor
+
+    def _gone(self, workspace: str, uris: Sequence[Uri], page: dict[str, Any]) -> None:
+        missing = page.get("missing")
+        for one in missing if isinstance(missing, list) else []:
+            if isinstance(one, dict) and one.get("uri") in uris:
+                like = one.get("similar")
+                similar = [str(uri)[:300] for uri in like[:3]] if isinstance(like, list) else []
+                self._known[workspace, Uri(one["uri"])] = FarMissing("gone", tuple(origins.fence_all(similar)))
+
+    def _note(self, workspace: str, uris: Sequence[Uri], missing: FarMissing) -> None:
+        self._known.update({(workspace, uri): missing for uri in uris})
+
+
+def forwarded(session: Session, workspace: str, tool: str, args: dict[str, Any], result: Any) -> dict[str, Any]:
+    """A hub's whole answer to a tool that reads, in the shape that the tool promises.
+
+    Raises:
+        KgdError: What the hub refused, or why it cannot be reached.
+    """
+    said = session.daemon.elsewhere.call(workspace, tool, args)
+    answer: dict[str, Any] = origins.fence(checked(result, said))
+    if size_of(answer) > HARD_LIMIT * 2:
+        raise Unavailable(f"the answer of workspace '{workspace}' is too large", next="Ask for less.")
+    return {**answer, "workspace": workspace, "origin": origins.of_remote(workspace)}
+
+
+def checked(shape: Any, value: Any) -> Any:
+    """The value, if it has that shape; what the shape does not name is left out.
+
+    Raises:
+        Unavailable: It has not.
+    """
+    try:
+        return _adapter(shape).validate_python(value)
+    except ValidationError:
+        raise Unavailable("what the hub answered is not what its tool promises", next="Its kgd may be older.") from None
+
+
+@lru_cache(maxsize=32)
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
+
+
+def _far_node(workspace: str, said: Any) -> FarNode:
+    head = origins.fence({name: value for name, value in said.items() if name not in _PARTS and name != "asked"})
+    head["origin"] = origins.of_remote(workspace, stamp_of(said["origin"]))
+    node = FarNode(Uri(said["uri"]), head)
+    _append(node, said)
+    return node
+
+
+def _append(node: FarNode, said: Any) -> None:
+    node.content += origins.fence_text(said.get("content", ""))
+    for name in ("relations", "incoming"):
+        node.lists.setdefault(name, []).extend(origins.fence_all(said.get(name, [])))

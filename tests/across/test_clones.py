@@ -1,0 +1,96 @@
+"""Workspaces that the registry knows by a git remote alone."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Forbidden
+from tests.across.sites import Site, names, node, until
+
+MakeSite = Callable[[str], Site]
+
+
+@pytest.fixture
+def there(site: MakeSite, tmp_path: Path) -> Path:
+    """A bare repository that holds another team's workspace."""
+    team = site("team")
+    team.up("infra", node("concept://infra/keys", ("concept://infra/vault", 0.5), summary="how keys\u200b are kept"),
+            node("concept://infra/vault"))  # fmt: skip
+    bare = tmp_path / "infra.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(bare)], check=True)
+    push(team, bare)
+    return bare
+
+
+def push(team: Site, bare: Path) -> None:
+    """As plain git does it, from the head that kgd keeps."""
+    folder = team.root / "infra"
+    subprocess.run(["git", "-C", str(folder), "push", "-q", str(bare), "refs/kgd/head:refs/heads/main"], check=True)
+
+
+def walk(here: Site) -> list[str]:
+    return names(here.ask("traverse", start=["concept://shop/a"]))
+
+
+@pytest.mark.requirement("E11")
+def test_until_a_clone_is_there_its_link_says_that_it_is_fetched(site: MakeSite, there: Path) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.know("infra", remote=str(there))
+    first = here.ask("traverse", start=["concept://shop/a"])
+    assert names(first) == ["shop/a"]
+    assert [(one["reason"], one["workspace"]) for one in first["broken_links"]] == [("fetching", "infra")]
+    until(lambda: len(walk(here)) > 1)
+    found = here.ask("traverse", start=["concept://shop/a"])
+    assert names(found) == ["shop/a", "infra/keys", "infra/vault"]
+    assert found["nodes"][1]["origin"]["trust"] == "remote"
+    assert found["nodes"][1]["summary"] == "how keys\\u200b are kept"
+    assert found["broken_links"] == []
+    (read,) = here.ask("get", uris=["concept://infra/keys"])["nodes"]
+    assert (read["origin"]["trust"], read["summary"]) == ("remote", "how keys\\u200b are kept")
+
+
+def test_a_clone_is_read_and_never_written(site: MakeSite, there: Path) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.know("infra", remote=str(there))
+    until(lambda: len(walk(here)) == 3)
+    assert [hit["uri"] for hit in here.ask("search", query="vault", workspace="infra")["hits"]]
+    with pytest.raises(Forbidden, match="submit_subgraph"):
+        here.ask("put", workspace="infra", changes=[node("concept://infra/mine")])
+
+
+def test_a_remote_that_holds_something_else_is_an_unreachable_workspace(site: MakeSite, tmp_path: Path) -> None:
+    bare = tmp_path / "other.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.know("infra", remote=str(bare))
+
+    def reason() -> dict[str, str]:
+        (link,) = here.ask("traverse", start=["concept://shop/a"])["broken_links"]
+        return dict(link)
+
+    until(lambda: reason()["reason"] == "unreachable")
+    assert "no workspace under" in reason()["detail"]
+
+
+@pytest.mark.slow
+def test_a_clone_follows_its_remote(site: MakeSite, there: Path) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.know("infra", remote=str(there), sync="1")
+    until(lambda: len(walk(here)) == 3)
+    team = site("other-team")
+    subprocess.run(["git", "clone", "-q", str(there), str(team.root / "infra")], check=True)
+    folder = team.root / "infra"
+    (folder / "nodes/concept/new.yaml").write_text("uri: concept://infra/new\nname: New\n")
+    vault = folder / "nodes/concept/vault.yaml"
+    vault.write_text(vault.read_text() + 'relations:\n- type: uses\n  target: "concept://infra/new"\n  weight: 0\n')
+    for words in (["add", "-A"], ["commit", "-q", "-m", "by hand"], ["push", "-q"]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True)
+    until(lambda: "infra/new" in walk(here), 20)

@@ -1,0 +1,107 @@
+"""Reading nodes elsewhere: whole, fenced, with where they came from, and told apart when they are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kgd.errors import Forbidden, NotFound, Unavailable
+from tests.across.sites import Hub, Site, node
+
+MakeSite = Callable[[str], Site]
+MakeHub = Callable[[Site], Hub]
+
+LONG = "".join(f"line {n} of what the other team wrote\n" for n in range(3_000))
+
+
+@pytest.fixture
+def here(site: MakeSite, hub: MakeHub) -> Site:
+    there = site("there")
+    there.up(
+        "infra",
+        node("concept://infra/keys", ("concept://infra/long", 0.5), name="Keys", summary="how keys are kept",
+             content="first line\u202esecond\u2028third", tags=["jwt"]),
+        node("concept://infra/long", content=LONG),
+        node("decision://infra/secret/plan", content="not for everybody"),
+    )  # fmt: skip
+    served = hub(there)
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.know_hub(served, "infra", token=served.token(["infra"], paths=["/keys", "/long", "/gone"]))
+    here.hub = served  # type: ignore[attr-defined]
+    return here
+
+
+def test_a_node_of_a_hub_is_read_in_full_with_its_origin(here: Site) -> None:
+    (found,) = here.ask("get", uris=["concept://infra/keys"])["nodes"]
+    assert (found["name"], found["summary"], found["tags"], found["version"]) == (
+        "Keys", "how keys are kept", ["jwt"], 1)  # fmt: skip
+    assert found["relations"] == [{"type": "uses", "target": "concept://infra/long", "weight": 0.5}]
+    assert found["origin"]["workspace"] == "infra"
+    assert found["origin"]["trust"] == "remote"
+    assert found["origin"]["commit"]
+
+
+@pytest.mark.requirement("E11")
+def test_foreign_text_shows_what_would_not_show(here: Site) -> None:
+    (found,) = here.ask("get", uris=["concept://infra/keys"])["nodes"]
+    assert found["content"] == "first line\\u202esecond\\u2028third"
+
+
+def test_nodes_of_here_and_there_come_in_the_order_in_which_they_were_asked_for(here: Site) -> None:
+    found = here.ask("get", uris=["concept://infra/gone", "concept://shop/a", "concept://infra/keys"], workspace="shop")
+    assert [one["uri"] for one in found["nodes"]] == ["concept://shop/a", "concept://infra/keys"]
+    (missing,) = found["missing"]
+    assert (missing["uri"], missing["reason"], missing["workspace"]) == ("concept://infra/gone", "gone", "infra")
+
+
+def test_a_long_node_of_a_hub_continues_by_cursor_to_its_end(here: Site) -> None:
+    read, cursor = "", None
+    while True:
+        found = here.ask("get", uris=["concept://infra/long"], budget=8_000, **({"cursor": cursor} if cursor else {}))
+        read += found["nodes"][0].get("content", "")
+        cursor = found.get("cursor")
+        if not cursor:
+            break
+    assert read == LONG
+
+
+def test_what_the_token_may_not_read_is_refused_alone(here: Site) -> None:
+    found = here.ask("get", uris=["decision://infra/secret/plan", "concept://infra/keys"])
+    assert [one["uri"] for one in found["nodes"]] == ["concept://infra/keys"]
+    assert [one["reason"] for one in found["missing"]] == ["forbidden"]
+    with pytest.raises(Forbidden):
+        here.ask("traverse", start=["decision://infra/secret/plan"])
+
+
+def test_a_hub_that_is_gone_is_named_with_the_time_it_was_last_seen(here: Site) -> None:
+    here.ask("get", uris=["concept://infra/keys"])
+    here.hub.stop()  # type: ignore[attr-defined]
+    (missing,) = here.ask("get", uris=["concept://infra/keys"])["missing"]
+    assert missing["reason"] == "unreachable"
+    assert missing["last_seen"]
+    with pytest.raises(Unavailable, match="last seen"):
+        here.ask("traverse", start=["concept://infra/keys"])
+
+
+def test_a_walk_may_begin_on_a_hub(here: Site) -> None:
+    found = here.ask("traverse", start=["keys"], workspace="infra")
+    assert found["workspace"] == "infra"
+    assert [one["uri"] for one in found["nodes"]] == ["concept://infra/keys", "concept://infra/long"]
+    with pytest.raises(NotFound):
+        here.ask("traverse", start=["concept://infra/gone"])
+
+
+def test_search_and_history_of_a_hub_are_asked_of_the_hub(here: Site) -> None:
+    found = here.ask("search", query="kept", workspace="infra")
+    assert [one["uri"] for one in found["hits"]] == ["concept://infra/keys"]
+    assert found["origin"] == {"workspace": "infra", "trust": "remote"}
+    found = here.ask("history", uri="concept://infra/keys")
+    assert found["workspace"] == "infra"
+    assert len(found["commits"]) == 1
+
+
+def test_a_workspace_that_nobody_knows_is_refused_with_what_is_close(here: Site) -> None:
+    with pytest.raises(NotFound, match="Did you mean 'infra'"):
+        here.ask("get", uris=["concept://infro/keys"])
