@@ -87,9 +87,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """The opposite of one commit, through the merge: what changed since is kept."""
+    """The opposite of one commit, through the merge: what changed since is kept. With `only`, of these nodes alone."""
 
     commit: str
+    only: frozenset[Uri] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def field_of(node: Node | None, path: str) -> Json:
     if head in ("tags", "aliases") and not rest:
         return list(getattr(node, head)) or None
     if head == "data" and rest:
-        return _key_of(node.data, rest)
+        return value_at(node.data, rest)
     if head == "relations" and len(rest) >= 2:
         relation = node.relation(rest[0], Uri(rest[1]))
         values = plain_relation(relation) if relation else {}
@@ -116,16 +116,22 @@ def field_of(node: Node | None, path: str) -> Json:
         if relation and rest[2:] == ["weight"]:
             return plain_weight(relation.weight)
         if rest[2] == "data" and len(rest) > 3:
-            return _key_of(values.get("data", {}), rest[3:])
+            return value_at(values.get("data", {}), rest[3:])
         if relation is None:
             return None
     raise Invalid(f"'{path[:80]}' is not a field of a node", at="fields")
 
 
-def _key_of(values: Json, path: list[str]) -> Json:
+def value_at(values: Json, path: list[str]) -> Json:
+    """The value below these keys; None where there is none."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values
+
+
+def with_value(values: Mapping[str, Json], keys: list[str], value: Json) -> dict[str, Json]:
+    """The mapping with one value below these keys; None removes it."""
+    return _with_key(values, keys, value)
 
 
 def with_field(node: Node, path: str, value: Json) -> Node:

@@ -7,16 +7,39 @@ which side is called a; every edit of either side is in the result or in the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kgd.errors import KgdError
-from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
-from kgd.model.fields import join, plain, plain_relation, plain_source, plain_weight, relation_from_plain
+from kgd.model.conflict import PLACE, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.fields import (
+    FIELDS,
+    field_of,
+    join,
+    plain,
+    plain_relation,
+    plain_source,
+    plain_weight,
+    relation_from_plain,
+    split,
+    value_at,
+    with_field,
+    with_value,
+)
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.prose import merge_text, takes_away
-from kgd.model.uri import Uri
+from kgd.model.prose import merge_text
+from kgd.model.register import (
+    NO_RECORDS,
+    Held,
+    Records,
+    by_field,
+    conflict_of,
+    disagreement,
+    held,
+    merge_held,
+    shown_of,
+)
 
 RULES_VERSION = 1
 """Written into `kgd.yaml`; replicas that know another number only fast-forward."""
@@ -32,70 +55,134 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Merged:
+    """A node, or its absence, and the open conflicts about it, by field."""
+
     node: Node | None
-    conflict: Conflict | None = None
+    records: Records = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class Acts:
-    """What one side did about the conflicts of a node, beside changing the node.
-
-    `settled` gives, per field whose record the side deleted, the round it was in: to settle a field is to write it,
-    even where the value that was shown stays. `touched` is whether it added or settled any.
-    """
-
-    settled: Mapping[str, int] = field(default_factory=dict)
-    touched: bool = False
-
-
-NO_ACTS = Acts()
+    @property
+    def conflict(self) -> Conflict | None:
+        """All open conflicts as one."""
+        if not self.records:
+            return None
+        ones = list(self.records.values())
+        fields = {name: disputed for one in ones for name, disputed in one.fields.items()}
+        return Conflict(ones[0].uri, fields, {name: n for one in ones for name, n in one.shown.items()})
 
 
 @dataclass(slots=True)
 class _Clashes:
-    """What the sides disagree about, found so far."""
+    """What the sides disagree about, found so far. `is_open` are fields that are merged as registers instead."""
 
-    by_a: Acts
-    by_b: Acts
+    is_open: Collection[str] = ()
     fields: dict[str, FieldConflict] = field(default_factory=dict)
-
-    def settled_by_both(self, name: str) -> bool:
-        return name in self.by_a.settled and name in self.by_b.settled
 
     def add(self, name: str, base: Json, a: Json, b: Json) -> Json:
         """Record it; the value that is shown meanwhile."""
-        clash = self.fields[name] = _clash(name, base, a, b, self.by_a, self.by_b)
-        return clash.sides[_shown(clash.sides)]
+        clash = disagreement(base, (a, b))
+        if name not in self.is_open:
+            self.fields[name] = clash
+        return clash.sides[shown_of(clash.sides)]
 
 
-def merge(base: Node | None, a: Node | None, b: Node | None, *, by_a: Acts = NO_ACTS, by_b: Acts = NO_ACTS) -> Merged:
+Three = tuple[Records, Records, Records]
+"""The open conflicts of base, a and b."""
+NOTHING_OPEN: Three = (NO_RECORDS, NO_RECORDS, NO_RECORDS)
+
+
+def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NOTHING_OPEN) -> Merged:
     """The node with the edits of both sides, and the fields where they differ.
 
-    None is absence. Where one side deleted what the other edited, the edit survives and the deletion is recorded.
-    All given versions must have one URI. `by_a` and `by_b` say which conflicts of the node the sides settled.
+    None is absence. Where one side deleted a node of which the other side changed anything, the node stays and the
+    deletion is recorded. All given versions must have one URI. What is about several
+    nodes, or about other files, is left to `merge_graph` and its callers.
     """
-    if same(a, b):
-        return Merged(a)
-    if not by_b.touched and same(b, base):
-        return Merged(a)
-    if not by_a.touched and same(a, base):
-        return Merged(b)
-    if a is None or b is None:
-        kept = a or b
-        assert kept is not None
-        clash = _clash(WHOLE, plain(base) if base else None, None, plain(kept), by_a, by_b)
-        return Merged(kept, conflict_of(kept.uri, {WHOLE: clash}))
+    like_a, like_b = records[1] == records[0], records[2] == records[0]
+    if same(a, b) and records[1] == records[2]:
+        return Merged(a, _of_node(records[1]))
+    if same(b, base) and like_b:
+        return Merged(a, _of_node(records[1]))
+    if same(a, base) and like_a:
+        return Merged(b, _of_node(records[2]))
+    present = a or b
+    if present is None:
+        return Merged(None, by_field([*_of_node(records[1]).values(), *_of_node(records[2]).values()]))
     try:
-        return _merge_fields(base or Node(a.uri), a, b, _Clashes(by_a, by_b))
+        merged = _merge_fields(base, a, b, records) if a and b else Merged(present, _of_node(records[1 if a else 2]))
     except KgdError:
         # What each side may hold alone can be too much together (256 tags, say): then both whole nodes are the sides.
+        assert a is not None
+        assert b is not None
         return either(base, a, b)
+    return _merge_existence((base, a, b), records, merged)
 
 
 def either(base: Node | None, a: Node, b: Node) -> Merged:
     """One of two nodes that cannot be one, with both in a conflict about the whole."""
-    clash = _clash(WHOLE, plain(base) if base else None, plain(a), plain(b), NO_ACTS, NO_ACTS)
-    return Merged(max(a, b, key=lambda side: canonical_json(plain(side))), conflict_of(a.uri, {WHOLE: clash}))
+    clash = disagreement(plain(base) if base else None, (plain(a), plain(b)))
+    return Merged(
+        max(a, b, key=lambda side: canonical_json(plain(side))), by_field([conflict_of(a.uri, {WHOLE: clash})])
+    )
+
+
+def _merge_existence(versions: tuple[Node | None, ...], records: Three, merged: Merged) -> Merged:
+    """Whether there is a node at all: deleted here, it is there still if anything was done about it there."""
+    _, a, b = versions
+    if a and b and not any(WHOLE in each for each in records):
+        return merged
+    assert merged.node is not None
+    was, ours, theirs = (_state(node, each) for node, each in zip(versions, records, strict=True))
+    decided = merge_held(was, ours, theirs)
+    sides = list(decided.conflict.sides) if decided.conflict else [decided.value]
+    if sides == [None]:
+        return Merged(None)
+    now = {canonical_json(values): None for values in (_whole(a, records[1]), _whole(b, records[2]))}
+    others = [side for side in sides if side is None or canonical_json(side) not in now]
+    kept = {name: record for name, record in merged.records.items() if name != WHOLE}
+    if others:
+        values = [plain(merged.node), *(_without_mark(side) for side in others)]
+        unique = {canonical_json(value): value for value in values}
+        if len(unique) > 1:
+            base = decided.conflict.base if decided.conflict else None
+            clash = disagreement(
+                _without_mark(base), unique.values(), decided.conflict.round if decided.conflict else 0
+            )
+            shown = clash.sides.index(plain(merged.node))
+            kept[WHOLE] = Conflict(merged.node.uri, {WHOLE: clash}, {WHOLE: shown})
+    return Merged(merged.node, kept)
+
+
+_MARK = "open"
+
+
+def _state(node: Node | None, records: Records) -> Held:
+    return held(WHOLE, _whole(node, records), _marked(records))
+
+
+def _whole(node: Node | None, records: Records) -> Json:
+    """The node and what is open about it: who adds or settles a conflict did something about the node."""
+    if node is None:
+        return None
+    about = sorted(record.digest for name, record in records.items() if name != WHOLE)
+    return plain(node) | ({_MARK: about} if about else {})
+
+
+def _marked(records: Records) -> Records:
+    """The record about the whole, with what it shows as the node was when it was written."""
+    return {name: record for name, record in records.items() if name == WHOLE}
+
+
+def _without_mark(value: Json) -> Json:
+    return {key: inner for key, inner in value.items() if key != _MARK} if isinstance(value, dict) else value
+
+
+def _of_node(records: Records) -> dict[str, Conflict]:
+    return {name: record for name, record in records.items() if is_of_node(name)}
+
+
+def is_of_node(name: str) -> bool:
+    """Whether a disputed field is one that a node's file holds, or the node itself."""
+    return name == WHOLE or (name != PLACE and name.partition("/")[0] in FIELDS)
 
 
 def same(a: Node | None, b: Node | None) -> bool:
@@ -108,7 +195,10 @@ def same(a: Node | None, b: Node | None) -> bool:
     return exact and _same(a.data, b.data)
 
 
-def _merge_fields(common: Node, a: Node, b: Node, clashes: _Clashes) -> Merged:
+def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged:
+    common = base or Node(a.uri)
+    names = {name for each in records for name in _of_node(each)} - {WHOLE}
+    clashes = _Clashes(names)
     node = Node(
         uri=a.uri,
         type=_scalar("type", common.type, a.type, b.type, clashes),
@@ -121,7 +211,19 @@ def _merge_fields(common: Node, a: Node, b: Node, clashes: _Clashes) -> Merged:
         source=_source(common, a, b, clashes),
         relations=_relations(common.relations, a.relations, b.relations, clashes),
     )
-    return Merged(node, conflict_of(node.uri, clashes.fields) if clashes.fields else None)
+    for name in sorted(names):
+        versions = zip((common, a, b), records, strict=True)
+        was, ours, theirs = (held(name, field_of(version, name), each) for version, each in versions)
+        decided = merge_held(was, ours, theirs, *([_texts_together] if name == "content" else []))
+        if canonical_json(field_of(node, name)) != canonical_json(decided.value):
+            node = with_field(node, name, decided.value)
+        if decided.conflict:
+            clashes.fields[name] = decided.conflict
+    return Merged(node, by_field([conflict_of(node.uri, clashes.fields)] if clashes.fields else []))
+
+
+def _texts_together(old: Json, a: Json, b: Json) -> Json:
+    return merge_text(str(old or ""), str(a or ""), str(b or "")) or None
 
 
 def merge_values(
@@ -129,13 +231,21 @@ def merge_values(
     a: Mapping[str, Json],
     b: Mapping[str, Json],
     path: tuple[str, ...] = (),
-    *,
-    by_a: Acts = NO_ACTS,
-    by_b: Acts = NO_ACTS,
+    records: Three = NOTHING_OPEN,
 ) -> tuple[dict[str, Json], dict[str, FieldConflict]]:
     """Merge plain values by key, at every level; what clashes is named by its path below `path`."""
-    clashes = _Clashes(by_a, by_b)
-    return _data(base, a, b, path, clashes), clashes.fields
+    names = {name for each in records for name in each if split(name)[: len(path)] == list(path)}
+    clashes = _Clashes(names)
+    values = _data(base, a, b, path, clashes)
+    for name in sorted(names):
+        keys = split(name)[len(path) :]
+        versions = zip((base, a, b), records, strict=True)
+        was, ours, theirs = (held(name, value_at(side, keys), each) for side, each in versions)
+        decided = merge_held(was, ours, theirs)
+        values = with_value(values, keys, decided.value)
+        if decided.conflict:
+            clashes.fields[name] = decided.conflict
+    return values, clashes.fields
 
 
 def merge_sets(base: Iterable[T], a: Iterable[T], b: Iterable[T]) -> tuple[T, ...]:
@@ -153,25 +263,6 @@ def merge_ordered(base: Sequence[Json], a: Sequence[Json], b: Sequence[Json]) ->
     return [value for key, value in order.items() if key in kept]
 
 
-def conflict_of(uri: Uri, clashes: Mapping[str, FieldConflict]) -> Conflict:
-    """The conflict about these fields, with what is shown meanwhile."""
-    return Conflict(uri, clashes, {name: _shown(clash.sides) for name, clash in clashes.items()})
-
-
-def clash_of(base: Json, a: Json, b: Json, round: int = 0) -> FieldConflict:
-    return FieldConflict(base, tuple(sorted((a, b), key=canonical_json)), round)
-
-
-def _clash(name: str, base: Json, a: Json, b: Json, by_a: Acts, by_b: Acts) -> FieldConflict:
-    rounds = [acts.settled[name] + 1 for acts in (by_a, by_b) if name in acts.settled]
-    return clash_of(base, a, b, max(rounds, default=0))
-
-
-def _shown(sides: Sequence[Json]) -> int:
-    """Which side is served while the conflict is open: the last that is there, in an order both replicas compute."""
-    return max(n for n, side in enumerate(sides) if side is not None)
-
-
 def _same(a: Json, b: Json) -> bool:
     """Whether two plain values are one: 1 and true are two."""
     if a is b:
@@ -183,11 +274,9 @@ def _same(a: Json, b: Json) -> bool:
 
 def _choose(name: str, base: Json, a: Json, b: Json, clashes: _Clashes) -> Json:
     """One value changed on both sides: the same way, or recorded."""
-    if _same(a, b):
+    if _same(a, b) or _same(b, base):
         return a
-    if _same(b, base) and name not in clashes.by_b.settled:
-        return a
-    if _same(a, base) and name not in clashes.by_a.settled:
+    if _same(a, base):
         return b
     return clashes.add(name, base, a, b)
 
@@ -200,12 +289,6 @@ def _scalar(name: str, base: str, a: str, b: str, clashes: _Clashes) -> str:
 
 
 def _content(base: str, a: str, b: str, clashes: _Clashes) -> str:
-    if a == b:
-        return a
-    # Who settled on the text that was shown wrote each of its lines: an edit that takes one away is another opinion.
-    kept = [text for text, acts in ((a, clashes.by_a), (b, clashes.by_b)) if "content" in acts.settled and text == base]
-    if clashes.settled_by_both("content") or any(takes_away(text, b if text == a else a) for text in kept):
-        return _scalar("content", base, a, b, clashes)
     merged = merge_text(base, a, b)
     return merged if merged is not None else _scalar("content", base, a, b, clashes)
 
@@ -222,8 +305,6 @@ def _data(
 ) -> dict[str, Json]:
     def one(key: str, old: Json, ours: Json, theirs: Json) -> Json:
         name = join(*path, key)
-        if clashes.settled_by_both(name):
-            return _choose(name, old, ours, theirs, clashes)
         if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
             return _data(old if isinstance(old, Mapping) else {}, ours, theirs, (*path, key), clashes)
         if path == ("data",) and key in ORDERED_SETS and isinstance(ours, list) and isinstance(theirs, list):
@@ -262,7 +343,7 @@ def _relation(base: Relation | None, a: Relation | None, b: Relation | None, cla
     present = a or b or base
     assert present is not None
     name = join("relations", present.type, present.target)
-    if a is None or b is None or clashes.settled_by_both(name):
+    if a is None or b is None:
         value = _choose(name, _edge_values(base), _edge_values(a), _edge_values(b), clashes)
         if value is None:
             return None

@@ -1,8 +1,8 @@
 """This file is where sets of nodes are merged: what the merge of one node cannot see, because it is about several.
 
-A node that one side moved and the other edited is one node. Two moves of it are one node at a place both replicas
+A node that one side moved and the other edited is one node. Two moves of it are one node at a place that all replicas
 compute, and a conflict about what it is called. A node is deleted only where its deleter saw all that the other side
-says of it. Open conflicts are merged as a set, and to settle one is to write its field, even where the value stays.
+says of it.
 
 Pure: a graph holds the nodes and conflicts of one side, all of them or those that changed on any side and what they are
 moved to; more of them do not change the result. Conflicts are about one field each.
@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kgd.model.conflict import PLACE, TWIN, Conflict
-from kgd.model.merge import NO_ACTS, Acts, Merged, clash_of, merge, same
+from kgd.model.merge import NOTHING_OPEN, Three, is_of_node, merge, same
 from kgd.model.node import Node, default_type
+from kgd.model.register import NO_RECORDS, Decided, Records, by_field, disagreement, held, merge_held
 from kgd.model.uri import Uri, collision_key
 
 Conflicts = Mapping[str, Conflict]
@@ -33,7 +34,7 @@ EMPTY = Graph()
 
 @dataclass(frozen=True, slots=True)
 class MergedGraph:
-    """Nodes and open conflicts after a merge; `clashes` are the conflicts that this merge found."""
+    """Nodes and open conflicts after a merge; `clashes` are the conflicts that neither side had."""
 
     graph: Graph
     clashes: tuple[Conflict, ...] = ()
@@ -63,7 +64,7 @@ def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[C
 
 def twin(one: Uri, two: Uri) -> Conflict:
     """Of two nodes that both stay; `one` is the first in order."""
-    return Conflict(one, {TWIN: clash_of(None, str(one), str(two))}, {TWIN: 0})
+    return Conflict(one, {TWIN: disagreement(None, (str(one), str(two)))}, {TWIN: 0})
 
 
 class _Side:
@@ -71,18 +72,13 @@ class _Side:
 
     def __init__(self, base: Graph, graph: Graph) -> None:
         self.nodes, self._base = graph.nodes, base
-        added, settled = _without(graph.conflicts, base.conflicts), _without(base.conflicts, graph.conflicts)
-        self.conflicts = _by_uri(graph.conflicts)
-        self.acted_on = {conflict.uri for conflict in (*added, *settled)}
+        self.conflicts, self.known = _by_uri(graph.conflicts), graph.conflicts.keys()
+        self.acted_on = {c.uri for id, c in graph.conflicts.items() if id not in base.conflicts}
+        self.acted_on |= {c.uri for id, c in base.conflicts.items() if id not in graph.conflicts}
         """Nodes with a conflict that this side added or settled."""
-        self.named = {conflict.uri for conflict in settled if PLACE in conflict.fields}
-        """Nodes of which it decided what they are called."""
 
     def changed(self, uri: Uri) -> bool:
         return not same(self.nodes.get(uri), self._base.nodes.get(uri))
-
-    def touched(self, uri: Uri) -> bool:
-        return uri in self.acted_on or self.changed(uri)
 
     def moves(self, other: _Side) -> dict[Uri, Uri]:
         """Where it moved the nodes that the other side cares about: a node that lists the old URI as a new alias.
@@ -94,7 +90,8 @@ class _Side:
         for uri, node in sorted(self.nodes.items()) if gone else ():
             before = self._base.nodes.get(uri)
             for old in gone.intersection(node.aliases):
-                if old not in found and not (before and old in before.aliases) and other.touched(old):
+                cares = old in other.acted_on or other.changed(old)
+                if cares and old not in found and not (before and old in before.aliases):
                     found[old] = uri
         return found
 
@@ -106,12 +103,7 @@ class _Lineage:
     old: Uri
     at_a: Uri | None
     at_b: Uri | None
-    is_disputed: bool = False
-
-    @property
-    def place(self) -> Uri:
-        """Where the node is after the merge: of two places the last in order."""
-        return max(place for place in (self.at_a, self.at_b) if place and (self.is_disputed or place != self.old))
+    place: Uri
 
     @property
     def uris(self) -> set[Uri]:
@@ -124,7 +116,6 @@ class _Merge:
         self.old_conflicts = _by_uri(base.conflicts)
         self.nodes: dict[Uri, Node] = {}
         self.conflicts: dict[str, Conflict] = {}
-        self.clashes: list[Conflict] = []
 
     def run(self) -> MergedGraph:
         by_place: dict[Uri, list[_Lineage]] = {}
@@ -139,18 +130,16 @@ class _Merge:
         every |= self.a.acted_on | self.b.acted_on
         for uri in sorted(every - done):
             self._merge_one(uri)
-        return MergedGraph(Graph(self.nodes, self.conflicts), tuple(self.clashes))
+        new = sorted(self.conflicts.keys() - self.a.known - self.b.known)
+        return MergedGraph(Graph(self.nodes, self.conflicts), tuple(self.conflicts[id] for id in new))
 
     # ---- nodes that stay where they are
 
     def _merge_one(self, uri: Uri) -> None:
-        old, a, b = self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri)
-        if uri in self.a.acted_on or uri in self.b.acted_on:
-            by_a, by_b = self._merge_conflicts({uri}, uri)
-            self._take(uri, merge(old, a, b, by_a=by_a, by_b=by_b))
-        else:
-            self.conflicts.update(self.old_conflicts.get(uri, {}))
-            self._take(uri, merge(old, a, b))
+        records = self._records({uri}, uri)
+        self._merge(uri, self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri), records)
+        if any(PLACE in each for each in records):
+            self._note_places(uri, self._places(_Lineage(uri, uri, uri, uri)))
 
     # ---- nodes that were moved
 
@@ -162,78 +151,96 @@ class _Merge:
                 moves.get(old) or (old if old in side.nodes else None)
                 for moves, side in ((by_a, self.a), (by_b, self.b))
             )
-            twice = old in by_a and old in by_b
-            decided = old in self.a.named and old in self.b.named
-            found.append(_Lineage(old, at_a, at_b, is_disputed=at_a != at_b and (twice or decided)))
+            lineage = _Lineage(old, at_a, at_b, at_a or at_b or old)
+            found.append(replace(lineage, place=self._place(lineage)))
         return found
+
+    def _place(self, lineage: _Lineage) -> Uri:
+        """Where the node is after the merge: where it was moved; of several places the last in order."""
+        at_a, at_b = lineage.at_a, lineage.at_b
+        if at_a is None or at_b is None or at_a == at_b:
+            return lineage.place
+        decided = self._places(lineage)
+        left = decided.conflict.sides if decided.conflict else (decided.value,)
+        return max((place for place in (at_a, at_b) if place in left), default=max(at_a, at_b))
+
+    def _places(self, lineage: _Lineage) -> Decided:
+        """What the node is called, as a field like any other."""
+        at_a, at_b = lineage.at_a or lineage.old, lineage.at_b or lineage.old
+        was, ours, theirs = (
+            held(PLACE, str(at), _at(conflicts, {at}, at))
+            for at, conflicts in (
+                (lineage.old, self.old_conflicts), (at_a, self.a.conflicts), (at_b, self.b.conflicts)
+            )
+        )  # fmt: skip
+        return merge_held(was, ours, theirs)
+
+    def _note_places(self, place: Uri, decided: Decided) -> None:
+        if decided.conflict and place in self.nodes:
+            sides = decided.conflict.sides
+            self._note(Conflict(place, {PLACE: decided.conflict}, {PLACE: sides.index(place) if place in sides else 0}))
 
     def _merge_moved(self, place: Uri, lineages: list[_Lineage]) -> None:
         uris = {place, *(uri for lineage in lineages for uri in lineage.uris)}
-        by_a, by_b = self._merge_conflicts(uris, place)
+        records = self._records(uris, place)
         together = next((one for one in lineages if one.at_a == one.at_b), None)
         old, a, b = self.base.nodes.get(place), self.a.nodes.get(place), self.b.nodes.get(place)
         if old is None and together:
             old = moved(self.base.nodes[together.old], place)
         if any(lineage.old == place for lineage in lineages):  # who moved it away from here did not delete it
             a, b = a or old, b or old
-        acts = (by_a, by_b) if together else (NO_ACTS, NO_ACTS)
-        node = self._take(place, merge(old, a, b, by_a=acts[0], by_b=acts[1]))
+        self._merge(place, old, a, b, records if together else NOTHING_OPEN)
         for lineage in lineages:
-            if lineage.at_a == lineage.at_b:
-                continue
-            # One side's version is in `node` by now; what the other side made of it is at another place, or gone.
-            if lineage.at_a == place:
-                there, here_by, there_by = self.b.nodes.get(lineage.at_b or lineage.old), by_a, by_b
-            else:
-                there, here_by, there_by = self.a.nodes.get(lineage.at_a or lineage.old), by_b, by_a
-            was = moved(self.base.nodes[lineage.old], place)
-            other = moved(there, place) if there else None
-            node = self._take(place, merge(was, node, other, by_a=here_by, by_b=there_by))
-            if lineage.is_disputed:
-                rounds = [acts.settled[PLACE] + 1 for acts in (by_a, by_b) if PLACE in acts.settled]
-                clash = clash_of(str(lineage.old), lineage.at_a, lineage.at_b, max(rounds, default=0))
-                self._note(Conflict(place, {PLACE: clash}, {PLACE: clash.sides.index(place)}))
+            self._merge_lineage(place, lineage, records)
+        node = self.nodes.get(place)
         if node is not None:
-            names = {*node.aliases, *uris} - {place}
-            self.nodes[place] = replace(node, aliases=tuple(names))
+            self.nodes[place] = replace(node, aliases=tuple({*node.aliases, *uris} - {place}))
+
+    def _merge_lineage(self, place: Uri, lineage: _Lineage, records: Three) -> None:
+        if lineage.at_a != lineage.at_b:
+            # One side's version is in the result by now; what the other made of it is at another place, or gone.
+            elsewhere = lineage.at_b if lineage.at_a == place else lineage.at_a
+            here, there = (1, 2) if lineage.at_a == place else (2, 1)
+            other = (self.a, self.b)[there - 1].nodes[elsewhere] if elsewhere else None
+            was = moved(self.base.nodes[lineage.old], place)
+            mine, theirs = self.nodes.get(place), moved(other, place) if other else None
+            self._merge(place, was, mine, theirs, (records[0], records[here], records[there]))
+        if lineage.at_a and lineage.at_b:
+            self._note_places(place, self._places(lineage))
 
     def _leave_behind(self, by_place: Mapping[Uri, list[_Lineage]]) -> None:
-        """Where a node was before, or would have been, is free, unless the other side has one of its own there."""
+        """Where a node was before, or would have been, is free, unless somebody has another one there."""
         for lineages in by_place.values():
             for lineage in lineages:
                 if lineage.old not in by_place:
                     made_a = self.a.nodes.get(lineage.old) if lineage.at_a != lineage.old else None
                     made_b = self.b.nodes.get(lineage.old) if lineage.at_b != lineage.old else None
-                    self._take(lineage.old, merge(None, made_a, made_b))
+                    self._merge(lineage.old, None, made_a, made_b, NOTHING_OPEN)
                 for mine, others in ((lineage.at_a, self.b), (lineage.at_b, self.a)):
                     if mine and mine not in by_place and mine != lineage.old and mine in others.nodes:
                         self.nodes[mine] = others.nodes[mine]
 
     # ---- conflicts
 
-    def _merge_conflicts(self, uris: Collection[Uri], at: Uri) -> tuple[Acts, Acts]:
-        """Merge the records of one node as a set; what each side did about them."""
-        old = _at(self.old_conflicts, uris, at)
-        a, b = _at(self.a.conflicts, uris, at), _at(self.b.conflicts, uris, at)
-        self.conflicts.update({id: c for id, c in a.items() if id in b or id not in old})
-        self.conflicts.update({id: c for id, c in b.items() if id not in a and id not in old})
-        return _acts(old, a), _acts(old, b)
+    def _records(self, uris: Collection[Uri], at: Uri) -> Three:
+        """The open conflicts of a node that has, or had, these URIs, as those of the node that is at `at` now."""
+        old, a, b = (_at(found, uris, at) for found in (self.old_conflicts, self.a.conflicts, self.b.conflicts))
+        for name in sorted({*a, *b}):
+            # What is not about the node's own fields is there while neither side took it away.
+            if not is_of_node(name) and name != PLACE and ((name in a and name in b) or name not in old):
+                self._note(a[name] if name not in b or (name in a and a[name].id > b[name].id) else b[name])
+        return old, a, b
 
-    def _take(self, uri: Uri, merged: Merged) -> Node | None:
+    def _merge(self, uri: Uri, old: Node | None, a: Node | None, b: Node | None, records: Three) -> None:
+        merged = merge(old, a, b, records)
         self.nodes.pop(uri, None)
         if merged.node is not None:
             self.nodes[uri] = merged.node
-        for conflict in merged.conflict.by_field() if merged.conflict else ():
-            self._note(conflict)
-        return merged.node
+        for conflict in merged.records.values():
+            self._note(conflict.at(uri))
 
     def _note(self, conflict: Conflict) -> None:
         self.conflicts[conflict.id] = conflict
-        self.clashes.append(conflict)
-
-
-def _without(these: Conflicts, those: Conflicts) -> list[Conflict]:
-    return [conflict for id, conflict in these.items() if id not in those]
 
 
 def _by_uri(conflicts: Conflicts) -> dict[Uri, dict[str, Conflict]]:
@@ -243,20 +250,7 @@ def _by_uri(conflicts: Conflicts) -> dict[Uri, dict[str, Conflict]]:
     return found
 
 
-def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> dict[str, Conflict]:
-    """The conflicts of a node that has, or had, these URIs, as those of the node that is at `at` now."""
-    found = dict(conflicts.get(at, {}))
-    for uri in uris:
-        if uri != at:
-            found.update((moved.id, moved) for moved in (c.at(at) for c in conflicts.get(uri, {}).values()))
-    return found
-
-
-def _acts(old: Conflicts, new: Conflicts) -> Acts:
-    if old.keys() == new.keys():
-        return NO_ACTS
-    settled: dict[str, int] = {}
-    for id, conflict in old.items():
-        for name, disputed in conflict.fields.items() if id not in new else ():
-            settled[name] = max(settled.get(name, 0), disputed.round)
-    return Acts(settled, True)
+def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> Records:
+    """Open conflicts by field, as those of the node that is at `at` now."""
+    found = [conflict.at(at) for uri in uris for conflict in conflicts.get(uri, {}).values()]
+    return by_field(found) if found else NO_RECORDS

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections import Counter
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 SEPARATOR = re.compile(r"\s*(?:-{3,}|#{1,6}\s|\*{3,}|\[)")
@@ -42,11 +41,6 @@ def merge_text(base: str, a: str, b: str) -> str | None:
             out.append(base_lines[stable])
         i, j, k = stable + 1, to_j + 1, to_k + 1
     return "\n".join(out)
-
-
-def takes_away(text: str, other: str) -> bool:
-    """Whether a line of `text` is not in `other`."""
-    return bool(Counter(text.split("\n")) - Counter(other.split("\n")))
 
 
 def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[str] | None:

@@ -48,4 +48,4 @@ def as_one(kept: Node, other: Node) -> Merged:
     merged = merge(None, kept, moved(other, kept.uri))
     assert merged.node is not None
     names = {*merged.node.aliases, other.uri} - {kept.uri}
-    return Merged(replace(merged.node, aliases=tuple(names)), merged.conflict)
+    return Merged(replace(merged.node, aliases=tuple(names)), merged.records)

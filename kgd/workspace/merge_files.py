@@ -17,10 +17,11 @@ from kgd.errors import KgdError
 from kgd.git.objects import object_id
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.fields import join, plain
-from kgd.model.merge import NO_ACTS, Acts, clash_of, conflict_of, either, merge, merge_sets, merge_values, same
+from kgd.model.merge import NOTHING_OPEN, Three, either, merge, merge_sets, merge_values, same
 from kgd.model.node import Json, Node
 from kgd.model.prose import merge_text
-from kgd.model.uri import parse, settings_uri
+from kgd.model.register import conflict_of, disagreement, held, merge_held
+from kgd.model.uri import Uri, parse, settings_uri
 
 TEXT_LIMIT = 1024 * 1024
 """Bytes of a file that is no node; a larger one is not merged by lines."""
@@ -45,16 +46,14 @@ class MergedFile:
         return self.conflicts[0] if self.conflicts else None
 
 
-def merge_file(
-    path: str, base: Data, ours: Data, theirs: Data, *, by_ours: Acts = NO_ACTS, by_theirs: Acts = NO_ACTS
-) -> MergedFile:
+def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three = NOTHING_OPEN) -> MergedFile:
     """Merge three versions of one file. No content makes it raise.
 
-    What only several files together say, moves above all, is not seen here: see `kgd.workspace.integrate`. `by_ours`
-    and `by_theirs` say which conflicts about this file the sides settled.
+    What only several files together say, moves above all, is not seen here: see `kgd.workspace.integrate`. `records`
+    are the open conflicts about fields of settings and memories; then `conflicts` are all that are open after it.
     """
-    acted = by_ours.touched or by_theirs.touched
-    if ours == theirs:
+    acted = records != NOTHING_OPEN
+    if ours == theirs and not acted:
         return MergedFile(ours)
     if not acted and theirs == base:
         return MergedFile(ours)
@@ -62,16 +61,18 @@ def merge_file(
         return MergedFile(theirs)
     try:
         if paths.is_node_path(path):
-            return _merge_node_file(path, base, ours, theirs, by_ours, by_theirs)
+            return _merge_node_file(path, base, ours, theirs)
         if path == SETTINGS and ours is not None and theirs is not None:
-            return _merge_settings(base, ours, theirs, by_ours, by_theirs)
+            return _merge_settings(base, ours, theirs, records)
         if path.startswith(f"{MEMORIES}/"):
-            return _merge_memory(path, base, ours, theirs, by_ours, by_theirs)
+            return _merge_memory(path, base, ours, theirs, records)
         if path.startswith("bulk/") and ours is not None and theirs is not None:
             return _merge_bulk(path, base, ours, theirs)
     except KgdError:
         pass  # not what the path promises, or too much together: both are kept as they are
-    return merge_unknown(path, base, ours, theirs)
+    if ours in (base, theirs):
+        return MergedFile(theirs)
+    return MergedFile(ours) if theirs == base else merge_unknown(path, base, ours, theirs)
 
 
 def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict[str, bytes]:
@@ -114,13 +115,13 @@ def _large_record(conflict: Conflict, path: str, sharded: frozenset[str]) -> dic
 # ---- nodes
 
 
-def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data, by_ours: Acts, by_theirs: Acts) -> MergedFile:
+def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile:
     a, b = decoded(path, ours), decoded(path, theirs)
     if isinstance(a, str) or isinstance(b, str):
         return merge_unreadable(ours, theirs, a, b)
     old = decoded(path, base)
     old = None if isinstance(old, str) else old
-    merged = merge(old, a, b, by_a=by_ours, by_b=by_theirs)
+    merged = merge(old, a, b)
     if merged.node is None:
         return MergedFile(None)
     try:
@@ -129,9 +130,7 @@ def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data, by_ours: A
         if a is None or b is None:
             raise
         merged = either(old, a, b)
-        data = (
-            max(ours or b"", theirs or b"") if merged.node is None else bytes_of(merged.node, [(ours, a), (theirs, b)])
-        )
+        data = bytes_of(merged.node or a, [(ours, a), (theirs, b)])
     return MergedFile(data, (merged.conflict,) if merged.conflict else ())
 
 
@@ -184,53 +183,63 @@ def decoded(path: str, data: Data) -> Node | str | None:
 # ---- settings, memories, bulk
 
 
-def _merge_settings(base: Data, ours: bytes, theirs: bytes, by_ours: Acts, by_theirs: Acts) -> MergedFile:
+def _merge_settings(base: Data, ours: bytes, theirs: bytes, records: Three) -> MergedFile:
     """By key. A disagreement is recorded under the URI of the settings."""
     a, b = (decode_settings(data, newer=True) for data in (ours, theirs))
     try:
         old = plain_settings(decode_settings(base, newer=True)) if base else {}
     except KgdError:
         old = {}
-    values, clashes = merge_values(old, plain_settings(a), plain_settings(b), by_a=by_ours, by_b=by_theirs)
+    values, clashes = merge_values(old, plain_settings(a), plain_settings(b), (), records)
     settings = settings_from_plain(values)
-    equal = [
-        data
-        for data, side in ((ours, a), (theirs, b))
-        if canonical_json(plain_settings(side)) == canonical_json(values)
-    ]
+    wanted = canonical_json(values)
+    equal = [data for data, side in ((ours, a), (theirs, b)) if canonical_json(plain_settings(side)) == wanted]
     data = min(equal) if equal else rewrite_settings(min(ours, theirs), settings)
     return MergedFile(data, (conflict_of(settings_uri(settings.workspace), clashes),) if clashes else ())
 
 
-def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, by_ours: Acts, by_theirs: Acts) -> MergedFile:
+def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Three) -> MergedFile:
     """Front matter by field, prose by line. A disagreement is recorded under the node that the front matter names."""
-    name = path.removeprefix("memories/")
+    name = path.removeprefix(f"{MEMORIES}/")
     sides = [memories.decode(data, at=path) for data in (ours, theirs) if data is not None]
+    if not sides:
+        return MergedFile(None)
     uri = max(parse(str(side.front.get("id"))) for side in sides)
-    if len(sides) == 1:  # an edit survives a deletion
-        kept = ours or theirs
-        assert kept is not None
-        return MergedFile(kept, (conflict_of(uri, {join(MEMORIES, name): clash_of(_text(base), None, _text(kept))}),))
+    whole = join(MEMORIES, name)
+    if len(sides) == 1 or any(whole in each for each in records):
+        return _merge_whole_memory(uri, whole, (base, ours, theirs), records)
     a, b = sides
     old = _memory(path, base)
-    front, clashes = merge_values(
-        {k: v for k, v in old.front.items() if k != "tags"},
-        {k: v for k, v in a.front.items() if k != "tags"},
-        {k: v for k, v in b.front.items() if k != "tags"},
-        (MEMORIES, name), by_a=by_ours, by_b=by_theirs,
-    )  # fmt: skip
+    front, clashes = merge_values(_without_tags(old), _without_tags(a), _without_tags(b), (MEMORIES, name), records)
     if tags := merge_sets(_tags(old), _tags(a), _tags(b)):
         front["tags"] = sorted(tags)
-    field_name = join(MEMORIES, name, "prose")
-    settled = field_name in by_ours.settled or field_name in by_theirs.settled
-    prose = None if settled else merge_text(old.prose, a.prose, b.prose)
+    front.pop("prose", None)
+    field = join(MEMORIES, name, "prose")
+    clashes.pop(field, None)
+    open_prose = any(field in each for each in records)
+    prose = None if open_prose else merge_text(old.prose, a.prose, b.prose)
     if prose is None:
-        chosen, found = merge_values({"prose": old.prose}, {"prose": a.prose}, {"prose": b.prose}, (MEMORIES, name),
-                                     by_a=by_ours, by_b=by_theirs)  # fmt: skip
-        prose, clashes = str(chosen.get("prose", "")), clashes | found
+        was, one, two = (held(field, side.prose, each) for side, each in zip((old, a, b), records, strict=True))
+        decided = merge_held(was, one, two)
+        prose = str(decided.value or "")
+        clashes |= {field: decided.conflict} if decided.conflict else {}
     heads = [side.head for side in (a, b) if canonical_json(_plain_front(side)) == canonical_json(front)]
     data = memories.with_head(min(heads), prose) if heads else memories.encode(front, prose)
     return MergedFile(data, (conflict_of(uri, clashes),) if clashes else ())
+
+
+def _merge_whole_memory(uri: Uri, field: str, versions: tuple[Data, Data, Data], records: Three) -> MergedFile:
+    """Deleted here, edited there: the edit survives."""
+    was, ours, theirs = (held(field, _text(data), each) for data, each in zip(versions, records, strict=True))
+    decided = merge_held(was, ours, theirs)
+    if decided.conflict is None:
+        return MergedFile(decided.value.encode() if decided.value is not None else None)
+    clash = disagreement(_text(versions[0]), decided.conflict.sides, decided.conflict.round)
+    return MergedFile(str(decided.value).encode(), (conflict_of(uri, {field: clash}),))
+
+
+def _without_tags(memory: Memory) -> dict[str, Json]:
+    return {key: value for key, value in memory.front.items() if key != "tags"}
 
 
 def _memory(path: str, data: Data) -> Memory:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import KgdError
-from kgd.git.objects import FILE, PLAIN, Entry, ObjectId, object_id
+from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
-from kgd.model.conflict import Conflict
+from kgd.model.conflict import PLACE, TWIN, Conflict
 from kgd.model.fields import split
-from kgd.model.merge import NO_ACTS, Acts, either, same
+from kgd.model.merge import either, is_of_node, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Node
+from kgd.model.register import NO_RECORDS, Records, by_field
 from kgd.model.uri import Uri, is_settings_uri
 from kgd.workspace import merge_twins
 from kgd.workspace.merge_files import (
@@ -78,6 +79,12 @@ class _Record:
     versions: tuple[tuple[Conflict, ...], tuple[Conflict, ...], tuple[Conflict, ...]]
 
     @property
+    def is_of_nodes(self) -> bool:
+        """Whether it is about what the files of nodes hold, or are called, and not about the file of a memory."""
+        names = {name for version in self.versions for conflict in version for name in conflict.fields}
+        return all(is_of_node(name) or name in (PLACE, TWIN) for name in names)
+
+    @property
     def uris(self) -> set[Uri]:
         return {conflict.uri for version in self.versions for conflict in version}
 
@@ -115,7 +122,7 @@ class _TreeMerge:
         self._read_records()
         self._merge_nodes()
         self._choose_chunks()
-        self._merge_files_with_acts()
+        self._merge_disputed_files()
         for path, change in self.theirs.items():
             if path not in self.done:
                 self._merge_file(path, change)
@@ -154,13 +161,9 @@ class _TreeMerge:
         """Which open conflicts each side added or settled."""
         for path in sorted({p for side in (self.ours, self.theirs) for p in side if p.startswith("conflicts/")}):
             try:
-                old, a, b = (
-                    documents.decode_conflict(data, at=path).by_field() if data is not None else ()
-                    for data in self._versions(path)
-                )
+                record = self.records[path] = self._record(path, self._blobs(path))
             except KgdError:
                 continue  # a file like any other
-            record = self.records[path] = _Record((old, a, b))
             for side, changes in enumerate((self.ours, self.theirs)):
                 if path in changes:
                     self.acted[side].update(record.uris)
@@ -171,11 +174,11 @@ class _TreeMerge:
         hot = self._hot()
         if not hot:
             return
-        records = {path: record for path, record in self.records.items() if record.uris & hot.keys()}
+        records = self._records_of(hot)
         graphs = [
             Graph(
                 {uri: node for uri, file in hot.items() if (node := file.nodes[n]) is not None},
-                {c.id: c for record in records.values() for c in record.versions[n] if c.uri in hot},
+                {c.id: c for record in records.values() for c in record.versions[n]},
             )
             for n in range(3)
         ]
@@ -189,6 +192,31 @@ class _TreeMerge:
         for path, data in record_files(merged.graph.conflicts.values(), self.sharded).items():
             self._write(path, data)
         self.conflicts += merged.clashes
+
+    def _records_of(self, uris: Iterable[Uri]) -> dict[str, _Record]:
+        """The records of conflicts about these nodes, whether they changed or not."""
+        found: dict[str, _Record] = {}
+        for uri in uris:
+            folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0]
+            listed = [self._listing(tree, folder) for tree in self.trees]
+            for name in sorted({name for names in listed for name in names}):
+                path = f"{folder}/{name}"
+                try:
+                    found[path] = self.records.get(path) or self._record(path, [names.get(name) for names in listed])
+                except KgdError:
+                    continue  # a file like any other
+        return {path: record for path, record in found.items() if record.is_of_nodes}
+
+    def _listing(self, tree: ObjectId | None, folder: str) -> dict[str, ObjectId]:
+        found = self.store.lookup(tree, folder) if tree else None
+        entries = self.store.tree(found[1]) if found and found[0] == FOLDER else {}
+        return {text(name): id for name, (mode, id) in entries.items() if mode != FOLDER}
+
+    def _record(self, path: str, blobs: Iterable[ObjectId | None]) -> _Record:
+        old, a, b = (
+            documents.decode_conflict(self.store.read(blob), at=path).by_field() if blob else () for blob in blobs
+        )
+        return _Record((old, a, b))
 
     def _hot(self) -> dict[Uri, _Node]:
         """The nodes that have to be merged together, by URI. Those with a file that is no node are merged as files."""
@@ -220,7 +248,7 @@ class _TreeMerge:
             self._merge_unreadable(path, versions, a, b)
             return None
         named = (node.uri for node in (a, b, old) if isinstance(node, Node))
-        acted = (uri for side in self.acted for uri in side if paths.path_of(uri, self.sharded) == path)
+        acted = (each for side in self.acted for each in side if paths.path_of(each, self.sharded) == path)
         uri = next(named, None) or next(acted, None)
         if uri is not None:
             hot[uri] = _Node(versions, (old if isinstance(old, Node) else None, a, b))
@@ -282,36 +310,29 @@ class _TreeMerge:
 
     # ---- other files
 
-    def _merge_files_with_acts(self) -> None:
-        """Settings and memories: to settle a conflict about them is to write them, even where nothing changes."""
-        for path, uri, prefix in self._named_by_records():
-            versions = self._versions_at(path)
-            acts = [self._acts(side, uri, prefix) for side in (1, 2)]
-            if (acts[0].touched and acts[1].touched) or path in self.ours or path in self.theirs:
-                self._took(path, merge_file(path, *versions, by_ours=acts[0], by_theirs=acts[1]))
-                self.done.add(path)
-
-    def _named_by_records(self) -> list[tuple[str, Uri, str]]:
-        """Path, URI and the first of the field's name, of files that a settled conflict is about."""
-        found = set()
-        for record in self.records.values():
-            for conflict in record.versions[0]:
+    def _merge_disputed_files(self) -> None:
+        """Settings and memories with conflicts: who settled one wrote the file, even where nothing in it changed."""
+        about: dict[str, set[str]] = {}
+        for record_path, record in self.records.items():
+            for conflict in (conflict for version in record.versions for conflict in version):
                 head, *rest = split(next(iter(conflict.fields)))
                 if is_settings_uri(conflict.uri):
-                    found.add((SETTINGS, conflict.uri, ""))
+                    about.setdefault(SETTINGS, set()).add(record_path)
                 elif head == MEMORIES and rest:
-                    found.add((f"{MEMORIES}/{rest[0]}", conflict.uri, MEMORIES))
-        return sorted(found)
+                    about.setdefault(f"{MEMORIES}/{rest[0]}", set()).add(record_path)
+        for path, record_paths in sorted(about.items()):
+            old, ours, theirs = (self._open(record_paths, n) for n in range(3))
+            if old == theirs and path not in self.theirs:
+                continue
+            merged = merge_file(path, *self._versions_at(path), (old, ours, theirs))
+            for record_path in record_paths:
+                self._write(record_path, None)
+            self.done |= {path, *record_paths}
+            self._took(path, merged)
 
-    def _acts(self, side: int, uri: Uri, prefix: str) -> Acts:
-        settled: dict[str, int] = {}
-        for record in self.records.values():
-            there = {conflict.id for conflict in record.versions[side]}
-            for conflict in record.versions[0]:
-                for name, disputed in conflict.fields.items():
-                    if conflict.uri == uri and conflict.id not in there and name.startswith(prefix):
-                        settled[name] = max(settled.get(name, 0), disputed.round)
-        return Acts(settled, bool(settled)) if settled else NO_ACTS
+    def _open(self, record_paths: Iterable[str], version: int) -> Records:
+        found = [conflict for path in record_paths for conflict in self.records[path].versions[version]]
+        return by_field(found) if found else NO_RECORDS
 
     def _choose_chunks(self) -> None:
         """The chunks of a document are made from it: where both sides made them anew, all are those of one source."""
