@@ -129,6 +129,8 @@ class Past:
             what = "a merge" if commit.parents else "the first commit"
             raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
         for path, old, new in self.files_of(commit):
+            if edit.only and self._uri(path, new or old) not in edit.only:
+                continue
             if paths.is_node_path(path):
                 self._revert_node(path, old, new, draft)
             elif draft.read_file(path) == (self._store.read(new) if new else None):

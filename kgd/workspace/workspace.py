@@ -7,6 +7,7 @@ ChangeSet through `submit`. Opening recovers by itself from whatever the last pr
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -46,6 +47,9 @@ from kgd.workspace.upkeep import Upkeep
 from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
+
+_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
+"""What a commit says of one that it takes back in whole."""
 
 SIMILAR_ASKED = 3
 """Of how many new nodes one answer says what they look like."""
@@ -242,7 +246,7 @@ class Workspace:
         reverted: set[str] = set()
         for entry in self.history(limit=100):
             if entry.operation == "revert":
-                reverted |= {line.split()[-1] for line in entry.body.splitlines() if line.startswith("Reverts ")}
+                reverted |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
             elif entry.operation not in ("init", "merge") and len(entry.parents) == 1 and entry.commit not in reverted:
                 return entry.commit
         raise NotFound(
@@ -271,7 +275,7 @@ class Workspace:
             return repeated
         reverted = [edit.commit for edit in changes.edits if isinstance(edit, Revert)]
         if reverted:
-            changes = self._say_what_is_reverted(changes, reverted)
+            changes = self._say_what_is_reverted(changes, list(dict.fromkeys(reverted)))
         transaction = Transaction(changes, self._ahead, self.past.revert, int(self._clock()), dry_run, permit)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
@@ -469,9 +473,13 @@ class Workspace:
         """The ChangeSet with a message that names the commits, for people and for `undo`."""
         commits = [self.past.commit(self.past.commit_id(one)) for one in reverted]
         subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
-        body = "\n".join(f"Reverts {commit.id.hex()}" for commit in commits)
+        partly = {self.commit_id(edit.commit) for edit in changes.edits if isinstance(edit, Revert) and edit.only}
+        body = "\n".join(
+            f"Reverts a part of {id}" if (id := commit.id.hex()) in partly else f"Reverts {id}" for commit in commits
+        )
         kept = tuple(
-            Revert(self.commit_id(edit.commit)) if isinstance(edit, Revert) else edit for edit in changes.edits
+            replace(edit, commit=self.commit_id(edit.commit)) if isinstance(edit, Revert) else edit
+            for edit in changes.edits
         )
         operation = "revert" if len(kept) == len(commits) else changes.operation
         return replace(changes, message=f"{subject}\n\n{body}", edits=kept, operation=operation)
