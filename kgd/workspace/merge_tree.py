@@ -233,7 +233,7 @@ class _TreeMerge:
         hot: dict[Uri, _Node] = {}
         claims: dict[str, set[str]] | None = None
         while chosen:
-            found = {uri for path in sorted(chosen) if (uri := self._read_node(path, hot))}
+            found = {read for path in sorted(chosen) if (read := self._read_node(path, hot))}
             self.done |= chosen
             if claims is None and found:
                 claims = self._claims()

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from kgd.model.ancestry import in_common
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, canonical_json
-from kgd.model.fields import plain
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.fields import field_of, plain
 from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
 from kgd.model.node import Node, Relation
-from kgd.model.settle import as_one, renamed, with_decision
+from kgd.model.settle import as_edited, as_one, renamed, with_decision
 from kgd.model.uri import Uri
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
@@ -49,9 +49,10 @@ class World:
     written: set[str] = field(default_factory=set)
     given_up: set[str] = field(default_factory=set)
     """Tokens that somebody who saw them replaced, deleted or decided against."""
-    settled: set[str] = field(default_factory=set)
-    raised: set[str] = field(default_factory=set)
-    """Disagreements that somebody found by making two nodes one: another may find the same again."""
+    refused: set[str] = field(default_factory=set)
+    """Names and summaries that somebody decided against."""
+    chosen: set[str] = field(default_factory=set)
+    """Those that somebody decided for, or that came to another node when two were made one."""
 
     def token(self) -> str:
         made = f"t{len(self.written)};"
@@ -179,8 +180,9 @@ class Replica:
         uri = conflict.uri
         node = self.graph.nodes.get(uri)
         choice = random.randrange(len(disputed.sides) + 2)
-        self.world.settled.add(key(conflict))
         if choice == len(disputed.sides) or node is None:
+            if node is not None and name in ("name", "summary"):
+                self.decide(disputed, field_of(node, name))
             self.put(uri, node, without=conflict)
         elif name == TWIN:
             kept, other = (Uri(side) for side in (disputed.sides if choice else reversed(disputed.sides)))
@@ -192,8 +194,14 @@ class Replica:
                 self.put(uri, node, without=conflict)
         else:
             value = disputed.sides[choice] if choice < len(disputed.sides) else disputed.base
+            if name in ("name", "summary"):
+                self.decide(disputed, value)
             taken = name == PLACE and value != uri and Uri(str(value)) in self.graph.nodes
             self.put(uri, node if taken else with_decision(node, uri, name, value), without=conflict)
+
+    def decide(self, disputed: FieldConflict, value: object) -> None:
+        self.world.chosen |= tokens(value)
+        self.world.refused |= tokens(disputed.sides) - tokens(value)
 
     def put(
         self, uri: Uri, node: Node | None, *, without: Conflict | None = None, found: Conflict | None = None
@@ -205,13 +213,14 @@ class Replica:
         if node is not None:
             nodes[node.uri] = node
         for id, conflict in list(conflicts.items()):
-            if conflict.uri == uri and (node is None or node.uri != uri):
+            if conflict.uri == uri:
                 del conflicts[id]
-                if node is not None:
-                    conflicts[conflict.at(node.uri).id] = conflict.at(node.uri)
+                left = as_edited(conflict, node) if node is not None else None
+                if left is not None:
+                    conflicts[left.id] = left
         for conflict in found.by_field() if found else ():
             conflicts[conflict.id] = conflict
-            self.world.raised.add(key(conflict))
+            self.world.chosen |= tokens(plain(node) if node else None) | tokens_of(Graph({}, {conflict.id: conflict}))
         new = Graph(nodes, conflicts)
         self.world.given_up |= tokens_of(old) - tokens_of(new)
         self.tip = self.world.commit(self.world.random.getrandbits(60), new, [self.tip])
@@ -270,8 +279,8 @@ def check(world: World, graph: Graph) -> None:
     if invented := there - world.written:
         raise Broken(f"nobody wrote this: {sorted(invented)}")
     for conflict in graph.conflicts.values():
-        # Places and twins are about names, which can be disputed again after they were settled.
-        if key(conflict) in world.settled - world.raised and not {PLACE, TWIN} & set(conflict.fields):
+        again = tokens([f.sides for name, f in conflict.fields.items() if name in ("name", "summary")]) & world.refused
+        if again - world.chosen:
             raise Broken(f"settled, and open again: {conflict}")
         for name, disputed in conflict.fields.items():
             if name not in (WHOLE, TWIN) and disputed.sides[conflict.shown[name]] is None:
