@@ -23,7 +23,7 @@ from kgd.hub.listen import Listen
 from kgd.hub.problems import problem
 from kgd.hub.v1 import Api
 
-STOP_SECONDS = 2
+STOP_SECONDS = 1
 """What requests under way get when the hub is told to stop; then their connections end."""
 CONNECTIONS_LIMIT = 2_000
 KEEP_ALIVE_SECONDS = 75

@@ -84,9 +84,13 @@ class Listen:
         try:
             family, _, _, _, where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
             listening = socket.socket(family, socket.SOCK_STREAM)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(where)
-            listening.listen(BACKLOG)
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(where)
+                listening.listen(BACKLOG)
+            except OSError:
+                listening.close()
+                raise
         except OSError as error:
             raise Unavailable(
                 f"the hub cannot listen there: {error.strerror or error}", at=f"{self.host}:{self.port}",

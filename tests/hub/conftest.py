@@ -54,11 +54,14 @@ class Hub:
         command = [sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
         self.process = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/")
         assert self.process.stderr is not None
+        said = []
         for line in self.process.stderr:
+            said.append(line)
             if line.startswith("kgd: serving "):
                 self.url = line.split()[2]
                 return self
-        raise AssertionError("the hub did not start")
+        self.stop()
+        raise AssertionError("the hub did not start: " + "".join(said[-5:]))
 
     def stop(self, number: int = signal.SIGTERM) -> float:
         """Seconds until it was gone."""
@@ -76,7 +79,7 @@ class Hub:
     def workspace(self, id: str) -> Path:
         return self.folder / id
 
-    def call(self, name: str, **args: Any) -> dict[str, Any]:
+    def call(self, name: str, /, **args: Any) -> dict[str, Any]:
         """What the keeper's own command line asks the daemon for."""
         with Connection(self.home, start=False) as connection:
             return connection.call(name, args)

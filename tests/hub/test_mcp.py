@@ -1,0 +1,162 @@
+"""MCP over the hub: SDK clients of both eras, each request under its own token."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.hub.conftest import Hub
+
+pytestmark = pytest.mark.anyio
+ERAS = ["auto", "legacy"]
+AUTH, CHECKOUT = "concept://infra/services/auth", "concept://infra/app/checkout"
+HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}  # fmt: skip
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def connected(hub: Hub, token: str, mode: str) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
+        transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
+        async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+            yield client
+
+
+async def called(client: Client, name: str, **arguments: Any) -> tuple[bool, dict[str, Any]]:
+    result = await client.call_tool(name, arguments)
+    return bool(result.is_error), result.structured_content or {}
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_holder_works_within_its_scope(hub: Hub, mode: str) -> None:
+    async with connected(hub, hub.mint("read,write", "/services/**", name=f"mcp {mode}"), mode) as client:
+        failed, answer = await called(client, "get", uris=[AUTH])
+        assert not failed
+        assert answer["nodes"][0]["uri"] == AUTH
+        uri = f"concept://infra/services/by-{mode}"
+        failed, answer = await called(client, "put", changes=[{"op": "upsert", "uri": uri, "summary": "x"}])
+        assert not failed, answer
+        failed, answer = await called(client, "put", changes=[{"op": "append", "uri": CHECKOUT, "text": "x"}])
+        assert failed
+        assert answer["error"]["code"] == "FORBIDDEN"
+        assert CHECKOUT in str(answer)
+        failed, answer = await called(client, "get", uris=[CHECKOUT])
+        assert failed or not answer["nodes"]
+    author = hub.call("history", workspace="infra", uri=uri)["commits"][0]["author"]
+    assert author.startswith(f"mcp {mode}")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_holder_sees_the_tools_and_resources_that_are_for_it(hub: Hub, mode: str) -> None:
+    async with connected(hub, hub.mint(), mode) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"search", "get", "traverse", "put"} <= names
+        assert not names & {"ingest", "sync", "doctor", "token_mint"}
+        shown = {str(one.uri) for one in (await client.list_resources()).resources}
+        assert shown == {"kgd://infra/status", "kgd://infra/conflicts"}
+        for tool in ("ingest", "doctor", "token_list"):
+            failed, answer = await called(client, tool)
+            assert (failed, answer["error"]["code"]) == (True, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_revoked_token_ends_at_the_next_request(hub: Hub, mode: str) -> None:
+    token = hub.mint()
+    with pytest.RaisesGroup(pytest.RaisesExc(Exception), allow_unwrapped=True, flatten_subgroups=True):
+        async with connected(hub, token, mode) as client:
+            assert not (await called(client, "status"))[0]
+            hub.call("token_revoke", id=token.split("_")[2])
+            with anyio.fail_after(10):
+                failed, answer = await called(client, "status")
+            raise AssertionError(f"it was answered: {failed} {answer}")
+
+
+async def test_a_session_belongs_to_its_token(hub: Hub) -> None:
+    one, two, wide = hub.mint(), hub.mint(), hub.mint("read,write")
+    async with httpx2.AsyncClient() as web:
+        opened = await web.post(
+            f"{hub.url}/mcp", json=INITIALIZE, headers={**HEADERS, "authorization": f"Bearer {one}"}
+        )
+        assert opened.status_code == 200
+        session = {**HEADERS, "mcp-session-id": opened.headers["mcp-session-id"]}
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+        for token, status in ((one, 200), (two, 404), (wide, 404), ("none", 401)):
+            answer = await web.post(
+                f"{hub.url}/mcp", json=listing, headers={**session, "authorization": f"Bearer {token}"}
+            )
+            assert answer.status_code == status
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic eDp5"}])
+async def test_without_a_token_there_is_no_mcp_and_no_authorization_server_is_promised(
+    hub: Hub, headers: dict[str, str]
+) -> None:
+    async with httpx2.AsyncClient() as web:
+        answer = await web.post(f"{hub.url}/mcp", json=INITIALIZE, headers={**HEADERS, **headers})
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert "resource_metadata" not in answer.headers["www-authenticate"]
+
+
+async def test_a_listener_hears_of_what_it_may_read_and_of_nothing_else(hub: Hub) -> None:
+    def resource(uri: str) -> str:
+        return f"kgd://infra/nodes/{uri}"
+
+    token = hub.mint(paths="/services/**")
+    wanted = [resource(AUTH), resource(CHECKOUT), "kgd://shop/status"]
+    async with connected(hub, token, "auto") as client, client.listen(resource_subscriptions=wanted) as events:
+        heard: list[str] = []
+        hub.put(CHECKOUT, tags=["changed"])
+        hub.put("concept://shop/cart", tags=["changed"])
+        hub.put(AUTH, tags=["changed"])
+        with anyio.fail_after(10):
+            async for event in events:
+                heard.append(str(getattr(event, "uri", event)))
+                if resource(AUTH) in heard[-1]:
+                    break
+        assert all(resource(AUTH) in one for one in heard), heard
+
+
+async def test_a_stream_of_a_revoked_token_ends(hub: Hub) -> None:
+    token = hub.mint()
+    async with httpx2.AsyncClient(timeout=20) as web:
+        headers = {**HEADERS, "authorization": f"Bearer {token}"}
+        opened = await web.post(f"{hub.url}/mcp", json=INITIALIZE, headers=headers)
+        headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        subscribe = {
+            "jsonrpc": "2.0",
+            "id": 3,
+            "method": "resources/subscribe",
+            "params": {"uri": "kgd://infra/status"},
+        }
+        assert (await web.post(f"{hub.url}/mcp", json=subscribe, headers=headers)).status_code == 200
+        async with web.stream("GET", f"{hub.url}/mcp", headers=headers) as stream:
+            hub.call("token_revoke", id=token.split("_")[2])
+            with anyio.fail_after(15):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_keep_writing, hub)
+                    said = b"".join([part async for part in stream.aiter_bytes()])
+                    tasks.cancel_scope.cancel()
+        assert said.count(b"resources/updated") <= 30
+
+
+async def _keep_writing(hub: Hub) -> None:
+    while True:
+        await anyio.to_thread.run_sync(lambda: hub.put(AUTH, data={"turn": anyio.current_time.__name__}))
+        await anyio.to_thread.run_sync(lambda: hub.put(AUTH, unset=["data"]))
+        await anyio.sleep(0.2)
