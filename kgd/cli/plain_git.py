@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kgd.config import git_variables, person_environment, pushing_as
+from kgd.config import Home, git_variables, person_environment, pushing_as
 from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
@@ -91,14 +91,17 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
 
 def _receive(cwd: Path, variables: dict[str, str]) -> int:
     """Whatever goes wrong refuses the push: git takes it if we end well, and only then."""
-    from kgd.hooks import server
-
     try:
+        from kgd.hooks import server
+
         server.pre_receive(sys.stdin, cwd, variables, pushing_as(), time.time())
     except KgdError as refusal:
         sys.stderr.write(f"kgd: {refusal}\n")
-        return BLOCKED
-    return 0
+    except Exception as defect:  # noqa: BLE001 the edge of a request: its insides are no business of who pushes
+        sys.stderr.write(f"kgd: this push could not be checked, so nothing is taken ({type(defect).__name__})\n")
+    else:
+        return 0
+    return BLOCKED
 
 
 def _list(refusals: list[KgdError]) -> None:
@@ -111,11 +114,13 @@ def _list(refusals: list[KgdError]) -> None:
 
 def _tell(cwd: Path, variables: dict[str, str]) -> int:
     """Nobody waits for this, and where no daemon runs there is nobody to tell."""
+    home = Home.find()
+    if not os.path.exists(home.socket):
+        return 0
     from kgd.client.connection import Connection
-    from kgd.config import Home
     from kgd.hooks.clone import of_command
 
-    with contextlib.suppress(KgdError), Connection(Home.find(), "git-hook", start=False) as daemon:
+    with contextlib.suppress(KgdError), Connection(home, "git-hook", start=False) as daemon:
         daemon.call("notice", {"git_dir": str(of_command(cwd, variables).common_dir)})
     return 0
 

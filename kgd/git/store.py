@@ -270,6 +270,8 @@ class ObjectStore:
         try:
             said = program.run(self.git_dir, ["merge-base", "--all", a.hex(), b.hex()], environment=self._sight())
         except program.GitFailed as error:
+            if error.code == 1 and not error.said:  # so it says that there is none
+                return []
             raise Damaged(f"history between two commits cannot be read: {error.said}", at=a.hex()) from error
         return sorted(bytes.fromhex(line) for line in said.decode().split())
 

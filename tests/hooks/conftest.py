@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.workspace.integrate import merged_tree
 from tests.builders import WS, uri
@@ -58,8 +56,9 @@ class Person:
         self.file(name).write_text(node_text(name, **fields))
 
     def commit(self, message: str = "change") -> str:
+        """Everything there is, past all hooks: for tests of something else."""
         self.git("add", "-A")
-        self.git("commit", "-qm", message)
+        self.git("-c", "core.hooksPath=/dev/null", "commit", "-qm", message)
         return self.head()
 
     def head(self) -> str:
@@ -87,12 +86,6 @@ def daemons_tree(person: Person, ours: str, theirs: str) -> str:
     return merged_tree(store, (one, two), frozenset()).id.hex()
 
 
-def layout_tip(layout: Layout) -> ObjectId:
-    tip = layout.open().ref("refs/kgd/head")
-    assert tip is not None
-    return tip
-
-
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the PATH with both programs, as an installation puts them there."""
@@ -106,24 +99,36 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture
-def upstream(tmp_path: Path, programs: Path) -> Path:
-    """A bare repository with a workspace of three nodes."""
-    bare = tmp_path / "up.git"
-    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
-    maker = clone(bare, tmp_path / "maker")
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bare repository with a workspace of four nodes; git's own sample hooks are left out."""
+    folder = tmp_path_factory.mktemp("template")
+    maker = Person(folder / "maker", {"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "Ann",
+                                      "GIT_COMMITTER_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": "/dev/null"})  # fmt: skip
+    maker.tree.mkdir()
+    maker.git("init", "-q", "-b", "main")
     for name, data in first_files(WS).items():
         (maker.tree / name).write_bytes(data)
     for name in ("x", "y", "app/z"):
         maker.write(name, name=name, summary="one", content="first")
+    maker.write("infra/dns", name="dns", summary="one")
     maker.commit("first")
-    maker.git("push", "-q", "origin", "HEAD:main")
-    shutil.rmtree(maker.tree)
-    return bare
+    maker.git("clone", "-q", "--bare", "--template=", str(maker.tree), str(folder / "up.git"))
+    (folder / "up.git" / "hooks").mkdir()
+    (folder / "up.git" / "info").mkdir()
+    Person(folder / "up.git").git("remote", "remove", "origin")
+    return folder / "up.git"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, programs: Path, template: Path) -> Path:
+    """The server's copy of the workspace: a bare directory without kgd."""
+    shutil.copytree(template, tmp_path / "up.git")
+    return tmp_path / "up.git"
 
 
 def clone(source: Path | str, into: Path) -> Person:
-    subprocess.run(["git", "clone", "-q", str(source), str(into)], check=True, capture_output=True)
+    subprocess.run(["git", "clone", "-q", "--template=", str(source), str(into)], check=True, capture_output=True)
     return Person(into)
 
 

@@ -77,6 +77,7 @@ def test_a_merge_never_goes_over_what_is_not_committed(ann: Person, bob: Person)
     assert "not committed" in ann.file("x").read_text()
 
 
+@pytest.mark.slow
 def test_a_file_that_git_does_not_know_is_not_overwritten(ann: Person, bob: Person) -> None:
     bob.write("new", name="theirs")
     bob.commit()
@@ -88,6 +89,7 @@ def test_a_file_that_git_does_not_know_is_not_overwritten(ann: Person, bob: Pers
     assert "mine, not added yet" in ann.file("new").read_text()
 
 
+@pytest.mark.slow
 def test_in_a_linked_worktree_and_from_a_folder_below_the_merge_is_the_same(ann: Person, bob: Person) -> None:
     bob.git("rm", "-q", "nodes/concept/y.yaml")
     bob.commit()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.hooks.conftest import Person, clone
+from tests.hooks.conftest import ROOT, Person, clone
 from tests.sshd import Sshd
 
 INFRA = "infra/dns"
@@ -22,7 +21,8 @@ BILLING = {
 _AS = """\
 #!/bin/sh
 KGD_PRINCIPAL='{principal}'
-export KGD_PRINCIPAL
+PYTHONPATH='{path}'
+export KGD_PRINCIPAL PYTHONPATH
 exec sh -c "$SSH_ORIGINAL_COMMAND"
 """
 
@@ -34,8 +34,7 @@ class Server:
         self.bare, self.url, self._folder = bare, url, folder
 
     def clone(self, name: str, environment: dict[str, str]) -> Person:
-        subprocess.run(["git", "clone", "-q", str(self.bare), str(self._folder / name)], check=True)
-        person = Person(self._folder / name, environment)
+        person = Person(clone(self.bare, self._folder / name).tree, environment)
         person.git("remote", "set-url", "origin", self.url)
         return person
 
@@ -45,15 +44,11 @@ class Server:
 
 @pytest.fixture(params=["file", pytest.param("ssh", marks=[pytest.mark.needs("sshd"), pytest.mark.slow])])
 def server(request: pytest.FixtureRequest, upstream: Path, tmp_path: Path) -> Iterator[Server]:
-    maker = clone(upstream, tmp_path / "maker")
-    maker.write(INFRA, name="dns", summary="one")
-    maker.commit("infra")
-    maker.git("push", "-q")
     Person(upstream).kgd("install")
     if request.param == "file":
         yield Server(upstream, str(upstream), tmp_path)
         return
-    (tmp_path / "as-billing").write_text(_AS.format(principal=json.dumps(BILLING)))
+    (tmp_path / "as-billing").write_text(_AS.format(principal=json.dumps(BILLING), path=ROOT))
     (tmp_path / "as-billing").chmod(0o755)
     sshd = Sshd(tmp_path / "ssh", forced=str(tmp_path / "as-billing"))
     request.getfixturevalue("monkeypatch").setenv("GIT_SSH_COMMAND", sshd.command)
@@ -122,9 +117,8 @@ def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
 
 
 def test_history_is_not_rewritten(billing: Person) -> None:
-    billing.git("reset", "-q", "--hard", "HEAD~1")
     billing.write(INFRA, name="dns", summary="other")
-    billing.commit()
+    billing.git("commit", "-qa", "--amend", "--no-edit")
     refused(billing, "--force", "origin", "HEAD:main", because="history is never rewritten")
 
 
@@ -167,3 +161,101 @@ def test_a_merge_that_drops_what_others_did_is_refused(server: Server, billing: 
     billing.git("fetch", "-q", str(server.bare), "main")
     billing.git("merge", "-q", "-s", "ours", "--no-edit", "FETCH_HEAD")
     refused(billing, "origin", "HEAD:main", because="concept://ws/app/z")
+
+
+# Proposals, and what the policy lets people do
+
+
+PROPOSER = {**BILLING, "scopes": [{"workspace": "ws", "verbs": ["propose"], "paths": ["/infra/**"]}]}
+
+
+@pytest.fixture
+def plain(upstream: Path, tmp_path: Path) -> Server:
+    Person(upstream).kgd("install")
+    return Server(upstream, str(upstream), tmp_path)
+
+
+def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(plain: Server) -> None:
+    agent = plain.clone("agent", {"KGD_PRINCIPAL": json.dumps(PROPOSER)})
+    agent.write(INFRA, name="dns", summary="proposed")
+    agent.commit()
+    refused(agent, "origin", "HEAD:main", because="Push it to proposals/<a name of yours> instead")
+    agent.git("push", "-q", "origin", "HEAD:refs/heads/proposals/dns")
+    assert plain.git("rev-parse", "proposals/dns").strip() == agent.head()
+    agent.write(APP, name="outside")
+    agent.commit()
+    agent.git("revert", "--no-edit", "HEAD")
+    refused(agent, "origin", "HEAD:refs/heads/proposals/more", because="may not propose concept://ws/app/z")
+    agent.git("push", "-q", "origin", ":refs/heads/proposals/dns")
+
+
+def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, tmp_path: Path) -> None:
+    owner = plain.clone("owner", {})
+    with (owner.tree / "kgd.yaml").open("a") as settings:
+        settings.write("policy:\n- paths:\n  - /app/**\n  people: propose\n")
+    owner.commit("policy")
+    owner.git("push", "-q", "origin", "HEAD:main")
+    owner.write(INFRA, name="dns", summary="two")
+    owner.commit()
+    owner.git("push", "-q", "origin", "HEAD:main")
+    owner.write(APP, name="new")
+    owner.commit()
+    refused(owner, "origin", "HEAD:main", because="the policy lets people only propose on /app/**")
+    owner.git("push", "-q", "origin", "HEAD:refs/heads/proposals/z")
+    owner.git("push", "-q", "origin", "HEAD:refs/heads/of-their-own", "HEAD:refs/tags/v1")
+
+
+def test_a_policy_cannot_be_lifted_by_who_is_held_by_it(billing: Person) -> None:
+    with (billing.tree / "kgd.yaml").open("a") as settings:
+        settings.write("policy:\n- paths:\n  - /**\n  agents: write\n")
+    billing.commit()
+    refused(billing, "origin", "HEAD:main", because="may not change kgd.yaml")
+
+
+def test_an_expired_and_a_garbled_right_refuse_everything(plain: Server) -> None:
+    for claim, said in (({**BILLING, "expires": 1.0}, "has expired"), ("garbage", "holder of a token")):
+        person = plain.clone(said.split()[0], {"KGD_PRINCIPAL": json.dumps(claim)})
+        person.write(INFRA, name="dns", summary="two")
+        person.commit()
+        refused(person, "origin", "HEAD:main", because=said)
+
+
+def test_a_foreign_pre_receive_is_asked_first_and_may_protect_the_branch(upstream: Path, bob: Person) -> None:
+    hook = upstream / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nread old new ref\n[ $ref != refs/heads/main ] || { echo protected branch; exit 1; }\n")
+    hook.chmod(0o755)
+    Person(upstream).kgd("install")
+    bob.write("x", name="mine")
+    bob.commit()
+    refused(bob, "origin", "HEAD:main", because="protected branch")
+    bob.git("push", "-q", "origin", "HEAD:refs/heads/proposals/x")
+    bob.git("pull", "-q")
+    assert "name: mine" in bob.file("x").read_text()
+
+
+def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template: Path, programs: Path) -> None:
+    bare = tmp_path / "shop.git"
+    Person(tmp_path).git("init", "-q", "--bare", "--template=", str(bare))
+    (bare / "hooks").mkdir()
+    Person(bare).kgd("install")
+    code = Person(tmp_path / "shop")
+    code.tree.mkdir()
+    code.git("init", "-q", "--template=")
+    code.git("remote", "add", "origin", str(bare))
+    (code.tree / "run.sh").write_text("#!/bin/sh\n")
+    (code.tree / "run.sh").chmod(0o755)
+    code.commit("code")
+    code.git("push", "-q", "origin", "HEAD:main")
+    code.git("fetch", "-q", str(template), "main:knowledge")
+    code.git("push", "-q", "origin", "knowledge:kgd")
+    code.git("switch", "-q", "knowledge")
+    code.write("x", name="mine")
+    code.commit()
+    code.git("push", "-q", "origin", "HEAD:kgd")
+    code.file("x").write_text("uri: concept://ws/x\nname: one\nname: two\n")
+    code.commit()
+    refused(code, "origin", "HEAD:kgd", because="nodes/concept/x.yaml:3")
+    code.git("switch", "-q", "main")
+    (code.tree / "run.sh").write_text("<<<<<<< any file\n")
+    code.commit()
+    code.git("push", "-q", "origin", "HEAD:main")

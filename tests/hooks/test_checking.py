@@ -1,0 +1,116 @@
+"""A commit whose node files could not be served is stopped before it is made, with file, line and what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.hooks.conftest import Person, node_text
+
+NODE = "nodes/concept/x.yaml"
+
+
+def stopped(person: Person, *, because: str, at: str = "") -> None:
+    before = person.head()
+    person.git("add", "-A")
+    done = person.run("git", "commit", "-m", "broken")
+    assert done.returncode != 0, done.stderr
+    assert because in done.stderr, done.stderr
+    assert at in done.stderr, done.stderr
+    assert "--no-verify" in done.stderr
+    assert person.head() == before
+
+
+BROKEN = {
+    "a key twice": (NODE, b"uri: concept://ws/x\nname: one\nname: two\n", f"{NODE}:3: the same key is given twice"),
+    "conflict markers": (NODE, b"uri: concept://ws/x\n<<<<<<< ours\nname: a\n", f"{NODE}:2: the file holds conflict"),
+    "no YAML": (NODE, b"uri: concept://ws/x\nname: [\n", f"{NODE}:3: this is not YAML"),
+    "an alias": (NODE, b"uri: concept://ws/x\nname: &a one\nsummary: *a\n", f"{NODE}:2: YAML anchors"),
+    "an unknown field": (NODE, b"uri: concept://ws/x\nsumary: one\n", "Did you mean 'summary'?"),
+    "another node's URI": (NODE, b"uri: concept://ws/y\n", f"{NODE}:1: this file must hold the node concept://ws/x"),
+    "too large": (NODE, b"uri: concept://ws/x\ncontent: " + b"x" * 300_000, f"{NODE}:1: "),
+    "far too large": (NODE, b"x" * 3_000_000, "at most 1024 KiB"),
+    "a name that no node has": ("nodes/concept/a:b.yaml", b"uri: concept://ws/b\n", "nodes/concept/a:b.yaml"),
+    "a secret": (NODE, b"uri: concept://ws/x\nname: ghp_" + b"a1" * 20 + b"\n", "looks like a secret"),
+    "a case twin": ("nodes/concept/X.yaml", b"uri: concept://ws/X\n", "differs from it by case or form alone"),
+    "another workspace's settings": ("kgd.yaml", b"workspace: other\nformat: 1\n", "cannot be changed"),
+    "a conflict record that is none": ("conflicts/concept/x/0.yaml", b"uri: concept://ws/x\n", "at least one field"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_cannot_be_served_is_not_committed(what: str, ann: Person) -> None:
+    path, data, said = BROKEN[what]
+    (ann.tree / path).parent.mkdir(parents=True, exist_ok=True)
+    (ann.tree / path).write_bytes(data)
+    stopped(ann, because=said)
+
+
+def test_a_program_and_a_link_are_no_nodes(ann: Person) -> None:
+    ann.file("x").chmod(0o755)
+    stopped(ann, because="only plain files belong here", at="git update-index --chmod=-x")
+    ann.git("reset", "-q", "--hard")
+    os.symlink("x.yaml", ann.tree / "nodes/concept/link.yaml")
+    stopped(ann, because="only plain files belong here", at="nodes/concept/link.yaml")
+
+
+def test_what_is_sound_or_none_of_kgds_business_is_committed(ann: Person) -> None:
+    ann.write("new/one", name="new", summary="of a person")
+    (ann.tree / "README").write_bytes(b"\xff\xfe any file at the top\n<<<<<<< \n")
+    ann.git("rm", "-q", "nodes/concept/y.yaml")
+    ann.git("add", "-A")
+    ann.git("commit", "-qm", "fine")
+    assert ann.is_clean()
+
+
+def test_it_is_what_is_staged_that_counts_also_with_commit_all(ann: Person) -> None:
+    ann.write("x", name="staged")
+    ann.git("add", "-A")
+    ann.file("x").write_text("name: one\nname: two\n")
+    ann.git("commit", "-qm", "the staged one is sound")
+    done = ann.run("git", "commit", "-am", "the file is not")
+    assert done.returncode != 0
+    assert "x.yaml:2: the same key" in done.stderr
+
+
+def test_broken_settings_can_be_mended(ann: Person) -> None:
+    sound = (ann.tree / "kgd.yaml").read_bytes()
+    (ann.tree / "kgd.yaml").write_text("workspace: [\n")
+    ann.commit("past the hooks")
+    (ann.tree / "kgd.yaml").write_bytes(sound)
+    ann.git("commit", "-qam", "mended")
+
+
+def test_what_a_merge_brings_from_elsewhere_is_told_and_does_not_stop_it(ann: Person, bob: Person) -> None:
+    bob.file("x").write_text("uri: concept://ws/x\nname: one\nname: two\n")
+    bob.commit()
+    bob.git("push", "-q")
+    ann.write("y", name="mine")
+    ann.commit()
+    done = ann.run("git", "pull", "--no-edit")
+    assert done.returncode == 0, done.stderr
+    assert "the other side of this merge holds files that cannot be served" in done.stderr
+    assert "nodes/concept/x.yaml:3" in done.stderr
+
+
+def test_a_branch_without_a_workspace_is_left_alone(ann: Person) -> None:
+    ann.git("switch", "-q", "--orphan", "pages")
+    (ann.tree / "index.html").write_text("<p>")
+    ann.git("add", "index.html")
+    ann.git("commit", "-qm", "pages")
+
+
+def test_the_first_commit_of_a_new_workspace_is_checked(ann: Person, tmp_path: Path) -> None:
+    new = Person(tmp_path / "new")
+    new.tree.mkdir()
+    new.git("init", "-q", "--template=")
+    (new.git_dir / "hooks").mkdir()
+    (new.git_dir / "hooks" / "pre-commit").write_bytes((ann.git_dir / "hooks" / "pre-commit").read_bytes())
+    (new.git_dir / "hooks" / "pre-commit").chmod(0o755)
+    (new.tree / "kgd.yaml").write_bytes((ann.tree / "kgd.yaml").read_bytes())
+    new.file("x").parent.mkdir(parents=True)
+    new.file("x").write_text(node_text("x", name="one") + "name: two\n")
+    new.git("add", "-A")
+    assert "x.yaml:3" in new.run("git", "commit", "-m", "first").stderr
