@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kgd.model.conflict import PLACE, TWIN, Conflict
-from kgd.model.merge import NOTHING_OPEN, Three, is_of_node, merge, same
+from kgd.model.merge import Merged, Three, is_of_node, merge, same
 from kgd.model.node import Node, default_type
 from kgd.model.register import NO_RECORDS, Decided, Records, by_field, disagreement, held, merge_held
 from kgd.model.uri import Uri, collision_key
@@ -137,7 +137,8 @@ class _Merge:
 
     def _merge_one(self, uri: Uri) -> None:
         records = self._records({uri}, uri)
-        self._merge(uri, self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri), records)
+        self._take(uri, merge(self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri), records))
+        self._keep_others({uri}, uri)
         if any(PLACE in each for each in records):
             self._note_places(uri, self._places(_Lineage(uri, uri, uri, uri)))
 
@@ -181,32 +182,40 @@ class _Merge:
             self._note(Conflict(place, {PLACE: decided.conflict}, {PLACE: sides.index(place) if place in sides else 0}))
 
     def _merge_moved(self, place: Uri, lineages: list[_Lineage]) -> None:
-        uris = {place, *(uri for lineage in lineages for uri in lineage.uris)}
-        records = self._records(uris, place)
+        """What each side has at `place`, with what the other side made of it elsewhere; then both together."""
         together = next((one for one in lineages if one.at_a == one.at_b), None)
-        old, a, b = self.base.nodes.get(place), self.a.nodes.get(place), self.b.nodes.get(place)
-        if old is None and together:
-            old = moved(self.base.nodes[together.old], place)
-        if any(lineage.old == place for lineage in lineages):  # who moved it away from here did not delete it
-            a, b = a or old, b or old
-        self._merge(place, old, a, b, records if together else NOTHING_OPEN)
-        for lineage in lineages:
-            self._merge_lineage(place, lineage, records)
+        stays = any(lineage.old == place for lineage in lineages)
+        old, uris = self.base.nodes.get(place), {place}
+        if together and old is None:
+            old, uris = moved(self.base.nodes[together.old], place), {place, together.old}
+        was = Merged(old, _at(self.old_conflicts, uris, place))
+        sides = []
+        for mine, other in ((self.a, self.b), (self.b, self.a)):
+            node = mine.nodes.get(place)
+            here = Merged(node, _at(mine.conflicts, uris, place)) if node or not stays else was
+            for lineage in lineages:
+                at_mine, at_other = (lineage.at_a, lineage.at_b) if mine is self.a else (lineage.at_b, lineage.at_a)
+                if at_mine == place and at_other != place:
+                    here = self._with_elsewhere(place, lineage.old, here, mine, other, at_other)
+            sides.append(here)
+        self._take(place, _merged(was, *sides))
+        every = {place, *(uri for lineage in lineages for uri in lineage.uris)}
+        self._keep_others(every, place)
         node = self.nodes.get(place)
         if node is not None:
-            self.nodes[place] = replace(node, aliases=tuple({*node.aliases, *uris} - {place}))
+            self.nodes[place] = replace(node, aliases=tuple({*node.aliases, *every} - {place}))
+        for lineage in lineages:
+            if lineage.at_a and lineage.at_b:
+                self._note_places(place, self._places(lineage))
 
-    def _merge_lineage(self, place: Uri, lineage: _Lineage, records: Three) -> None:
-        if lineage.at_a != lineage.at_b:
-            # One side's version is in the result by now; what the other made of it is at another place, or gone.
-            elsewhere = lineage.at_b if lineage.at_a == place else lineage.at_a
-            here, there = (1, 2) if lineage.at_a == place else (2, 1)
-            other = (self.a, self.b)[there - 1].nodes[elsewhere] if elsewhere else None
-            was = moved(self.base.nodes[lineage.old], place)
-            mine, theirs = self.nodes.get(place), moved(other, place) if other else None
-            self._merge(place, was, mine, theirs, (records[0], records[here], records[there]))
-        if lineage.at_a and lineage.at_b:
-            self._note_places(place, self._places(lineage))
+    def _with_elsewhere(
+        self, place: Uri, old: Uri, here: Merged, mine: _Side, other: _Side, elsewhere: Uri | None
+    ) -> Merged:
+        """A node that one side has at `place` now, with what the other side made of it since it was at `old`."""
+        was = Merged(moved(self.base.nodes[old], place), _at(self.old_conflicts, {old}, place))
+        mine_now = Merged(here.node, {**_at(mine.conflicts, {old, place}, place), **here.records})
+        there = moved(other.nodes[elsewhere], place) if elsewhere else None
+        return _merged(was, mine_now, Merged(there, _at(other.conflicts, {elsewhere or old, old}, place)))
 
     def _leave_behind(self, by_place: Mapping[Uri, list[_Lineage]]) -> None:
         """Where a node was before, or would have been, is free, unless somebody has another one there."""
@@ -215,7 +224,7 @@ class _Merge:
                 if lineage.old not in by_place:
                     made_a = self.a.nodes.get(lineage.old) if lineage.at_a != lineage.old else None
                     made_b = self.b.nodes.get(lineage.old) if lineage.at_b != lineage.old else None
-                    self._merge(lineage.old, None, made_a, made_b, NOTHING_OPEN)
+                    self._take(lineage.old, merge(None, made_a, made_b))
                 for mine, others in ((lineage.at_a, self.b), (lineage.at_b, self.a)):
                     if mine and mine not in by_place and mine != lineage.old and mine in others.nodes:
                         self.nodes[mine] = others.nodes[mine]
@@ -224,15 +233,16 @@ class _Merge:
 
     def _records(self, uris: Collection[Uri], at: Uri) -> Three:
         """The open conflicts of a node that has, or had, these URIs, as those of the node that is at `at` now."""
-        old, a, b = (_at(found, uris, at) for found in (self.old_conflicts, self.a.conflicts, self.b.conflicts))
-        for name in sorted({*a, *b}):
-            # What is not about the node's own fields is there while neither side took it away.
-            if not is_of_node(name) and name != PLACE and ((name in a and name in b) or name not in old):
-                self._note(a[name] if name not in b or (name in a and a[name].id > b[name].id) else b[name])
-        return old, a, b
+        return _at(self.old_conflicts, uris, at), _at(self.a.conflicts, uris, at), _at(self.b.conflicts, uris, at)
 
-    def _merge(self, uri: Uri, old: Node | None, a: Node | None, b: Node | None, records: Three) -> None:
-        merged = merge(old, a, b, records)
+    def _keep_others(self, uris: Collection[Uri], at: Uri) -> None:
+        """What is not about the node's own fields is there while neither side took it away."""
+        old, a, b = self._records(uris, at)
+        for name in sorted({*a, *b}):
+            if not is_of_node(name) and name != PLACE and ((name in a and name in b) or name not in old):
+                self._note(max((each[name] for each in (a, b) if name in each), key=lambda record: record.id))
+
+    def _take(self, uri: Uri, merged: Merged) -> None:
         self.nodes.pop(uri, None)
         if merged.node is not None:
             self.nodes[uri] = merged.node
@@ -241,6 +251,10 @@ class _Merge:
 
     def _note(self, conflict: Conflict) -> None:
         self.conflicts[conflict.id] = conflict
+
+
+def _merged(was: Merged, a: Merged, b: Merged) -> Merged:
+    return merge(was.node, a.node, b.node, (was.records, a.records, b.records))
 
 
 def _by_uri(conflicts: Conflicts) -> dict[Uri, dict[str, Conflict]]:

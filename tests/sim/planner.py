@@ -279,12 +279,15 @@ def check(world: World, graph: Graph) -> None:
     if invented := there - world.written:
         raise Broken(f"nobody wrote this: {sorted(invented)}")
     for conflict in graph.conflicts.values():
-        again = tokens([f.sides for name, f in conflict.fields.items() if name in ("name", "summary")]) & world.refused
+        # One that was settled in two ways is open again, and a node that was split by a move counts as that.
+        first = [f.sides for name, f in conflict.fields.items() if name in ("name", "summary") and not f.round]
+        again = tokens(first) & world.refused
         if again - world.chosen:
             raise Broken(f"settled, and open again: {conflict}")
         for name, disputed in conflict.fields.items():
-            if name not in (WHOLE, TWIN) and disputed.sides[conflict.shown[name]] is None:
-                raise Broken(f"nothing is shown for {conflict}")
+            at = graph.nodes.get(conflict.uri)
+            if at and name not in (WHOLE, TWIN, PLACE) and field_of(at, name) != disputed.sides[conflict.shown[name]]:
+                raise Broken(f"what is shown is not what {conflict} says")
     for uri, node in graph.nodes.items():
         if node.uri != uri or uri in node.aliases:
             raise Broken(f"{uri} is not called what it is: {node}")
