@@ -21,6 +21,7 @@ from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
+from kgd.daemon.upstream import Upstream
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
@@ -59,6 +60,7 @@ class Daemon:
         self.registry = RegistryFile(home)
         self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
         self.tokens = Tokens(lambda: SqliteHubState(Path(home.state) / "hub.db"), time.time, secrets.token_bytes)
+        self.upstream = Upstream(self)
         self.listening = ""
         """Where this daemon serves others as a hub; empty where it does not."""
         self.attempts = Attempts(time.monotonic)

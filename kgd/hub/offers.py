@@ -13,6 +13,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved, list_refs, move_ref
 from kgd.hooks.receive import PROPOSALS
 from kgd.model.token import TokenRecord
+from kgd.workspace.proposals import REJECTED, holder_name
 from kgd.workspace.workspace import Workspace
 
 TRIES = 50
@@ -28,7 +29,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
         Limit: So many of theirs wait already.
         Forbidden: It does not go on from what is there under that name.
     """
-    holder = holder_name(record)
+    holder = holder_name(record.holder.name)
     git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
     mine = {name: id for name, id in list_refs(git_dir, PROPOSALS).items() if _is_of(name, holder)}
     if (same := next((name for name, id in mine.items() if id == new), None)) and not ref.startswith(PROPOSALS):
@@ -39,11 +40,9 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
             f"{len(mine)} proposals of '{record.holder.name}' wait already", at=ref,
             next="Wait until some are accepted or rejected, or add to one: push to its name.",
         )  # fmt: skip
-    for number in range(1, TRIES * 1000):
-        name = wanted or f"{PROPOSALS}{holder}-{number}"
+    for _ in range(TRIES):
+        name = wanted or free_name(workspace, holder)
         before = mine.get(name)
-        if before is not None and not wanted:
-            continue
         if before is not None and not workspace.store.is_ancestor(before, new):
             raise Forbidden("a proposal is not rewritten", at=name, next="Push it under another name.")
         try:
@@ -53,18 +52,18 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
                 raise Unavailable("the proposal moved at this moment", at=name, next="Push again.") from None
             continue
         return name
-    raise Limit("no number is free for another proposal", at=ref)
+    raise Unavailable("others propose at this moment as well", at=ref, next="Push again.")
 
 
-def pending(workspace: Workspace, record: TokenRecord) -> int:
-    """How many proposals of this holder wait."""
-    holder = holder_name(record)
-    return sum(_is_of(name, holder) for name in list_refs(workspace.layout.git_dir, PROPOSALS))
-
-
-def holder_name(record: TokenRecord) -> str:
-    """The holder's name as a part of a ref."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", record.holder.name).strip("-")[:60] or record.holder.id
+def free_name(workspace: Workspace, holder: str) -> str:
+    """The next number; one that was rejected is not given again, so that no name comes to mean something else."""
+    taken = {
+        name.removeprefix(prefix)
+        for prefix in (PROPOSALS, REJECTED)
+        for name in list_refs(workspace.layout.git_dir, f"{prefix}{holder}-")
+    }
+    number = 1 + max((int(rest) for name in taken if (rest := name.removeprefix(f"{holder}-")).isdecimal()), default=0)
+    return f"{PROPOSALS}{holder}-{number}"
 
 
 def _wanted(ref: str, holder: str) -> str:

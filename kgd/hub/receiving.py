@@ -13,7 +13,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,16 +68,10 @@ class Update:
 
 
 class Receiving:
-    """Answers the hooks of pushes under way, on a socket that this user alone reaches.
+    """Answers the hooks of pushes under way, on a socket that this user alone reaches."""
 
-    Args:
-        upstream: As for `Api`.
-    """
-
-    def __init__(
-        self, daemon: Daemon, gate: Gate, socket: Path, upstream: Callable[[str], None] = lambda workspace: None
-    ) -> None:
-        self._daemon, self._gate, self.socket, self._upstream = daemon, gate, socket, upstream
+    def __init__(self, daemon: Daemon, gate: Gate, socket: Path) -> None:
+        self._daemon, self._gate, self.socket = daemon, gate, socket
         self._pushes: dict[str, Push] = {}
         self._server: asyncio.Server | None = None
 
@@ -146,6 +140,7 @@ class Receiving:
         workspace = push.workspace
         if quarantine.resolve().parent != workspace.store.objects_dir.resolve():
             raise Invalid("this is no quarantine of the workspace")
+        self._daemon.upstream.fetch(workspace.id)
         asked = [(update.ref, update.old, update.new) for update in updates]
         verdicts = judge(workspace, quarantine, push.record.holder, asked)
         self._daemon.tokens.spend(push.record, "nodes", sum(verdict.nodes for verdict in verdicts))
@@ -180,7 +175,7 @@ class Receiving:
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
         self._note(push, "push", f"{update.new.hex()} to {update.ref}")
-        self._upstream(workspace.id)
+        self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflict_count - before) > 0:
             said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
         if not self._is_published(workspace, update.new):

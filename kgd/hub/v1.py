@@ -46,19 +46,13 @@ log = logging.getLogger("kgd.hub")
 
 
 class Api:
-    """The routes below `/v1`.
-
-    Args:
-        upstream: Called after a change of a workspace, before it is answered; raises where the workspace has an
-            upstream that did not take it.
-    """
+    """The routes below `/v1`."""
 
     def __init__(
-        self, daemon: Daemon, gate: Gate, tools: Mapping[str, Tool] = TOOLS,
-        upstream: Callable[[str], None] = lambda workspace: None, deadline: float = DEADLINE,
-    ) -> None:  # fmt: skip
+        self, daemon: Daemon, gate: Gate, tools: Mapping[str, Tool] = TOOLS, deadline: float = DEADLINE
+    ) -> None:
         self._daemon, self._gate, self._tools = daemon, gate, tools
-        self._upstream, self._deadline = upstream, deadline
+        self._deadline = deadline
         self._threads: anyio.CapacityLimiter | None = None
         self._document = b""
         self._trees: dict[str, tuple[object, int]] = {}
@@ -134,10 +128,7 @@ class Api:
             arguments.setdefault("request_id", asked.request_id)
         session = self._session(record, asked.request)
         if tool is None or not tool.hints.read_only:
-            answer = call(session, record, self._tools, name, arguments)
-            if not arguments.get("dry_run"):
-                self._upstream(workspace)
-            return _json(answer)
+            return _json(call(session, record, self._tools, name, arguments))
         validator = self._validator(record, name, arguments)
         if validator and validator in _tags(asked.request.headers.get("if-none-match", "")):
             read(tool.Params, arguments)

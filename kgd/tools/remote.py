@@ -40,6 +40,7 @@ def call(
     Raises:
         NotFound: There is no such tool for them.
         KgdError: What the tool refused, or what a quota does not allow; nothing was written.
+        Unavailable: Also where the workspace has an upstream that did not take the change; it is kept here.
     """
     holder = record.holder
     known = visible(tools, holder)
@@ -54,14 +55,23 @@ def call(
     request = str(arguments.get("request_id") or "")
     key = f"{name} {request}" if request and not arguments.get("dry_run") else ""
     if key and (earlier := tokens.earlier_answer(holder.id, key, asked)) is not None:
-        return {**orjson.loads(earlier), "repeated": True}
+        first: dict[str, Any] = orjson.loads(earlier)
+        _settle(session, first)
+        return {**first, "repeated": True}
     tokens.spend(record, "nodes", _nodes(arguments))
     answer = tool.call(session, arguments)
     if not arguments.get("dry_run"):
         tokens.note(holder.id, name, str(answer.get("workspace", "")), _told(answer))
         if key:
             tokens.keep_answer(holder.id, key, asked, orjson.dumps(answer).decode())
+        _settle(session, answer)
     return answer
+
+
+def _settle(session: Session, answer: Answer) -> None:
+    """Success is said once the upstream has it; what only waits as a proposal does not go there."""
+    if answer.get("commit") and answer.get("outcome") != "proposed":
+        session.daemon.upstream.push(str(answer["workspace"]))
 
 
 def _nodes(arguments: Mapping[str, Any]) -> int:
