@@ -249,8 +249,11 @@ class ObjectStore:
         return refs.read_ref(self.git_dir, name)
 
     def is_ancestor(self, a: ObjectId, b: ObjectId) -> bool:
-        """Whether `b` can be reached from itself or its parents back to `a`; a commit is its own ancestor."""
-        return a == b or self.merge_bases(a, b) == [a]
+        """Whether `a` can be reached from `b` over its parents; a commit is its own ancestor. No process is started."""
+        try:
+            return a == b or self._repository.descendant_of(pygit2.Oid(raw=b), pygit2.Oid(raw=a))
+        except _UNREADABLE:
+            return self.merge_bases(a, b) == [a]
 
     def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
         """All best common ancestors, sorted by id; empty for unrelated histories.
