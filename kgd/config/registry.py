@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from kgd.git.url import parse as parse_url
 from kgd.model.uri import is_workspace_id
 
 SYNC_LIMIT = 86_400
+SHARED_LIMIT = 1 << 20
 
 
 class Placed(Protocol):
@@ -123,10 +125,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What the file says: a value, never half of an edit."""
+    """What the file says: a value, never half of an edit.
+
+    `organisation` is where a registry that many people share comes from; those of its entries that the file does not
+    have itself are among `entries`, and named in `shared`.
+    """
 
     entries: dict[str, Entry]
     settings: Settings = Settings()
+    organisation: str = ""
+    shared: frozenset[str] = frozenset()
 
 
 class RegistryFile:
@@ -136,23 +144,23 @@ class RegistryFile:
     """
 
     def __init__(self, home: Home) -> None:
-        self.path = home.registry
+        self.path, self._state = home.registry, home.state
         self.problem: KgdError | None = None
         self._lock = threading.Lock()
-        self._stamp: tuple[int, int, int] | None = None
-        self._good = Registry({})
+        self._stamp: object = ()
+        self._own = self._good = Registry({})
 
     def current(self) -> Registry:
-        """The last good state of the file; costs one `stat` while nobody edits it."""
-        try:
-            found = os.stat(self.path)
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-        except OSError:
-            stamp = None
+        """The last good state of the file; costs a `stat` or two while nobody edits it."""
+        stamp = self._stamp_now()
         if stamp != self._stamp:
             with self._lock:
+                # Each is stamped before it is read, so that an edit meanwhile is seen the next time.
+                own = _stamp(self.path)
                 self._reload()
-                self._stamp = stamp
+                shared = self._stamp_of_shared()
+                self._good = self._merged(self._own)
+                self._stamp = own, shared
         return self._good
 
     def register(self, entry: Entry, *, replace: bool = False, is_alive: Callable[[Entry], bool] | None = None) -> None:
@@ -186,22 +194,58 @@ class RegistryFile:
         """Take an entry out; nothing else is touched. Without such an entry nothing happens."""
         self._rewrite(lambda text, entries: without_entry(text, id) if id in entries else text)
 
+    def keep_shared(self, organisation: str, data: bytes) -> None:
+        """Take over what the organisation's registry says now; it outlives the daemon.
+
+        Raises:
+            Invalid: It is broken, says what it may not, or is empty where it was not: the last good one stays.
+        """
+        fresh = parse_shared(data)
+        path = self._shared_path(organisation)
+        before = _file(path)
+        if not fresh and before and parse_shared(before):
+            raise Invalid("the organisation's registry is empty now; what it had is kept", at=organisation,
+                          next="Take `registry:` out of workspaces.yaml if that is meant.")  # fmt: skip
+        if data != before:
+            os.makedirs(self._state, mode=0o700, exist_ok=True)
+            _replace(path, data)
+
+    def _shared_path(self, organisation: str) -> str:
+        """One for each address: another organisation's entries are never taken for this one's."""
+        known = hashlib.sha256(organisation.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return os.path.join(self._state, f"registry-{known}.yaml")
+
+    def _stamp_now(self) -> tuple[object, object]:
+        return _stamp(self.path), self._stamp_of_shared()
+
+    def _stamp_of_shared(self) -> object:
+        return _stamp(self._shared_path(self._own.organisation)) if self._own.organisation else None
+
+    def _merged(self, own: Registry) -> Registry:
+        """With the organisation's entries; those of the file itself win."""
+        if not own.organisation:
+            return own
+        try:
+            shared = parse_shared(_file(self._shared_path(own.organisation)))
+        except KgdError as error:  # somebody else than kgd wrote there
+            self.problem, shared = error, {}
+        others = frozenset(shared) - frozenset(own.entries)
+        return replace(own, entries={**shared, **own.entries}, shared=others)
+
     def _reload(self) -> None:
         try:
             fresh = parse(self._bytes(), self.path)
-            if self._good.entries and not fresh.entries:
+            if self._own.entries and not fresh.entries:
                 raise Invalid(
                     "the registry is empty now; its workspaces are kept until the daemon restarts", at=self.path,
                     next="Put them back, or run `kgd down`.",
                 )  # fmt: skip
-            self._good, self.problem = fresh, None
+            self._own, self.problem = fresh, None
         except KgdError as error:
             self.problem = error
 
     def _bytes(self) -> bytes:
-        with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
-            return file.read()
-        return b""
+        return _file(self.path)
 
     def _rewrite(self, change: Callable[[str, dict[str, Entry]], str]) -> None:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
@@ -214,7 +258,8 @@ class RegistryFile:
             if changed != before:
                 _replace(self.path, changed)
             with self._lock:
-                self._good, self.problem, self._stamp = after, None, None
+                self.problem, self._stamp = None, ()
+                self._own, self._good = after, self._merged(after)
         finally:
             os.close(guard)
 
@@ -231,10 +276,57 @@ def parse(data: bytes, path: str) -> Registry:
 
     where = os.path.basename(path)
     document = read(data, where)
-    _known(document, {"workspaces", "settings"}, data, where)
+    _known(document, {"workspaces", "settings", "registry"}, data, where)
+    settings = _settings(_mapping(document.get("settings"), "settings", data, where), data, where)
+    return Registry(_entries(document, data, where), settings, _organisation(document.get("registry"), data, where))
+
+
+def parse_shared(data: bytes) -> dict[str, Entry]:
+    """The entries of an organisation's registry: workspaces by remote or hub, and nothing of this machine.
+
+    A credential's reference is refused: whoever writes that file could have any of a person's secrets sent to a server
+    of their choice. `kgd join` and entries of one's own say which token goes where.
+
+    Raises:
+        KgdError: With line; nothing of a broken file is used.
+    """
+    if len(data) > SHARED_LIMIT:
+        raise Invalid(f"an organisation's registry has at most {SHARED_LIMIT} bytes")
+    if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
+        return {}
+    from kgd.codec.reading import read
+
+    where = "workspaces.yaml"
+    document = read(data, where)
+    _known(document, {"workspaces"}, data, where)
+    for id, given in _mapping(document.get("workspaces"), "workspaces", data, where).items():
+        _known(_mapping(given, id, data, where), {"remote", "hub", "ref", "sync"}, data, where)
+    return _entries(document, data, where)
+
+
+def _entries(document: dict[str, Any], data: bytes, where: str) -> dict[str, Entry]:
     workspaces = _mapping(document.get("workspaces"), "workspaces", data, where)
-    entries = {id: _entry(id, _mapping(given, id, data, where), data, where) for id, given in workspaces.items()}
-    return Registry(entries, _settings(_mapping(document.get("settings"), "settings", data, where), data, where))
+    return {id: _entry(id, _mapping(given, id, data, where), data, where) for id, given in workspaces.items()}
+
+
+def _organisation(value: Any, data: bytes, where: str) -> str:
+    """A git address, or the absolute path of a YAML file."""
+    if value is None:
+        return ""
+    try:
+        if not isinstance(value, str):
+            raise Invalid("'registry' is an address or a path")
+        text = os.path.expanduser(value)
+        if not is_shared_file(text):
+            parse_url(text)
+        return text
+    except Invalid as error:
+        raise Invalid(f"'registry': {error.message}", at=_place("registry", data, where), next=error.next) from None
+
+
+def is_shared_file(organisation: str) -> bool:
+    """Whether an organisation's registry is a plain file, and not a git repository."""
+    return os.path.isabs(organisation) and organisation.endswith((".yaml", ".yml"))
 
 
 def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
@@ -316,6 +408,20 @@ def _place(key: str, data: bytes, where: str) -> str:
         if line.strip().lstrip("'\"").startswith(key):
             return f"{where}:{number}"
     return where
+
+
+def _file(path: str) -> bytes:
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _replace(path: str, data: bytes) -> None:

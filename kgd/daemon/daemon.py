@@ -18,6 +18,7 @@ from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.elsewhere import Elsewhere
+from kgd.daemon.organisation import PACK_BYTES, Organisation
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
@@ -66,6 +67,10 @@ class Daemon:
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
         self.clones = Clones(Path(home.state) / "clones", _network)
+        self.organisation = Organisation(
+            self.registry, Path(home.state) / "organisation",
+            lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
+        )  # fmt: skip
         self._locate, self._open_workspace = locate, open_workspace
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
@@ -176,6 +181,12 @@ class Daemon:
             except (KgdError, OSError) as error:
                 log.warning("not opened", extra={"workspace": entry.id, "reason": str(error)[:300]})
 
+    def troubles(self) -> list[str]:
+        """What does not work around the registry and the workspaces elsewhere, one sentence each."""
+        found = [f"registry: {problem}"] if (problem := self.registry.problem) else []
+        found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
+        return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
+
     def on_commit(self, listener: OnCommit) -> None:
         """Tell `listener` of every commit of every workspace, also of those that are opened later."""
         self._listeners.append(listener)
@@ -209,6 +220,7 @@ class Daemon:
         with self._lock:
             self._closed = True
             closing, self._open = list(self._open.values()), {}
+        self.organisation.close()
         self.clones.close()
         for one in closing:
             _close(one)

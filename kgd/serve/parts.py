@@ -46,6 +46,7 @@ class Parts:
         """Begin what takes its time: the MCP SDK is a second of imports, which no other call waits for."""
         self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon))
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
+        self.daemon.organisation.start()
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
         if self._listen:

@@ -18,6 +18,7 @@ from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.workspace import proposals
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Stage
@@ -88,8 +89,8 @@ def status(session: Session, params: Nothing) -> StatusResult:
     }  # fmt: skip
     if daemon.listening:
         answer["daemon"]["listening"] = daemon.listening
-    if problem := daemon.registry.problem:
-        answer["degraded"].append(f"registry: {problem}")
+    if session.principal is None:
+        answer["degraded"] += daemon.troubles()
     try:
         workspace = addressing.choose(session, params.workspace)
     except NotFound as none:
@@ -144,6 +145,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["stages"] = [_stage(stage) for stage in stages]
     answer["degraded"] += workspace.degraded()
     answer["conflicts"] = workspace.conflict_count
+    answer["proposals"] = proposals.count(workspace)
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
     counts = {

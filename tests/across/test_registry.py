@@ -1,0 +1,122 @@
+"""The registry that an organisation shares, and what happens when it, or one's own, is edited into nonsense."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgd.config.registry import parse_shared
+from kgd.errors import KgdError
+from tests.across.sites import Site, node
+
+MakeSite = Callable[[str], Site]
+
+SHARED = """\
+workspaces:
+  billing:
+    remote: https://git.example.org/billing/knowledge.git
+  payments:
+    hub: https://kgd.example.org
+"""
+
+
+def follow(here: Site, address: Path) -> None:
+    path = Path(here.home.registry)
+    path.write_text(f"registry: {address}\n" + (path.read_text() if path.exists() else ""))
+    here.daemon.organisation.refresh()
+
+
+def degraded(here: Site) -> str:
+    return "\n".join(here.ask("status")["degraded"])
+
+
+def repository(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "workspaces.yaml").write_text(text)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "registry"]):
+        subprocess.run(["git", "-C", str(folder), *words], check=True)
+    return folder
+
+
+def test_the_organisation_s_file_names_workspaces_and_own_entries_win(site: MakeSite, tmp_path: Path) -> None:
+    here = site("here")
+    here.up("payments", node("concept://payments/own"))
+    shared = tmp_path / "shared.yaml"
+    shared.write_text(SHARED)
+    follow(here, shared)
+    registry = here.daemon.registry.current()
+    assert registry.entries["billing"].remote == "https://git.example.org/billing/knowledge.git"
+    assert registry.entries["payments"].path
+    assert not registry.entries["payments"].hub
+    assert registry.shared == {"billing"}
+    assert not degraded(here)
+
+
+def test_it_may_come_from_a_git_repository(site: MakeSite, tmp_path: Path) -> None:
+    here = site("here")
+    source = repository(tmp_path / "registry", SHARED)
+    follow(here, source)
+    assert here.daemon.workspace_ids() == ["billing", "payments"]
+    (source / "workspaces.yaml").write_text(SHARED.replace("billing", "invoices"))
+    subprocess.run(["git", "-C", str(source), "commit", "-qam", "renamed"], check=True)
+    here.daemon.organisation.refresh()
+    assert here.daemon.workspace_ids() == ["invoices", "payments"]
+
+
+def test_where_it_cannot_be_had_the_last_good_one_stays_and_status_says_so(site: MakeSite, tmp_path: Path) -> None:
+    here = site("here")
+    source = repository(tmp_path / "registry", SHARED)
+    follow(here, source)
+    source.rename(tmp_path / "away")
+    here.daemon.organisation.refresh()
+    assert here.daemon.workspace_ids() == ["billing", "payments"]
+    assert "organisation's registry" in degraded(here)
+    assert "last good one" in degraded(here)
+    (tmp_path / "away").rename(source)
+    here.daemon.organisation.refresh()
+    assert not degraded(here)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("workspaces: [", "workspaces.yaml:1"),
+        (SHARED + "  evil:\n    path: /etc\n", "'path'"),
+        (SHARED + "  evil:\n    hub: https://evil.example.org\n    token: file:/home/ann/.ssh/id_ed25519\n", "'token'"),
+        (SHARED + "settings:\n  http_port: 80\n", "'settings'"),
+        (SHARED + "registry: https://evil.example.org/x.git\n", "'registry'"),
+        ("# nothing\n", "empty now"),
+    ],
+)
+def test_nonsense_in_it_is_not_taken(site: MakeSite, tmp_path: Path, text: str, said: str) -> None:
+    here = site("here")
+    shared = tmp_path / "shared.yaml"
+    shared.write_text(SHARED)
+    follow(here, shared)
+    shared.write_text(text)
+    here.daemon.organisation.refresh()
+    assert here.daemon.workspace_ids() == ["billing", "payments"]
+    assert said in degraded(here)
+
+
+def test_an_own_registry_edited_into_nonsense_keeps_the_last_good_one_and_names_the_line(site: MakeSite) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a"))
+    path = Path(here.home.registry)
+    good = path.read_text()
+    path.write_text(good + "    surprise: 1\n")
+    assert here.daemon.workspace_ids() == ["shop"]
+    assert f"workspaces.yaml:{len(good.splitlines()) + 1}" in degraded(here)
+    path.write_text("")
+    assert here.daemon.workspace_ids() == ["shop"]
+    assert "empty now" in degraded(here)
+    path.write_text(good)
+    assert not degraded(here)
+
+
+def test_a_credential_reference_is_nothing_for_an_organisation_to_say() -> None:
+    with pytest.raises(KgdError, match="token"):
+        parse_shared(b"workspaces:\n  a:\n    hub: https://h.example.org\n    token: env:SECRET\n")
