@@ -6,23 +6,21 @@ not: the writer's thread, publication, index and network, which have proofs of t
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
 from kgd.errors import KgdError
-from kgd.git import pack, refs
+from kgd.git import pack
 from kgd.git.incoming import Incoming, scratch_repository
 from kgd.git.layout import Layout, create_standalone
 from kgd.git.objects import EMPTY_TREE, FOLDER, Object, ObjectId, Signature
-from kgd.git.refs import HEAD, RefMoved, move_ref
+from kgd.git.refs import HEAD, move_ref
 from kgd.git.remote_settings import Remote
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import LostRace, Trouble
-from kgd.git.unwritten import Unwritten
 from kgd.git.url import parse
 from kgd.model.change import Author, ChangeSet, Edit
 from kgd.model.node import Node
@@ -299,11 +297,3 @@ class Line:
     def _may_drop(self, chance: float) -> None:
         if self._luck(chance):
             raise Trouble("cut", "the connection ended in the middle")
-
-
-def sweep(places: Iterable[Path]) -> None:
-    for place in places:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-__all__ = ["Crash", "Desk", "Line", "Person", "RefMoved", "Replica", "Unwritten", "Upstream", "refs", "template"]

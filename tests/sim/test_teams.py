@@ -1,0 +1,52 @@
+"""Teams over real repositories, with all that goes wrong between them: nothing is lost, and all come to agree."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sim import teams
+from tests.sim.desks import template
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with teams.places() as found:
+        yield found
+
+
+def play(place: Path, first: int, count: int) -> list[str]:
+    blank = template(place)
+    return [teams.run(seed, place, blank) for seed in range(first, first + count)]
+
+
+@pytest.mark.requirement("B8")
+def test_teams_lose_nothing_and_agree_in_the_end(place: Path) -> None:
+    play(place, 0, 20)
+
+
+def test_a_schedule_depends_on_its_seed_alone(place: Path) -> None:
+    blank = template(place)
+    for seed in range(8):
+        assert teams.run(seed, place, blank) == teams.run(seed, place, blank)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("first", [1_000, 1_500, 2_000])
+def test_teams_lose_nothing_and_agree_in_the_end_fifteen_hundred_times(place: Path, first: int) -> None:
+    play(place, first, 500)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_teams_lose_nothing_for_as_long_as_it_takes(place: Path) -> None:
+    first = int(time.time()) * 1_000
+    end = time.monotonic() + float(os.environ.get("KGD_SOAK_SECONDS", "600"))
+    while time.monotonic() < end:
+        play(place / str(first), first, 100)
+        first += 100
