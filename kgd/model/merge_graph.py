@@ -80,6 +80,14 @@ class _Side:
     def changed(self, uri: Uri) -> bool:
         return not same(self.nodes.get(uri), self._base.nodes.get(uri))
 
+    def at(self, uri: Uri) -> Merged:
+        node = self.nodes.get(uri)
+        return Merged(node, _at(self.conflicts, {uri}, uri) if node else NO_RECORDS)
+
+    def free(self, uri: Uri) -> set[Uri]:
+        """The URI, if no node has it: then what is said about it is about the node that had it."""
+        return set() if uri in self.nodes else {uri}
+
     def moves(self, other: _Side) -> dict[Uri, Uri]:
         """Where it moved the nodes that the other side cares about: a node that lists the old URI as a new alias.
 
@@ -213,18 +221,20 @@ class _Merge:
     ) -> Merged:
         """A node that one side has at `place` now, with what the other side made of it since it was at `old`."""
         was = Merged(moved(self.base.nodes[old], place), _at(self.old_conflicts, {old}, place))
-        mine_now = Merged(here.node, {**_at(mine.conflicts, {old, place}, place), **here.records})
+        mine_now = Merged(here.node, {**_at(mine.conflicts, mine.free(old) | {place}, place), **here.records})
         there = moved(other.nodes[elsewhere], place) if elsewhere else None
-        return _merged(was, mine_now, Merged(there, _at(other.conflicts, {elsewhere or old, old}, place)))
+        about = other.free(old) | {elsewhere or old}
+        return _merged(was, mine_now, Merged(there, _at(other.conflicts, about, place)))
 
     def _leave_behind(self, by_place: Mapping[Uri, list[_Lineage]]) -> None:
         """Where a node was before, or would have been, is free, unless somebody has another one there."""
         for lineages in by_place.values():
             for lineage in lineages:
-                if lineage.old not in by_place:
-                    made_a = self.a.nodes.get(lineage.old) if lineage.at_a != lineage.old else None
-                    made_b = self.b.nodes.get(lineage.old) if lineage.at_b != lineage.old else None
-                    self._take(lineage.old, merge(None, made_a, made_b))
+                old = lineage.old
+                if old not in by_place:
+                    made_a = self.a.at(old) if lineage.at_a != old else Merged(None)
+                    made_b = self.b.at(old) if lineage.at_b != old else Merged(None)
+                    self._take(old, _merged(Merged(None), made_a, made_b))
                 for mine, others in ((lineage.at_a, self.b), (lineage.at_b, self.a)):
                     if mine and mine not in by_place and mine != lineage.old and mine in others.nodes:
                         self.nodes[mine] = others.nodes[mine]
