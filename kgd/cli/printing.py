@@ -75,6 +75,8 @@ def status(answer: Answer) -> None:
         _line(f"  ! {sentence}")
     for file in answer["invalid_files"]:
         _line(f"  ! {file['path']}:{file['line']}: {file['reason']}")
+    if answer["proposals"]:
+        _line(f"  ! {words.counted(answer['proposals'], 'proposals')} wait; `kgd proposals` lists them")
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
         _line(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
@@ -125,8 +127,12 @@ def uninstall(answer: Answer) -> None:
 
 def install(answer: Answer) -> None:
     dry, changed = answer.get("dry_run"), answer["changed"]
-    _line(f"plain git {'would merge' if dry and changed else 'merges'} node by node in {answer['git_dir']}"
-          + ("" if changed else "; nothing had to be changed"))  # fmt: skip
+    would = dry and changed
+    if answer["server"]:
+        what = f"every push to {answer['git_dir']} {'would be' if would else 'is'} checked"
+    else:
+        what = f"plain git {'would merge' if would else 'merges'} node by node in {answer['git_dir']}"
+    _line(what + ("" if changed else "; nothing had to be changed"))
     if answer["settings"]:
         _line(f"  {'settings':<11}{', '.join(sorted(answer['settings']))}")
     if answer["hooks"]:
@@ -241,6 +247,64 @@ def conflicts(answer: Answer) -> None:
         _line("no open conflicts")
     else:
         _line("Settle one with `kgd resolve ID --take a`, or with --fields.")
+
+
+def proposals(answer: Answer) -> None:
+    for one in answer["proposals"]:
+        state = "" if one["state"] == "open" else f"  [{one['state']}]"
+        _line(f"{_bold(one['id'])}  {one['author']}, {words.age(one['age'])} ago{state}")
+        _line(f"    {one['message']}")
+        for uri in () if "diff" in one else one["nodes"]:
+            _line(f"    {uri}{'  (changed here too)' if uri in one.get('conflicts', ()) else ''}")
+        if one.get("more_nodes") and "diff" not in one:
+            _line(f"    and {one['more_nodes']} more")
+        if one.get("why"):
+            _line(f"    ! {one['why']}")
+        _diffs(one.get("diff", ()))
+    if not answer["proposals"]:
+        _line("nothing waits")
+    if answer.get("next"):
+        _line(answer["next"])
+
+
+def accepted(answer: Answer) -> None:
+    put(answer)
+    if answer["left"]:
+        _line(f"{words.counted(answer['left'], 'nodes')} of {answer['proposal']} still wait")
+
+
+def rejected(answer: Answer) -> None:
+    _line(f"{answer['proposal']} is rejected; it is kept as {answer['kept']}")
+
+
+def submitted(answer: Answer) -> None:
+    where = f"{answer['workspace']} at {answer['remote']}" if answer.get("remote") else answer["workspace"]
+    what = f" as {_bold(answer['proposal'])}" if answer.get("proposal") else ""
+    commit = f" ({words.short(answer['commit'])})" if answer.get("commit") else ""
+    _line(f"{answer['outcome']} in {where}{what}{commit}")
+    for one in answer["changes"]:
+        _line(f"  {one['outcome']:<10}{one['uri']}{_tail(one.get('why'))}")
+    if answer.get("why"):
+        _line(f"  because {answer['why']}")
+    _line(f"  {answer['look']}")
+    _warnings(answer)
+
+
+def review(answer: Answer) -> None:
+    for by in answer["authors"]:
+        through = f" through {by['client']}" if by.get("client") else ""
+        _line(f"{_bold(by['author'])}{through}, {words.counted(by['commits'], 'commits')}")
+        _diffs(by["nodes"])
+    if not answer["authors"]:
+        _line("nothing was learned since")
+    if answer.get("more"):
+        _line(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --by or --since")
+    if answer.get("accepted"):
+        _line(f"reviewed up to {words.short(answer['accepted'])}")
+    if answer.get("reverted"):
+        put(answer["reverted"])
+    if answer.get("next"):
+        _line(answer["next"])
 
 
 def config(answer: Answer) -> None:

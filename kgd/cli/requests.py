@@ -118,6 +118,11 @@ def resolve(options: Options) -> Options:
     return {**options, "resolutions": [{"id": id, **decided} for id in ids]}
 
 
+def submit(options: Options) -> Options:
+    source = options.pop("changes", None)
+    return {**options, "changes": _json_file(source)} if source is not None else options
+
+
 def text_of(given: str) -> str:
     """The text itself, or what standard input holds."""
     return sys.stdin.read() if given == "-" else given

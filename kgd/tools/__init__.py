@@ -13,11 +13,14 @@ from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.noticing import NOTICE
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
+from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
 from kgd.tools.reading import GET
+from kgd.tools.reviewing import REVIEW
 from kgd.tools.searching import SEARCH
 from kgd.tools.session import Session
 from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
+from kgd.tools.submitting import SUBMIT
 from kgd.tools.syncing import REMOTE, SHARE, SYNC
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
@@ -25,14 +28,14 @@ from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
 
 TOOLS: Mapping[str, Tool] = {
-    tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS)
+    tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
 }
 
 LOCAL: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
-        REMOTE, SHARE,
+        REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW,
         NOTICE, *TOKEN_TOOLS,
     )
 }  # fmt: skip

@@ -181,6 +181,14 @@ Changes = Annotated[
     list[Change], BeforeValidator(read_many), Field(min_length=1, max_length=CHANGES_LIMIT), WithJsonSchema(_SCHEMA)
 ]
 
+ChangesAsInPut = Annotated[
+    list[Change],
+    BeforeValidator(read_many),
+    Field(min_length=1, max_length=CHANGES_LIMIT),
+    WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as in put"}),
+]
+"""The same, for a tool that stands beside `put` and need not say it all again."""
+
 
 def edits(changes: Sequence[Any], spell: Spell, own: Spell, workspace: str) -> tuple[model.Edit, ...]:
     """What the changes mean, in their order.

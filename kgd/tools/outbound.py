@@ -27,9 +27,9 @@ from kgd.sync.offering import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
 from kgd.tools.session import Session
+from kgd.tools.submissions import SubmitParams, SubmitResult
 
 if TYPE_CHECKING:
-    from kgd.tools.submitting import SubmitParams, SubmitResult
     from kgd.workspace.workspace import Workspace
 
 MOST_NODES = 1_000
@@ -121,14 +121,12 @@ def _rehomed(uri: Uri, own: str, into: str) -> Uri:
 
 
 def _to_hub(session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]]) -> SubmitResult:
-    from kgd.tools.submitting import SubmitResult as Result
-
     arguments = {"changes": changes, "message": params.message, "base": params.base, "request_id": params.request_id}
     said = session.daemon.elsewhere.client(target.id).call(
         target.id, "submit_subgraph", {name: value for name, value in arguments.items() if value}
     )
     try:
-        answer: SubmitResult = TypeAdapter(Result).validate_python(said)
+        answer: SubmitResult = TypeAdapter(SubmitResult).validate_python(said)
     except ValidationError:
         raise Unavailable(
             "what answered is no hub that knows submissions", at=target.id, next="Upgrade kgd on one of the two sides."
@@ -140,11 +138,9 @@ def _to_hub(session: Session, target: Target, params: SubmitParams, changes: lis
 def _to_git(
     session: Session, copy: Workspace, to: Remote, token: str, params: SubmitParams, changes: list[dict[str, Any]]
 ) -> SubmitResult:
-    from kgd.tools.submitting import SubmitParams as Model
-
     if params.base:
         raise Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
-    read = Model.model_validate({"changes": changes}).changes or []
+    read = SubmitParams.model_validate({"changes": changes}).changes or []
 
     def own(text: str, at: str) -> Uri:
         return addressing.resolve(session, copy, text, at=at)

@@ -15,9 +15,9 @@ from kgd.errors import Forbidden
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools.session import Session
 
 if TYPE_CHECKING:
+    from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
 Sees = Callable[[Uri], bool]

@@ -9,72 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
-
-from pydantic import Field
-from typing_extensions import TypedDict
+from typing import TYPE_CHECKING
 
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.tools import addressing, outbound
-from kgd.tools.changes import Changes, edits
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.changes import edits
+from kgd.tools.parameters import refuse_unseen
 from kgd.tools.session import Session
+from kgd.tools.submissions import Became, SubmitParams, SubmitResult
 from kgd.tools.tool import Hints, Tool
-from kgd.tools.writing import Similar, Written, answer_of
+from kgd.tools.writing import answer_of
 from kgd.workspace import proposals, submission
 from kgd.workspace.submission import Submission, Submitter
 from kgd.workspace.touched import named
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
-
-
-class SubmitParams(Params):
-    remote: Annotated[str | None, Field(description="a registered workspace, or a remote of this one")] = None
-    changes: Changes | None = None
-    roots: Annotated[Many[str], Field(description="or: these nodes of mine and what max_cost reaches")] = Field(
-        default_factory=list
-    )
-    max_cost: Annotated[float, Field(ge=0)] = 0.0
-    base: Annotated[str, Field(description="the commit you saw")] = ""
-    message: Annotated[str, Field(max_length=4_000)] = ""
-    request_id: Annotated[str, Field(max_length=200)] = ""
-    workspace: str | None = None
-
-
-What = Literal["merged", "proposed", "unchanged"]
-
-
-class Became(TypedDict):
-    """What became of one change: the one at `index`, about this node."""
-
-    index: int
-    uri: str
-    outcome: What
-    why: NotRequired[str]
-
-
-class SubmitResult(TypedDict):
-    """`look` says where to see it; `conflicts` are the nodes for which it waits."""
-
-    workspace: str
-    outcome: What
-    commit: str | None
-    changes: list[Became]
-    look: str
-    remote: NotRequired[str]
-    proposal: NotRequired[str]
-    why: NotRequired[str]
-    conflicts: NotRequired[list[str]]
-    nodes: NotRequired[list[Written]]
-    created: NotRequired[list[str]]
-    deleted: NotRequired[list[str]]
-    similar: NotRequired[list[Similar]]
-    warnings: NotRequired[list[str]]
-    repeated: NotRequired[bool]
 
 
 def submit(session: Session, params: SubmitParams) -> SubmitResult:

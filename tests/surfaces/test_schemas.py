@@ -43,6 +43,7 @@ def test_tools_have_the_parameters_of_the_contract() -> None:
         "ingest": "source text kind uri dry_run",
         "sync": "remote direction confirm",
         "resolve_conflicts": "ids resolutions via",
+        "submit_subgraph": "remote changes roots max_cost base message request_id",
     }
     found = {name: set(input_schema(tool.Params)["properties"]) - {"workspace"} for name, tool in TOOLS.items()}
     assert found == {name: set(names.split()) for name, names in expected.items()}
