@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 URIS_NAMED = 20
 SHOWN = 100
+LISTED = 20
 
 
 class ProposalsParams(Params):
@@ -207,9 +208,9 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
     }  # fmt: skip
 
 
-def waiting(session: Session, workspace: Workspace, limit: int = 20) -> list[ProposalAnswer]:
-    """The proposals that this caller could decide, in short: for answers that list what waits."""
-    found = listed(session, ProposalsParams(limit=limit, workspace=workspace.id))["proposals"]
+def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
+    """The proposals that this caller could decide, or one of them with what it changes."""
+    found = listed(session, ProposalsParams(name=name, limit=LISTED, workspace=workspace.id))["proposals"]
     return [one for one in found if all(session.may(workspace, Uri(uri), Verb.WRITE) for uri in one["nodes"])]
 
 

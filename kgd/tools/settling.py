@@ -19,6 +19,8 @@ from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.ladder import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.parameters import JsonObject, Many, Params
+from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal
+from kgd.tools.proposing import waiting as proposals
 from kgd.tools.session import Session
 from kgd.tools.sides import SidesOfField, with_authors
 from kgd.tools.tool import Hints, Tool
@@ -171,13 +173,16 @@ class ResolveConflictsResult(TypedDict):
     next: str
     more: NotRequired[int]
     commit: NotRequired[str | None]
+    decided: NotRequired[list[Decided]]
+    proposals: NotRequired[list[ProposalAnswer]]
 
 
 def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> ResolveConflictsResult:
     """Explicit decisions, then models, then whoever called. All questions are asked before anything is written."""
     texts = [*params.ids, *(one.id for one in params.resolutions)]
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
-    edits, resolved = _chosen(session, workspace, params.resolutions)
+    about = [one for one in params.resolutions if is_proposal(workspace, one.id)]
+    edits, resolved = _chosen(session, workspace, [one for one in params.resolutions if one not in about])
     given = {edit.conflict for edit in edits}
     open_now, before = _asked_for(session, workspace, params)
     fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
@@ -193,6 +198,10 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
             for edit in edits
         ]
     answer["resolved"] += settle(session, workspace, consulted)
+    if about:
+        answer["decided"] = [decide(session, workspace, one.id, one.take, one.only) for one in about]
+    if (waiting := _waiting(session, workspace, params)) is not None:
+        answer["proposals"] = waiting
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
     answer["open"] = (
         workspace.conflict_count
@@ -231,6 +240,8 @@ def _asked_for(
     found: dict[str, OpenConflict] = {}
     before = []
     for index, id in enumerate(params.ids):
+        if is_proposal(workspace, id):
+            continue
         try:
             one = _named(session, workspace, id, f"ids[{index}]")
         except NotFound:
@@ -240,6 +251,14 @@ def _asked_for(
         else:
             found[one.id] = one
     return list(found.values()), before
+
+
+def _waiting(session: Session, workspace: Workspace, params: ResolveConflictsParams) -> list[ProposalAnswer] | None:
+    """The proposals that were asked for by name, or all that this caller may decide where nothing was named."""
+    names = [id for id in params.ids if is_proposal(workspace, id)]
+    if names:
+        return [one for name in names for one in proposals(session, workspace, name)]
+    return proposals(session, workspace) or None if not params.ids and not params.resolutions else None
 
 
 def settled_before(workspace: Workspace, id: str) -> Resolved | None:
@@ -273,6 +292,8 @@ def _add_remaining(
 
 
 def _next_step(answer: ResolveConflictsResult) -> str:
+    if answer.get("proposals") and not answer["remaining"]:
+        return "Proposals wait: call with resolutions: [{id, take: accept|reject}], with only: [URIs] for a part."
     if answer["remaining"]:
         return (
             "Read both sides of each, then call again with resolutions: [{id, take: a|b|base}] or "
