@@ -93,12 +93,15 @@ def uninstall(given: Given, options: Given) -> int:
     from kgd.cli import plain_git
 
     removed = None if given.get("all") or given.get("workspace") else plain_git.remove_here(given)
-    if removed and not plain_git.is_workspace():
+    if removed:
         show("uninstall_hooks", removed, options)
         return 0
     home = Home.find()
     with Connection(home) as connection:
-        show("uninstall", connection.call("uninstall", given), options)
+        answer = connection.call("uninstall", given)
+    if not given.get("dry_run"):
+        plain_git.remove_from(answer["kept"])
+    show("uninstall", answer, options)
     if given.get("all") and not given.get("dry_run"):
         down({}, {**options, "quiet": True})
         _remove_home(home)

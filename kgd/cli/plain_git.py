@@ -29,15 +29,20 @@ def install(given: Given) -> Given:
         dry_run=bool(given.get("dry_run")),
     )  # fmt: skip
     answer: Given = {
-        "git_dir": str(report.place), "changed": report.changed, "hooks": report.hooks, "chained": report.chained,
+        "git_dir": str(report.place), "server": here.top is None,
+        "changed": report.changed, "hooks": report.hooks, "chained": report.chained,
         "settings": report.settings, "warnings": report.warnings,
     }  # fmt: skip
     return {**answer, "dry_run": True} if given.get("dry_run") else answer
 
 
 def remove_here(given: Given) -> Given | None:
-    """Undo `kgd install` in the clone of this directory; None where it was not done here."""
+    """Undo `kgd install` in a mere clone; None where it was not done here, or where a daemon serves the workspace."""
+    from kgd.git.layout import locate
     from kgd.hooks import clone, install
+
+    if locate(Path.cwd()) is not None:
+        return None
 
     try:
         here = clone.of_directory(Path.cwd())
@@ -49,11 +54,12 @@ def remove_here(given: Given) -> Given | None:
     return {"git_dir": str(report.place), "hooks": report.hooks, "chained": report.chained, "warnings": report.warnings}
 
 
-def is_workspace() -> bool:
-    """Whether the directory belongs to a workspace that a daemon serves, and not to a mere clone of one."""
-    from kgd.git.layout import locate
+def remove_from(git_dirs: list[str]) -> None:
+    """Undo `kgd install` in the repositories of workspaces that were let go."""
+    from kgd.hooks import install
 
-    return locate(Path.cwd()) is not None
+    for place in git_dirs:
+        install.remove(Path(place))
 
 
 def hook(words: list[str]) -> int:

@@ -8,6 +8,7 @@ written, and whatever goes wrong refuses the push.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,8 +18,8 @@ from pathlib import Path
 from kgd.codec import reading
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
-from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
-from kgd.git import pack
+from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Refused
+from kgd.git import pack, refs
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, raw
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import settings_at
@@ -357,21 +358,22 @@ def _is_text(name: bytes) -> bool:
 def workspace_branch(
     store: ObjectStore, candidates: Iterable[str], updates: Sequence[Update]
 ) -> tuple[str, Settings] | None:
-    """Which ref of a repository holds its workspace, and what that says: one that is there, else one that is pushed.
+    """Which ref of a repository holds its workspace, and what that says: the first that does, else one that is pushed.
 
     None where there is no workspace before or after the push.
 
     Raises:
-        KgdError: Its `kgd.yaml` cannot be read.
+        KgdError: The `kgd.yaml` of a candidate cannot be read.
     """
     for name in candidates:
         tip = store.ref(name)
-        settings = settings_at(store, tip) if tip else None
-        if settings is not None:
+        if tip is not None and (settings := settings_at(store, tip)):
             return name, settings
-    for update in updates:
-        if update.old is None and update.new is not None and not update.ref.startswith(PROPOSALS):
-            settings = settings_at(store, update.new)
-            if settings is not None:
-                return update.ref, settings
+    others = refs.list_refs(store.git_dir, "refs/heads/").items()
+    for name, tip in (*others, *((update.ref, update.new) for update in updates)):
+        if tip is None or name.startswith(PROPOSALS):
+            continue
+        with contextlib.suppress(KgdError):  # anybody may have such a file in a branch of theirs
+            if settings := settings_at(store, tip):
+                return name, settings
     return None

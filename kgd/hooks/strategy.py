@@ -82,7 +82,12 @@ class Sides:
 
 def _sides(clone: Clone, words: Sequence[str]) -> Sides:
     at = words.index("--") if "--" in words else len(words)
-    bases, sides = [word for word in words[:at] if not word.startswith("-")], list(words[at + 1 :])
+    bases, sides = words[:at], words[at + 1 :]
+    if options := [word for word in bases if word.startswith("-")]:
+        raise Invalid(
+            f"nodes are merged by field, where {options[0][:40]} (-X) has no meaning",
+            next="Leave it out, or use git's own strategy with `-s ort`.",
+        )
     if len(sides) != 2:
         raise Invalid("two commits are merged at a time", next="Merge one branch after the other.")
     head, other = sides
