@@ -7,6 +7,7 @@ and a derived file that turns out to be damaged is made anew before anybody gets
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -25,6 +26,8 @@ READY_WITHIN = 120.0
 """Seconds a caller waits for versions or the text index to be rebuilt before it is told to come back."""
 REQUESTS_READ = 20_000
 """Commits whose trailers are read for request ids when they are derived anew; a retry comes soon or never."""
+LOOKED_KEPT = 4_096
+"""Versions kept of what was asked for last."""
 
 A = TypeVar("A")
 
@@ -42,6 +45,10 @@ class Counted:
         self._lock = threading.Lock()
         self._fresh: dict[str, Version] = {}
         """What the file may not have yet. An entry goes only when the file has it, and only if it is still the same."""
+        self._looked: OrderedDict[str, Version | None] = OrderedDict()
+        """What the file said, of paths asked for lately: staging a change asks, and so does counting it."""
+        self._era = 0
+        """Rises whenever something in `_looked` may have become untrue: what was being looked up is not kept then."""
         self._requests: dict[str, ObjectId] = {}
         self._owed = 0
         self._ready = threading.Event()
@@ -54,6 +61,8 @@ class Counted:
         with self._lock:
             self._owed += 1
             self._ready.clear()
+            self._era += 1
+            self._looked.clear()
             if anew:
                 self._fresh.clear()
 
@@ -83,6 +92,8 @@ class Counted:
                     new = Version(1, when, who, when, who, commit)
                 with self._lock:
                     self._fresh[path] = bumped[path] = new
+                    self._era += 1
+                    self._looked.pop(path, None)
         return bumped
 
     def remember(self, requests: Mapping[str, ObjectId]) -> None:
@@ -98,8 +109,18 @@ class Counted:
             Unavailable: They are still being counted after two minutes, or the derived file cannot be read just now.
         """
         with self._lock:
-            fresh = self._fresh.get(path)
-        return fresh or self._ask(lambda: self.look(path), "versions are being counted from history")
+            if fresh := self._fresh.get(path):
+                return fresh
+            if path in self._looked:
+                return self._looked[path]
+            era = self._era
+        found = self._ask(lambda: self.look(path), "versions are being counted from history")
+        with self._lock:
+            if era == self._era:
+                self._looked[path] = found
+                if len(self._looked) > LOOKED_KEPT:
+                    self._looked.popitem(last=False)
+        return found
 
     def look(self, path: str) -> Version | None:
         """The same without waiting for anything: for the follower, which is what others wait for."""

@@ -10,6 +10,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kgd.codec import documents, paths
@@ -20,7 +21,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
 from kgd.graph.rows import Rows
-from kgd.model.node import Relation
+from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.workspace.outcome import InvalidFile
 
@@ -29,6 +30,8 @@ FREEZE_FROM = 5_000
 
 FILE_LIMIT = 1 << 20
 """Bytes of a blob that is inflated to be looked at; a node has at most a quarter of it."""
+
+NO_NODES: Mapping[str, Node] = MappingProxyType({})
 
 LastGood = Callable[[str], ObjectId | None]
 
@@ -159,9 +162,14 @@ class Served:
             self.tree = tree
             return changes
 
-    def follow(self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId) -> list[Change]:
-        """Apply files that differ, by path and new blob, which together lead to `tree`."""
-        changes = [change for path, blob in files if (change := self._apply(path, blob))]
+    def follow(
+        self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId, nodes: Mapping[str, Node] = NO_NODES
+    ) -> list[Change]:
+        """Apply files that differ, by path and new blob, which together lead to `tree`.
+
+        `nodes` are what is in those files, by path, as far as the caller knows; the others are read.
+        """
+        changes = [change for path, blob in files if (change := self._apply(path, blob, nodes.get(path)))]
         self.tree = tree
         return changes
 
@@ -172,7 +180,7 @@ class Served:
             return self._keep_last_good(path, Invalid(f"it is {what} in git, and only plain files are read"))
         return self._apply(path, new and new[1])
 
-    def _apply(self, path: str, new: ObjectId | None) -> Change | None:
+    def _apply(self, path: str, new: ObjectId | None, node: Node | None = None) -> Change | None:
         if path.startswith("conflicts/"):
             self._apply_conflict(path, new)
             return None
@@ -181,7 +189,7 @@ class Served:
         if new is None:
             return self._remove(path)
         try:
-            return self._put(path, new)
+            return self._put(path, new, node)
         except KgdError as refusal:
             return self._keep_last_good(path, refusal)
 
@@ -209,8 +217,8 @@ class Served:
                 if not self._conflicts[folder]:
                     del self._conflicts[folder]
 
-    def _put(self, path: str, blob: ObjectId) -> Change:
-        node = _glance(self._store.read(blob), path)
+    def _put(self, path: str, blob: ObjectId, known: Node | None) -> Change:
+        node = _seen(known) if known else _glance(self._store.read(blob), path)
         if paths.path_of(node.uri, self._sharded) != path:
             right = paths.path_of(node.uri, self._sharded)
             raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")
@@ -262,7 +270,10 @@ def _glance(data: bytes, path: str) -> _Glance:
     if known is not None:
         relations = [Relation(*relation) for relation in known.relations]
         return _Glance(known.uri, known.type, known.name, known.summary, relations, known.aliases)
-    node = documents.decode(data, at=path)
+    return _seen(documents.decode(data, at=path))
+
+
+def _seen(node: Node) -> _Glance:
     return _Glance(node.uri, node.type, node.name, node.summary, node.relations, node.aliases)
 
 

@@ -398,8 +398,13 @@ class Workspace:
             if any(one.changed is None for one in staged):
                 changes = self._served.load(tree)
             else:
-                files = {path: blob for one in staged for path, blob in (one.changed or {}).items()}
-                changes = self._served.follow(files.items(), tree)
+                files, nodes = dict[str, ObjectId | None](), dict[str, Node]()
+                for one in staged:  # a later one may change the file of an earlier one's node without naming it
+                    for path in one.changed or ():
+                        nodes.pop(path, None)
+                    files.update(one.changed or {})
+                    nodes.update((self.path(uri), node) for uri, node in one.nodes.items() if node)
+                changes = self._served.follow(files.items(), tree, nodes)
         self._derived.note(staged, changes, new, tree)
         self._last_commit = self._clock()
         touched = frozenset(change.uri for change in changes)
