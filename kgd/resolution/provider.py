@@ -58,15 +58,26 @@ class Provider:
         return json.dumps(wanted).encode()
 
     def _post(self, body: bytes, late: threading.Event) -> tuple[int, bytes]:
-        connection = self._connection()
+        parts = urlsplit(self.url)
+        is_safe = parts.scheme == "https"
+        host, port = parts.hostname or "", parts.port or (443 if is_safe else 80)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        deadline = threading.Timer(self.seconds, _cut, (connection, late))
+        sock = socket.create_connection((host, port), timeout=self.seconds)
+        if is_safe:
+            context = ssl.create_default_context()
+            sock = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+        # Made here and not by the connection, which lets go of its socket before the answer was read.
+        connection = http.client.HTTPConnection(host, port)
+        connection.sock = sock
+        deadline = threading.Timer(self.seconds, _cut, (sock, late))
         deadline.daemon = True
         deadline.start()
         try:
-            connection.request("POST", f"{urlsplit(self.url).path.rstrip('/')}/chat/completions", body, headers)
+            if isinstance(sock, ssl.SSLSocket):
+                sock.do_handshake()
+            connection.request("POST", f"{parts.path.rstrip('/')}/chat/completions", body, headers)
             answer = connection.getresponse()
             read = answer.read(ANSWER_LIMIT + 1)
             if late.is_set():
@@ -75,13 +86,7 @@ class Provider:
         finally:
             deadline.cancel()
             connection.close()
-
-    def _connection(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self.url)
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=self.seconds, context=context)
-        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self.seconds)
+            sock.close()
 
     def _reply(self, body: bytes) -> Reply:
         try:
@@ -98,12 +103,11 @@ class Provider:
         return Reply(text, model)
 
 
-def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
-    """Ends whatever the connection waits for: a timeout of a socket begins anew with every byte."""
+def _cut(sock: socket.socket, late: threading.Event) -> None:
+    """Ends whatever is waited for: a timeout of a socket begins anew with every byte."""
     late.set()
     with contextlib.suppress(OSError):
-        if connection.sock is not None:
-            connection.sock.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # of TLS too: its own would take the session from its reader
 
 
 def _was_late(error: Exception, late: threading.Event) -> bool:
