@@ -64,8 +64,8 @@ class Model:
 class Place:
     """One way to a workspace `shop`; `client` connects anew."""
 
-    def __init__(self, connect: Any) -> None:
-        self._connect = connect
+    def __init__(self, connect: Any, url: str = "") -> None:
+        self._connect, self.url = connect, url
 
     def client(self, mode: Mode = "auto", model: Model | None = None) -> Any:
         return self._connect(mode, model)
@@ -93,7 +93,7 @@ async def over_http(session: Session, patience: float = 1.0) -> AsyncIterator[Pl
                 yield client
 
     try:
-        yield Place(connect)
+        yield Place(connect, f"http://127.0.0.1:{port}")
     finally:
         server.stop()
         await asyncio.wait_for(serving, 10)
