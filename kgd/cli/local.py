@@ -44,6 +44,12 @@ def token(given: Given, options: Given) -> int:
     return tokens.token(given, options)
 
 
+def join(given: Given, options: Given) -> int:
+    from kgd.cli import joining
+
+    return joining.join(given, options)
+
+
 def down(given: Given, options: Given) -> int:
     """Returns when the daemon has let go of its home, so that whatever comes next finds nobody."""
     from kgd.client.start import running

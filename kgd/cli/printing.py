@@ -316,6 +316,43 @@ def config(answer: Answer) -> None:
         _line(f"workspace {_bold(id)} in {path}")
 
 
+def joined(answer: Answer) -> None:
+    _line(f"joined {_bold(answer['hub'])}")
+    _holder(answer)
+    if answer["registered"]:
+        _line(f"registered {', '.join(answer['registered'])}")
+    for one in answer["kept"]:
+        _line(f"left {one['id']} as it is: {one['reason']}")
+    _line(f"the token is kept as {answer['token']}")
+
+
+def left(answer: Answer) -> None:
+    _line(f"left {answer['hub']}: {', '.join(answer['left'])}")
+    if answer["forgotten"]:
+        _line("its token is forgotten here; whoever runs the hub can revoke it")
+
+
+def whoami(answer: Answer) -> None:
+    if answer["person"]:
+        _line(f"here: {answer['person']}")
+    for hub in answer["hubs"]:
+        _line(_bold(hub["hub"]))
+        if hub.get("problem"):
+            _line(f"  {hub['problem']}")
+        _holder(hub)
+    if not answer["hubs"]:
+        _line("no hub was joined; `kgd join URL` joins one")
+
+
+def _holder(answer: Answer) -> None:
+    holder = answer.get("principal")
+    if holder:
+        until = f", until {holder['expires']}" if holder.get("expires") else ""
+        _line(f"  {holder['name']} ({holder['kind']}){until}")
+        for scope in holder["scopes"]:
+            _line(f"  {', '.join(scope['verbs'])} on {', '.join(scope['paths'])} of {scope['workspace']}")
+
+
 def token_list(answer: Answer) -> None:
     for one in answer["tokens"]:
         scopes = "; ".join(f"{','.join(s['verbs'])} {','.join(s['paths'])} of {s['workspace']}" for s in one["scopes"])

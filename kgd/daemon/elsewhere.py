@@ -133,6 +133,23 @@ class Elsewhere:
             return "remote"
         return "team" if self._shared(workspace) else "local"
 
+    def hubs(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The addresses of the hubs that the registry names, each with the ids of its workspaces."""
+        found: dict[str, list[str]] = {}
+        for id, entry in sorted(self._registry.current().entries.items()):
+            if entry.hub:
+                found.setdefault(entry.hub.rstrip("/"), []).append(id)
+        return [(url, tuple(ids)) for url, ids in sorted(found.items())]
+
+    def who(self, workspace: str) -> dict[str, Any]:
+        """What the hub of a workspace says of the holder of the token that is kept for it.
+
+        Raises:
+            KgdError: It does not take the token, or cannot be reached.
+        """
+        hub = self._hub(self._registry.current().entries[workspace])
+        return self._in_time(hub, lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
+
     def last_seen(self, workspace: str) -> float | None:
         return self._seen.at(workspace)
 

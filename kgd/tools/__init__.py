@@ -11,6 +11,7 @@ from typing import Any
 from kgd.errors import NotFound
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
+from kgd.tools.joining import JOIN, LEAVE, WHOAMI
 from kgd.tools.noticing import NOTICE
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
@@ -36,7 +37,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW,
-        NOTICE, *TOKEN_TOOLS,
+        NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI,
     )
 }  # fmt: skip
 

@@ -1,0 +1,208 @@
+"""This file is where a person joins a hub, leaves it, and asks who they are there.
+
+For this machine's own command line only. A token is in the call that brings it and nowhere in an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.config.keeping import drop, keep
+from kgd.config.registry import Entry
+from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
+from kgd.git.identity import person
+from kgd.model.uri import is_workspace_id
+from kgd.sync.hubs import HubClient
+from kgd.sync.wire import Address
+from kgd.tools import addressing
+from kgd.tools.abroad import checked
+from kgd.tools.origins import fence
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+
+class JoinParams(Params):
+    url: Annotated[str, Field(max_length=2_000, description="https://HOST[:PORT]")]
+    token: Annotated[str, Field(max_length=1_000)] = ""
+    replace: bool = False
+    workspace: str | None = None
+
+
+class LeaveParams(Params):
+    url: Annotated[str, Field(max_length=2_000, description="the hub's address, or the id of one of its workspaces")]
+    workspace: str | None = None
+
+
+class WhoamiParams(Params):
+    url: str | None = None
+    workspace: str | None = None
+
+
+class ScopeAnswer(TypedDict):
+    workspace: str
+    verbs: list[str]
+    paths: list[str]
+
+
+class Holder(TypedDict):
+    """Who somebody is on a hub, as the hub says."""
+
+    id: str
+    name: str
+    kind: str
+    scopes: list[ScopeAnswer]
+    expires: NotRequired[str]
+
+
+class Kept(TypedDict):
+    """A workspace of the hub that is known here already, and was left as it is."""
+
+    id: str
+    reason: str
+
+
+class HubAnswer(TypedDict):
+    """One hub. `problem` says why it does not tell who the caller is."""
+
+    hub: str
+    workspaces: list[str]
+    principal: NotRequired[Holder]
+    problem: NotRequired[str]
+
+
+class JoinResult(HubAnswer):
+    registered: list[str]
+    kept: list[Kept]
+    token: str
+    """Where the token is kept: a reference, never the token."""
+
+
+class LeaveResult(TypedDict):
+    hub: str
+    left: list[str]
+    forgotten: bool
+
+
+class WhoamiResult(TypedDict):
+    person: str
+    hubs: list[HubAnswer]
+
+
+class _Said(TypedDict):
+    workspaces: list[str]
+    principal: Holder
+
+
+def join(session: Session, params: JoinParams) -> JoinResult:
+    """Ask the hub who the token's holder is, keep the token, and register the hub's workspaces. Again is harmless.
+
+    Nothing is kept and nothing registered where the hub does not take the token.
+    """
+    _refuse_others(session)
+    address = Address.parse(params.url.strip().rstrip("/"))
+    if not params.token.strip():
+        raise Unauthorized("a hub is joined with a token", at="token", next="Ask whoever runs the hub for one.")
+    url, token = params.url.strip().rstrip("/"), params.token.strip()
+    said = _ask(HubClient(url, lambda: token))
+    reference = keep(session.daemon.home.state, f"{address.host}:{address.port}", token)
+    answer: JoinResult = {**said, "hub": url, "registered": [], "kept": [], "token": reference}  # type: ignore[typeddict-item]
+    for id in said["workspaces"]:
+        entry = Entry(id, hub=url, token=reference)
+        if why := _in_the_way(session, entry, replace=params.replace):
+            answer["kept"].append({"id": id, "reason": why})
+            continue
+        if params.replace:
+            session.daemon.registry.forget(id)
+        session.daemon.registry.register(entry, replace=params.replace)
+        answer["registered"].append(id)
+    return answer
+
+
+def leave(session: Session, params: LeaveParams) -> LeaveResult:
+    """Take the hub's workspaces out of the registry, and forget the token that `join` kept."""
+    _refuse_others(session)
+    entries = session.daemon.registry.current().entries
+    wanted = params.url.strip().rstrip("/")
+    if wanted in entries and entries[wanted].hub:
+        wanted = entries[wanted].hub
+    gone = [entry for entry in entries.values() if entry.hub and entry.hub.rstrip("/") == wanted]
+    if not gone:
+        hubs = sorted({entry.hub for entry in entries.values() if entry.hub})
+        known = f"Joined: {', '.join(hubs[:5])}." if hubs else "No hub was joined."
+        raise NotFound("no workspace of that hub is registered here", at=wanted[:80], next=known)
+    for entry in gone:
+        session.daemon.registry.forget(entry.id)
+    still = {entry.token for entry in session.daemon.registry.current().entries.values()}
+    state = session.daemon.home.state
+    forgotten = [drop(state, token) for token in {entry.token for entry in gone} - still if token]
+    return {"hub": wanted, "left": sorted(entry.id for entry in gone), "forgotten": any(forgotten)}
+
+
+def whoami(session: Session, params: WhoamiParams) -> WhoamiResult:
+    """Who commits are by here, and who each hub that was joined takes the person for."""
+    _refuse_others(session)
+    answer: WhoamiResult = {"person": _person(session), "hubs": []}
+    wanted = params.url.strip().rstrip("/") if params.url else None
+    for url, ids in session.daemon.elsewhere.hubs():
+        if wanted not in (None, url):
+            continue
+        try:
+            said = session.daemon.elsewhere.who(ids[0])
+            answer["hubs"].append({**_checked(said), "hub": url})  # type: ignore[typeddict-item]
+        except KgdError as error:
+            answer["hubs"].append({"hub": url, "workspaces": list(ids), "problem": str(error)})
+    return answer
+
+
+def _refuse_others(session: Session) -> None:
+    if not session.trusted or session.principal is not None:
+        raise Forbidden("hubs are joined on this machine's own command line", next="Run `kgd join` there.")
+
+
+def _ask(client: HubClient) -> _Said:
+    try:
+        return _checked(client.workspaces())
+    finally:
+        client.close()
+
+
+def _checked(said: dict[str, Any]) -> _Said:
+    known: _Said = checked(_Said, said)
+    shown: Any = fence({**known, "workspaces": [id for id in known["workspaces"] if is_workspace_id(id)]})
+    return shown  # type: ignore[no-any-return]
+
+
+def _in_the_way(session: Session, entry: Entry, *, replace: bool) -> str:
+    registry = session.daemon.registry.current()
+    known = registry.entries.get(entry.id)
+    if known is None or entry.id in registry.shared or known.hub == entry.hub:
+        return ""
+    if known.path:
+        return f"a workspace of this id is at {known.path}"
+    return "" if replace else f"this id is known from {known.hub or known.remote}; --replace takes the hub's"
+
+
+def _person(session: Session) -> str:
+    try:
+        who = person(addressing.choose(session, None).layout)
+    except (NotFound, InvariantViolation):
+        return ""
+    return f"{who.name} <{who.email}>"
+
+
+JOIN = Tool(
+    name="join", title="Join a hub", description="Keeps a token for a hub and registers its workspaces.",
+    Params=JoinParams, Result=JoinResult, hints=Hints(idempotent=True, open_world=True), run=join,
+)  # fmt: skip
+LEAVE = Tool(
+    name="leave", title="Leave a hub", description="Forgets a hub's workspaces and its token.",
+    Params=LeaveParams, Result=LeaveResult, hints=Hints(idempotent=True), run=leave,
+)  # fmt: skip
+WHOAMI = Tool(
+    name="whoami", title="Who am I", description="Who the caller is here, and on each hub that was joined.",
+    Params=WhoamiParams, Result=WhoamiResult, hints=Hints(read_only=True, open_world=True), run=whoami,
+)  # fmt: skip

@@ -1,0 +1,105 @@
+"""Joining a hub: what is kept, what is registered, and what is not when the hub says no."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kgd.config.credentials import secret
+from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
+from kgd.tools import call
+from kgd.tools.session import Session
+from tests.across.counter import Counter, always, http
+from tests.across.sites import Hub, Site, names, node
+
+MakeSite = Callable[[str], Site]
+MakeHub = Callable[[Site], Hub]
+
+
+@pytest.fixture
+def infra(site: MakeSite, hub: MakeHub) -> Hub:
+    there = site("there")
+    there.up("infra", node("concept://infra/keys"))
+    return hub(there)
+
+
+def test_joining_keeps_the_token_registers_the_workspaces_and_says_who_one_is(site: MakeSite, infra: Hub) -> None:
+    here, token = site("here"), infra.token(["infra"])
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    found = here.ask("join", url=f"{infra.url}/", token=f"{token}\n")
+    assert (found["registered"], found["kept"]) == (["infra"], [])
+    assert found["principal"]["name"] == "reader"
+    assert found["principal"]["scopes"] == [{"workspace": "infra", "verbs": ["read"], "paths": ["/**"]}]
+    assert token not in repr(found)
+    kept = Path(found["token"].removeprefix("file:"))
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert secret(found["token"]) == token
+    assert token not in Path(here.home.registry).read_text()
+    assert names(here.ask("traverse", start=["concept://shop/a"])) == ["shop/a", "infra/keys"]
+    (hub,) = here.ask("whoami")["hubs"]
+    assert hub["principal"]["name"] == "reader"
+    assert here.ask("join", url=infra.url, token=token)["registered"] == ["infra"]
+
+
+def test_leaving_forgets_token_and_workspaces(site: MakeSite, infra: Hub) -> None:
+    here = site("here")
+    kept = here.ask("join", url=infra.url, token=infra.token(["infra"]))["token"].removeprefix("file:")
+    left = here.ask("leave", url="infra")
+    assert (left["left"], left["forgotten"]) == (["infra"], True)
+    assert not Path(kept).exists()
+    assert here.daemon.workspace_ids() == []
+    with pytest.raises(NotFound):
+        here.ask("leave", url=infra.url)
+
+
+def test_a_token_that_the_hub_does_not_take_changes_nothing(site: MakeSite, infra: Hub) -> None:
+    here, token = site("here"), infra.token(["infra"])
+    wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
+    for given in (wrong, "", "nonsense"):
+        with pytest.raises(Unauthorized):
+            here.ask("join", url=infra.url, token=given)
+    assert here.daemon.workspace_ids() == []
+    assert not (Path(here.home.state) / "tokens").exists()
+
+
+def test_a_revoked_token_is_refused_at_once_and_said(site: MakeSite, infra: Hub) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.ask("join", url=infra.url, token=infra.token(["infra"]))
+    id = here.ask("whoami")["hubs"][0]["principal"]["id"]
+    infra.site.ask("token_revoke", id=id)
+    (link,) = here.ask("traverse", start=["concept://shop/a"])["broken_links"]
+    assert (link["reason"], link["workspace"]) == ("forbidden", "infra")
+    assert "kgd join" in here.ask("whoami")["hubs"][0]["problem"]
+
+
+def test_an_own_workspace_of_the_same_id_stays(site: MakeSite, infra: Hub) -> None:
+    here = site("here")
+    here.up("infra", node("concept://infra/mine"))
+    found = here.ask("join", url=infra.url, token=infra.token(["infra"]))
+    assert found["registered"] == []
+    assert [one["id"] for one in found["kept"]] == ["infra"]
+    assert here.daemon.registry.current().entries["infra"].path
+
+
+def test_what_answers_there_may_be_no_hub_or_a_bad_one(site: MakeSite) -> None:
+    here = site("here")
+    answers = (
+        b'{"workspaces": ["../../etc", "ok"], "principal": 7}', b'{"workspaces": "all"}', b"[]", b"<html>",
+        b'{"workspaces": []}',
+    )  # fmt: skip
+    for body in answers:
+        with Counter(always(http("200 OK", body))) as server, pytest.raises(KgdError):
+            here.ask("join", url=server.url, token="kgd_x")
+    assert here.daemon.workspace_ids() == []
+
+
+def test_only_the_person_of_this_machine_joins(site: MakeSite, infra: Hub) -> None:
+    here = site("here")
+    session = Session(here.daemon, context_id=None, trusted=False)
+    with pytest.raises((Forbidden, NotFound)):
+        call(session, "join", {"url": infra.url, "token": "x"})
