@@ -69,6 +69,8 @@ def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
                 raise twins[one.path]
             _check(one, blobs, settings)
         except KgdError as refusal:
+            if not refusal.at.startswith(one.path):
+                refusal.at = f"{one.path}:1"
             (found.inherited if (one.path, one.new) in elsewhere else found.own).append(refusal)
     return found
 

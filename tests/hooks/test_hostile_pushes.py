@@ -88,6 +88,7 @@ def test_a_link_that_a_later_commit_takes_away_is_refused(smith: Smith, bob: Per
     assert "a symbolic link" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_blob_that_inflates_without_end_is_refused_by_its_header(smith: Smith, bob: Person) -> None:
     bomb = smith.zeros(64 << 20)
     smith.commit(smith.grafted("HEAD:", b"nodes/concept/bomb.yaml", (FILE, bomb)), "refs/heads/main")
@@ -96,6 +97,7 @@ def test_a_blob_that_inflates_without_end_is_refused_by_its_header(smith: Smith,
     assert "a blob has 67108864 bytes" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_unrelated_history_and_a_tag_are_no_workspace(bob: Person, guarded: Path) -> None:
     bob.git("tag", "-a", "v1", "-m", "a tag")
     assert "this is no commit" in bob.run("git", "push", "origin", "v1^{tag}:refs/heads/proposals/tag").stderr
@@ -106,6 +108,7 @@ def test_an_unrelated_history_and_a_tag_are_no_workspace(bob: Person, guarded: P
     assert bob.run("git", "push", "--force", "origin", "HEAD:main").returncode != 0
 
 
+@pytest.mark.slow
 def test_a_node_that_cannot_be_served_at_the_end_is_refused_and_on_the_way_it_is_not(
     bob: Person, guarded: Path
 ) -> None:
@@ -117,6 +120,7 @@ def test_a_node_that_cannot_be_served_at_the_end_is_refused_and_on_the_way_it_is
     bob.git("push", "-q")
 
 
+@pytest.mark.slow
 def test_the_settings_that_make_the_workspace_stay(bob: Person, guarded: Path) -> None:
     sound = (bob.tree / "kgd.yaml").read_text()
     (bob.tree / "kgd.yaml").write_text(sound.replace("workspace: ws", "workspace: mine"))

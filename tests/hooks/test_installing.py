@@ -32,6 +32,7 @@ def test_a_plain_clone_is_set_up_and_left_as_it_was(bob: Person) -> None:
     assert snapshot(bob.git_dir) == before
 
 
+@pytest.mark.slow
 def test_again_changes_nothing_and_a_dry_run_writes_nothing(bob: Person) -> None:
     before = snapshot(bob.git_dir)
     assert "would merge" in bob.kgd("install", "--dry-run")
@@ -66,6 +67,7 @@ def test_a_foreign_hook_is_kept_and_run_and_comes_back(bob: Person) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_was_set_in_between_stays(bob: Person) -> None:
     config = bob.git_dir / "config"
     config.write_bytes(config.read_bytes().rstrip(b"\n"))
@@ -78,6 +80,7 @@ def test_what_was_set_in_between_stays(bob: Person) -> None:
     assert "kgd" not in config.read_text()
 
 
+@pytest.mark.slow
 def test_a_hooks_folder_that_is_shared_with_others_is_not_written_to(bob: Person, tmp_path: Path) -> None:
     shared = tmp_path / "shared-hooks"
     shared.mkdir()
@@ -88,12 +91,14 @@ def test_a_hooks_folder_that_is_shared_with_others_is_not_written_to(bob: Person
     assert bob.git("config", "pull.twohead").strip() == "kgd"
 
 
+@pytest.mark.slow
 def test_a_persons_own_way_of_pulling_is_left_alone(bob: Person) -> None:
     bob.git("config", "--global", "pull.rebase", "true")
     bob.kgd("install")
     assert bob.git("config", "pull.rebase").strip() == "true"
 
 
+@pytest.mark.slow
 def test_a_repository_without_a_workspace_is_refused(tmp_path: Path, programs: Path) -> None:
     code = Person(tmp_path / "code")
     code.tree.mkdir()
@@ -108,6 +113,7 @@ def test_a_repository_without_a_workspace_is_refused(tmp_path: Path, programs: P
     assert snapshot(code.git_dir) == before
 
 
+@pytest.mark.slow
 def test_in_a_code_repository_it_is_the_workspaces_own_that_is_set_up(tmp_path: Path, programs: Path) -> None:
     from tests.workspace.people import code_layout
 
@@ -141,6 +147,7 @@ def gone(person: Person) -> None:
         file.write_text(file.read_text().replace("-m kgd.cli", "-m kgd_is_gone"))
 
 
+@pytest.mark.slow
 def test_without_kgd_a_commit_is_let_pass_and_says_so(ann: Person) -> None:
     gone(ann)
     ann.write("x", name="changed")
@@ -177,6 +184,7 @@ def test_without_the_driver_a_rebase_keeps_one_side_and_says_that_there_is_a_con
     assert "<<<" not in ann.file("x").read_text()
 
 
+@pytest.mark.slow
 def test_a_bare_python_with_kgd_and_git_is_all_that_the_path_needs(
     upstream: Path, tmp_path: Path, programs: Path
 ) -> None:

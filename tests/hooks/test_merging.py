@@ -10,6 +10,7 @@ import pytest
 from tests.hooks.conftest import Person, clone, daemons_tree
 
 
+@pytest.mark.slow
 def test_two_edits_of_one_node_are_merged_by_field(ann: Person, bob: Person) -> None:
     bob.write("x", name="renamed", summary="one", content="first")
     bob.commit()
@@ -41,6 +42,7 @@ def test_a_deletion_against_an_edit_keeps_the_edit_and_records_the_deletion(ann:
     assert ann.is_clean()
 
 
+@pytest.mark.slow
 def test_what_both_wrote_differently_is_kept_twice_and_merges_on_whichever_side_it_is_merged(
     ann: Person, bob: Person
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_repository_that_kgd_does_not_read_is_merged_by_git_with_the_driver(
     assert "name: renamed\nsummary: two" in person.file("x").read_text()
 
 
+@pytest.mark.slow
 def test_two_workspaces_are_not_merged_into_one(ann: Person, tmp_path: Path) -> None:
     other = Person(tmp_path / "other")
     other.tree.mkdir()
@@ -230,6 +233,7 @@ def test_a_revert_takes_back_one_field_and_picks_may_pile_up(ann: Person, bob: P
 # Where git asks the driver: one file at a time
 
 
+@pytest.mark.slow
 def test_a_stash_is_put_back_by_field(ann: Person, bob: Person) -> None:
     bob.write("x", name="renamed", summary="one", content="first")
     bob.commit()
@@ -241,6 +245,7 @@ def test_a_stash_is_put_back_by_field(ann: Person, bob: Person) -> None:
     assert "name: renamed\nsummary: not committed" in ann.file("x").read_text()
 
 
+@pytest.mark.slow
 def test_without_installing_git_stops_at_what_it_cannot_merge_and_loses_nothing(ann: Person, bob: Person) -> None:
     ann.write("y", name="y", summary="theirs", content="first")
     ann.commit()

@@ -102,6 +102,7 @@ def test_a_change_outside_that_a_later_commit_takes_back_is_refused(billing: Per
     refused(billing, "origin", "HEAD:main", because="concept://ws/app/z")
 
 
+@pytest.mark.slow
 def test_a_node_of_others_cannot_be_moved_into_the_scope(billing: Person) -> None:
     billing.git("rm", "-q", f"nodes/concept/{APP}.yaml")
     billing.write("infra/z", name="app/z", summary="one", content="first")
@@ -109,6 +110,7 @@ def test_a_node_of_others_cannot_be_moved_into_the_scope(billing: Person) -> Non
     refused(billing, "origin", "HEAD:main", because="concept://ws/app/z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ref", ["refs/heads/other", "refs/tags/v1", "refs/kgd/head"])
 def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
     billing.write(INFRA, name="dns", summary="two")
@@ -116,16 +118,19 @@ def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
     refused(billing, "origin", f"HEAD:{ref}", because="nothing is pushed to this ref")
 
 
+@pytest.mark.slow
 def test_history_is_not_rewritten(billing: Person) -> None:
     billing.write(INFRA, name="dns", summary="other")
     billing.git("commit", "-qa", "--amend", "--no-edit")
     refused(billing, "--force", "origin", "HEAD:main", because="history is never rewritten")
 
 
+@pytest.mark.slow
 def test_the_branch_is_not_deleted(billing: Person) -> None:
     refused(billing, "origin", ":main", because="never deleted")
 
 
+@pytest.mark.slow
 def test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken(
     server: Server, billing: Person, owner: Person
 ) -> None:
@@ -139,6 +144,7 @@ def test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken(
     assert server.git("rev-parse", "main").strip() == billing.head()
 
 
+@pytest.mark.slow
 def test_a_merge_that_changes_something_on_the_way_is_refused(server: Server, billing: Person, owner: Person) -> None:
     owner.write("x", name="theirs")
     owner.commit()
@@ -189,6 +195,7 @@ def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(pla
     agent.git("push", "-q", "origin", ":refs/heads/proposals/dns")
 
 
+@pytest.mark.slow
 def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, tmp_path: Path) -> None:
     owner = plain.clone("owner", {})
     with (owner.tree / "kgd.yaml").open("a") as settings:
@@ -205,6 +212,7 @@ def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, 
     owner.git("push", "-q", "origin", "HEAD:refs/heads/of-their-own", "HEAD:refs/tags/v1")
 
 
+@pytest.mark.slow
 def test_a_policy_cannot_be_lifted_by_who_is_held_by_it(billing: Person) -> None:
     with (billing.tree / "kgd.yaml").open("a") as settings:
         settings.write("policy:\n- paths:\n  - /**\n  agents: write\n")
@@ -212,6 +220,7 @@ def test_a_policy_cannot_be_lifted_by_who_is_held_by_it(billing: Person) -> None
     refused(billing, "origin", "HEAD:main", because="may not change kgd.yaml")
 
 
+@pytest.mark.slow
 def test_an_expired_and_a_garbled_right_refuse_everything(plain: Server) -> None:
     for claim, said in (({**BILLING, "expires": 1.0}, "has expired"), ("garbage", "holder of a token")):
         person = plain.clone(said.split()[0], {"KGD_PRINCIPAL": json.dumps(claim)})
@@ -220,6 +229,7 @@ def test_an_expired_and_a_garbled_right_refuse_everything(plain: Server) -> None
         refused(person, "origin", "HEAD:main", because=said)
 
 
+@pytest.mark.slow
 def test_a_foreign_pre_receive_is_asked_first_and_may_protect_the_branch(upstream: Path, bob: Person) -> None:
     hook = upstream / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nread old new ref\n[ $ref != refs/heads/main ] || { echo protected branch; exit 1; }\n")
@@ -233,6 +243,7 @@ def test_a_foreign_pre_receive_is_asked_first_and_may_protect_the_branch(upstrea
     assert "name: mine" in bob.file("x").read_text()
 
 
+@pytest.mark.slow
 def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template: Path, programs: Path) -> None:
     bare = tmp_path / "shop.git"
     Person(tmp_path).git("init", "-q", "--bare", "--template=", str(bare))
