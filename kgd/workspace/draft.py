@@ -13,6 +13,7 @@ from kgd.errors import InvariantViolation, Limit
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
+from kgd.workspace.merge_files import record_files
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.secrets import refuse_secrets
 
@@ -64,6 +65,8 @@ class Draft:
         self.around = around
         self.warnings: list[str] = []
         self.settled: list[str] = []
+        self.carried: set[str] = set()
+        """Records of conflicts that go on under another name."""
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
@@ -114,11 +117,9 @@ class Draft:
             return self.files[path]
         return self.tip.read(path)
 
-    def record(self, conflict: Conflict) -> str:
-        """Store a disagreement; the path of its record."""
-        path = paths.conflict_path(conflict.uri, conflict.digest, self.around.sharded)
-        self.files[path] = documents.encode_conflict(conflict)
-        return path
+    def record(self, conflict: Conflict) -> None:
+        """Store a disagreement: a record for each of its fields."""
+        self.files.update(record_files([conflict], self.around.sharded))
 
     def conflict_records(self, uri: Uri) -> list[str]:
         """Paths of the open conflicts of one node at the tip."""
@@ -141,7 +142,7 @@ class Draft:
             if node is None:
                 files[self.path(uri)] = None
                 for record in self.conflict_records(uri):
-                    if files.setdefault(record, None) is None:
+                    if files.setdefault(record, None) is None and record not in self.carried:
                         self.settled.append(record)
                 continue
             if read.node is None:

@@ -14,9 +14,11 @@ from kgd.codec import documents
 from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
-from kgd.model.fields import field_of, from_plain, plain, with_field
-from kgd.model.node import Json, Node, Relation, default_type
+from kgd.model.fields import field_of, plain
+from kgd.model.node import Json, Node, Relation
+from kgd.model.settle import renamed
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
+from kgd.workspace.deciding import carry, decide, is_about_node
 from kgd.workspace.draft import Draft, is_resource
 
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
@@ -133,10 +135,10 @@ def _move(edit: Move, draft: Draft) -> None:
         return
     if draft.node(edit.to) is not None:
         raise InvariantViolation("a node is already there", at=edit.to, next="Choose another URI, or delete that one.")
-    kind = "" if node.type == default_type(uri) else node.type
-    aliases = tuple(alias for alias in (*node.aliases, uri) if alias != edit.to)
+    there = renamed(node, edit.to)
     draft.remove(uri)
-    draft.put(replace(node, uri=edit.to, type=kind, aliases=aliases))
+    draft.put(there)
+    carry(draft, uri, there)
 
 
 @apply.register
@@ -150,22 +152,14 @@ def _settle(edit: Settle, draft: Draft) -> None:
         )  # fmt: skip
     uri = _current(draft, conflict.uri)
     node = draft.node(uri)
-    if edit.as_shown and not is_as_shown(node, conflict):
+    if edit.as_shown and is_about_node(conflict) and not is_as_shown(node, conflict):
         raise Stale(
             "somebody wrote another value since this conflict was found", current=draft.around.version(draft.path(uri)),
             at=conflict.id[-80:], next="Get the node, and say which value counts.",
         )  # fmt: skip
-    for field, value in edit.fields.items():
-        if field == WHOLE:
-            node = from_plain({**value, "uri": uri}) if value is not None else None
-        else:
-            node = with_field(node or Node(uri), field, value)
-    if node is None:
-        draft.remove(uri)
-    else:
-        draft.put(node)
     draft.files[path] = None
     draft.settled.append(path)
+    decide(draft, conflict, uri, edit.fields)
     left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
     if left:
         draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))
