@@ -33,8 +33,10 @@ Shorter forms are understood: `services/auth`, `./src/main.py`, `decision:use-po
 When something is in the way
 - A refusal has `code`, `message`, `at` (the place, such as changes[2].weight) and `next`: do what `next` says. \
 CONFLICT means somebody wrote in between: get the node again, then put with the current version.
-- `conflicts` in an answer are two versions that both survived: read both sides and settle them with a `put` that \
-holds what is right, or tell the person.
+- `conflicts` in an answer are two versions that both survived: call `resolve_conflicts`. It asks your host's model \
+where the host allows that. What comes back in `remaining`, or if your host refuses (then call with via="agent"), read \
+both sides and call it again with `resolutions`: {"id": ..., "take": "a"} or {"id": ..., "fields": {...}}; or ask the \
+person.
 - `broken_links` name what is missing: write it, or `unrelate`.
 - `cut` says what was left out and by which limit; pass `cursor` back for more, or raise `budget`.
 - `hint` comes when your working set forgets nodes: record what you learned about them before it is gone.

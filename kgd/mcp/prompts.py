@@ -27,9 +27,8 @@ _TEXTS = {
     ),
     "review_conflicts": (
         "Settle what two people wrote differently",
-        "Go through the open conflicts{here}: read the resource kgd://<workspace>/conflicts, or `get` the nodes that "
-        "`status` counts. For each show me both sides, who wrote them and when (`history`), and propose what to keep. "
-        "Write it with `put` only after I agreed.",
+        'Go through the open conflicts{here}: call `resolve_conflicts` with via="agent". For each show me both sides, '
+        "who wrote them and when, and propose what to keep. Call it again with `resolutions` only after I agreed.",
     ),
 }
 _WORKSPACE = PromptArgument(name="workspace", description="which workspace; that of the directory without it")

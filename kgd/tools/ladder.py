@@ -16,9 +16,10 @@ from kgd.config.credentials import secret
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
-from kgd.model.conflict import Conflict
+from kgd.model.conflict import PLACE, Conflict
+from kgd.model.merge import is_of_node
 from kgd.model.node import Json
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, is_settings_uri
 from kgd.resolution.answers import judge
 from kgd.resolution.prompts import Prompt, Reply, prompt_for
 from kgd.resolution.provider import Provider
@@ -193,6 +194,9 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
     """Those that a model may decide, and of the others why not: it knows the record, and nothing newer."""
     fresh, left = [], {}
     for one in conflicts:
+        if not _is_for_models(one.conflict):
+            left[one.id] = "it is about more than a node's own fields: read both sides and decide"
+            continue
         try:
             shown = is_as_shown(workspace.node(workspace.graph.resolve(one.uri)), one.conflict)
         except KgdError:
@@ -202,6 +206,11 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
         else:
             left[one.id] = "somebody wrote another value since: say with `fields` which one counts"
     return fresh, left
+
+
+def _is_for_models(conflict: Conflict) -> bool:
+    """Whether it is about one node alone: settings, memory files and twins are for somebody who looks further."""
+    return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
 def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> list[Resolved]:
