@@ -34,8 +34,8 @@ from kgd.workspace.outcome import Stage
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-SETTLE = 0.02
-"""Seconds in which commits that come together are pushed together."""
+SETTLE = 0.003
+"""Seconds in which commits that come together are pushed together, where none was pushed just before."""
 DEBOUNCE = 0.3
 """Seconds between two rounds that commits ask for."""
 BUSY_SECONDS = 60.0
@@ -193,6 +193,7 @@ class _Runner:
         self._stopping = threading.Event()
         self._commit = self._rung = False
         self._last = 0.0
+        self._remote: GitRemote | None = None
         self._watch: tuple[Watch, int] | None = None
         self._thread = threading.Thread(target=self._run, name=f"kgd-sync-{remote.name}", daemon=True)
 
@@ -254,7 +255,9 @@ class _Runner:
         reference = (entry.token if entry else "") or remote.token
         environment = dict(syncing.environment) or person_environment()
         network = Network(environment, secret(reference) if reference else "", syncing.patience, stop=self._stopping)
-        return GitRemote(remote.url, syncing.workspace.store, syncing.scratch, network)
+        self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, syncing.scratch, network)
+        self._remote.network = network
+        return self._remote
 
     # ---- the thread
 
@@ -283,7 +286,7 @@ class _Runner:
         seconds = self.machine.next_at - self._syncing.now().tick
         self._wake.wait(None if seconds == float("inf") else max(0.0, min(seconds, 3600.0)))
         if self._wake.is_set() and not self._stopping.is_set():
-            gap = self._last + DEBOUNCE - time.monotonic()
+            gap = self._last + DEBOUNCE - time.monotonic() if self._commit else 0.0
             self._stopping.wait(max(SETTLE, gap))
         self._wake.clear()
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kgd.errors import Damaged
@@ -22,15 +22,26 @@ from kgd.git.store import ObjectStore
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n"
 
 
-def scratch_repository(parent: Path) -> Path:
-    """A new bare repository without anything in it. Five small files; whoever made it removes it."""
+def scratch_repository(parent: Path, haves: Iterable[ObjectId] = ()) -> Path:
+    """A new bare repository. A few small files; whoever made it removes it.
+
+    Args:
+        haves: Commits of ours, for refs: from them git tells the other side what it need not send.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="net-", dir=parent))
     for folder in ("objects/pack", "objects/info", "refs/heads"):
         (made / folder).mkdir(parents=True)
+    lines = [f"{id.hex()} refs/ours/{number}\n" for number, id in enumerate(haves)]
+    write_new(made / "packed-refs", "".join(["# pack-refs with: sorted \n", *sorted(lines, key=_name)]).encode(),
+              flush=False)  # fmt: skip
     write_new(made / "config", _CONFIG, flush=False)
     write_new(made / "HEAD", b"ref: refs/heads/none\n", flush=False)
     return made
+
+
+def _name(line: str) -> str:
+    return line[41:]
 
 
 class Incoming(ObjectStore):

@@ -204,7 +204,6 @@ class _Running:
         self._ended.set()
         self._kill()
         self.process.wait()
-        self._alarm.join()
         self._listener.join(1)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe:

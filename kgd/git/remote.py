@@ -15,8 +15,7 @@ import re
 import shlex
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,12 +36,13 @@ PACK_BYTES = 2 << 30
 MEMORY_BYTES = 4 << 30
 LISTING_LIMIT = 4 << 20
 REFS_LIMIT = 10_000
+HAVES_LIMIT = 64
 
 _SWITCHES = (
     "credential.helper=", "core.askPass=", "http.followRedirects=false", "http.sslVerify=true",
     "http.cookieFile=", "http.emptyAuth=false", "http.delegation=none", "fetch.unpackLimit=1", "transfer.unpackLimit=1",
     "fetch.writeCommitGraph=false", "fetch.negotiationAlgorithm=default", "push.gpgSign=false", "push.followTags=false",
-    "core.bigFileThreshold=1m", "core.alternateRefsPrefixes=refs/kgd/", "pack.threads=1",
+    "core.bigFileThreshold=1m", "core.alternateRefsCommand=:", "pack.threads=1",
 )  # fmt: skip
 _SSH_OPTIONS = (
     "BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
@@ -74,7 +74,8 @@ class GitRemote:
     """
 
     def __init__(self, url: RemoteUrl, home: ObjectStore, scratch: Path, network: Network) -> None:
-        self.url, self._home, self._scratch, self._network = url, home, scratch, network
+        self.url, self._home, self._scratch, self.network = url, home, scratch, network
+        self._empty: Path | None = None
 
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]:
         """What the remote's `ref` holds, and its refs that begin with `prefix`; absent ones are left out.
@@ -87,8 +88,7 @@ class GitRemote:
         if (there := self._read(ref, prefix)) is not None:
             return there
         patterns = [ref, f"{prefix}*"] if prefix else [ref]
-        with self._repository() as scratch:
-            said = self._run(scratch, ["ls-remote", "--quiet", "--refs", "--", self.url.text, *patterns])
+        said = self._run(self._asking(), ["ls-remote", "--quiet", "--refs", "--", self.url.text, *patterns])
         found: dict[str, ObjectId] = {}
         for line in said.decode("utf-8", "replace").splitlines():
             id, _, name = line.partition("\t")
@@ -104,7 +104,7 @@ class GitRemote:
         Raises:
             Trouble: They cannot be had, or are more than may be taken.
         """
-        scratch = scratch_repository(self._scratch)
+        scratch = scratch_repository(self._scratch, self._haves())
         try:
             arguments = ["fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune",
                          "--no-auto-maintenance", "--", self.url.text]  # fmt: skip
@@ -132,11 +132,10 @@ class GitRemote:
         arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
                      f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text,
                      f"{new.hex()}:{ref}"]  # fmt: skip
-        with self._repository() as scratch:
-            try:
-                self._run(scratch, arguments)
-            except _Failed as failed:
-                raise _of_push(failed.cause, self.url) from None
+        try:
+            self._run(self._asking(), arguments)
+        except _Failed as failed:
+            raise _of_push(failed.cause, self.url) from None
 
     # ---- inside
 
@@ -150,13 +149,22 @@ class GitRemote:
         except (OSError, ValueError):
             return None
 
-    @contextmanager
-    def _repository(self) -> Iterator[Path]:
-        scratch = scratch_repository(self._scratch)
-        try:
-            yield scratch
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+    def _asking(self) -> Path:
+        """An empty repository for what needs none: nothing of ours has a say in how git behaves there. It stays."""
+        if self._empty is None or not self._empty.exists():
+            self._empty = scratch_repository(self._scratch)
+        return self._empty
+
+    def close(self) -> None:
+        """Remove what was kept for the next call."""
+        if self._empty is not None:
+            shutil.rmtree(self._empty, ignore_errors=True)
+
+    def _haves(self) -> list[ObjectId]:
+        """What both sides may have: our tip, and what was taken over from remotes."""
+        ours = self._home.ref(refs.HEAD)
+        known = list(refs.list_refs(self._home.git_dir, "refs/kgd/in/").values())[:HAVES_LIMIT]
+        return [id for id in dict.fromkeys([*([ours] if ours else []), *known]) if self._home.exists(id)]
 
     def _run(self, scratch: Path, arguments: list[str]) -> bytes:
         directory = self.url.directory
@@ -164,7 +172,7 @@ class GitRemote:
             what = "there is no git repository" if directory.exists() else "there is nothing any more"
             raise Trouble("vanished", f"{what} at {directory}",
                           next="Bring it back, or make an empty one with `git init --bare`.")  # fmt: skip
-        network = self._network
+        network = self.network
         bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]
         # Certificates are checked, whatever the person's shell says: a token may depend on it.
@@ -187,7 +195,7 @@ class GitRemote:
 
     def _variables(self) -> dict[str, str]:
         """What is set for this call alone; the configuration in it wins over the person's own."""
-        url, network = self.url, self._network
+        url, network = self.url, self.network
         settings: dict[str, str] = {}
         if url.kind in (HTTP, HTTPS):
             base = f"http.{url.text}"
@@ -209,11 +217,11 @@ class GitRemote:
 
     def _ssh(self) -> str:
         """The person's own ssh command with our options behind it: of ssh the first value of an option holds."""
-        command = self._network.environment.get("GIT_SSH_COMMAND", "")
-        if not command and (named := self._network.environment.get("GIT_SSH")):
+        command = self.network.environment.get("GIT_SSH_COMMAND", "")
+        if not command and (named := self.network.environment.get("GIT_SSH")):
             command = shlex.quote(named)
         if not command:
-            command = _configured_ssh(self._network.environment)
+            command = _configured_ssh(self.network.environment)
         words = (command or "ssh").split()
         if words and os.path.basename(words[0].strip("'\"")) not in ("ssh", "ssh.exe"):
             return command

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git import program, refs
+from kgd.git.files import replace
 from kgd.git.incoming import Incoming
 from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved
@@ -137,7 +138,7 @@ def _take(
     host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, done: Done, confirm: str, *, pull: bool
 ) -> bool:
     """Whether the round may go on to the push."""
-    known = host.store.ref(remote.incoming)
+    known = _known(host, remote.incoming)
     if theirs is None:
         if known is None or _confirms(confirm, known):
             return True
@@ -163,8 +164,8 @@ def _take(
             raise _unrelated(host, remote, known)
         if not _may_follow(host, remote, theirs, known, done, confirm):
             return False
+        _merge(host, theirs, done)
         _note(host, remote, theirs)
-    _merge(host, theirs, done)
     return True
 
 
@@ -278,15 +279,35 @@ def _holds(host: Host, commit: ObjectId) -> bool:
 
 def _note(host: Host, remote: Remote, tip: ObjectId) -> None:
     """Remember what the remote holds, and show it to git as the remote's branch."""
-    _move(host, remote.incoming, host.store.ref(remote.incoming), tip)
-    with contextlib.suppress(KgdError, OSError, RefMoved):
-        _move(host, remote.tracking, host.store.ref(remote.tracking), tip)
+    _set(host, remote.incoming, tip)
+    _note_seen(host, remote, tip)
 
 
 def _note_seen(host: Host, remote: Remote, tip: ObjectId) -> None:
     """Show to git what the remote holds and we do not take yet; it also keeps the objects from a gc."""
-    with contextlib.suppress(KgdError, OSError, RefMoved):
-        _move(host, remote.tracking, host.store.ref(remote.tracking), tip)
+    with contextlib.suppress(Unavailable):
+        _set(host, remote.tracking, tip)
+
+
+def _set(host: Host, name: str, tip: ObjectId) -> None:
+    """Let a ref that only says what a remote holds be `tip`. Not flushed: what it leads to is part of the tip, or can
+    be fetched again; after a power cut an older value, or none, means a look more."""
+    if _known(host, name) == tip:
+        return
+    path = host.layout.git_dir / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, tip.hex().encode() + b"\n", flush=False)
+    except OSError as error:
+        raise Unavailable(f"a ref cannot be written: {error.strerror}", at=name) from error
+
+
+def _known(host: Host, name: str) -> ObjectId | None:
+    try:
+        found = host.store.ref(name)
+    except Damaged:
+        return None
+    return found if found is not None and host.store.exists(found) else None
 
 
 def _keep(host: Host, remote: Remote, tip: ObjectId) -> None:
