@@ -32,6 +32,7 @@ from bench import (
     mcp_calls,
     search,
     starting,
+    sync,
     traverse,
 )
 from bench.corpus import Made
@@ -89,13 +90,16 @@ class Run:
     def trees(self) -> Iterator[Row]:
         yield from bootstrap.rows()
 
+    def sharing(self) -> Iterator[Row]:
+        yield from sync.rows(self.made(self.middle), self.folder / "sharing")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
 
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
-    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "idle": Run.idle,
+    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "sharing": Run.sharing, "idle": Run.idle,
 }  # fmt: skip
 
 

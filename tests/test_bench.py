@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import client, commits, corpus, mcp_calls, search, starting, traverse
+from bench import client, commits, corpus, mcp_calls, search, starting, sync, traverse
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
@@ -49,6 +49,10 @@ def test_starts_are_measured(tmp_path: Path) -> None:
     told(starting.without_cache(made.layout.git_dir, NODES, rounds=1))
     told(starting.with_cache(made.layout.git_dir, NODES, rounds=1))
     told([starting.restart(tmp_path / "home", made, seconds=0.1)])
+
+
+def test_sharing_is_measured(made: Made, tmp_path: Path) -> None:
+    told(list(sync.rows(made, tmp_path, rounds=2)))
 
 
 def test_walks_and_searches_are_measured() -> None:

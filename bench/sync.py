@@ -1,0 +1,132 @@
+"""This file is where sharing is measured: a round with nothing to do, and one node on its way between two daemons.
+
+The peer is what a person with plain git would do between the same two repositories over the same bare directory, with
+the git program as it is installed. Both sides run in this process, since what is measured is what happens between them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import corpus
+from bench.corpus import Made
+from bench.row import Row, compare
+from kgd import tools
+from kgd.config import Home
+from kgd.daemon.daemon import Daemon
+from kgd.git.layout import Layout, locate
+from kgd.model.change import Author, ChangeSet, Upsert
+from kgd.model.node import Node
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+
+IDLE, ONE_NODE = 1.3, 2.0
+ROUNDS = 15
+ANN = Author("Ann", "ann@example.org", "bench")
+PATIENCE = 30.0
+
+
+class Replica:
+    """A daemon with a copy of the workspace, in step with a bare directory."""
+
+    def __init__(self, made: Made, folder: Path, remote: Path) -> None:
+        home = Home.at(str(folder / "home"))
+        home.prepare()
+        tree = folder / "tree"
+        shutil.copytree(made.layout.git_dir, tree / ".git")
+        self.daemon = Daemon(home, since="", locate=locate, open_workspace=Workspace.open)
+        self.session = Session(self.daemon, cwd=tree, client="bench", context_id=None)
+        self.call("up", directory=str(tree), standalone=True)
+        self.call("remote", action="add", name="origin", url=str(remote), sync=60)
+        self.workspace = self.daemon.workspace(directory=tree)
+        self.came = threading.Event()
+        self.workspace.on_commit(lambda uris: self.came.set())
+
+    def call(self, name: str, /, **arguments: object) -> dict[str, object]:
+        return dict(tools.call(self.session, name, arguments))
+
+    @property
+    def layout(self) -> Layout:
+        return self.workspace.layout
+
+
+def rows(made: Made, folder: Path, rounds: int = ROUNDS) -> Iterator[Row]:
+    remote = folder / "hub.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(remote)], check=True)
+    first, second = (Replica(made, folder / name, remote) for name in ("first", "second"))
+    try:
+        yield _idle(first, remote, rounds, made.nodes)
+        yield _one_node(first, second, folder, remote, rounds, made.nodes)
+    finally:
+        first.daemon.close()
+        second.daemon.close()
+
+
+def _idle(one: Replica, remote: Path, rounds: int, nodes: int) -> Row:
+    times: dict[str, list[float]] = {"kgd": [], "git": []}
+    git_dir = str(one.layout.git_dir)
+    for _ in range(rounds):
+        times["kgd"].append(_timed(lambda: one.call("sync")))
+        times["git"].append(_timed(lambda: _git("--git-dir", git_dir, "fetch", "-q", str(remote), "main")))
+    ours, theirs = (statistics.median(found) * 1e3 for found in times.values())
+    return compare("a sync with nothing to do, bare directory", "git fetch", "ms", ours, theirs, IDLE, nodes=nodes)
+
+
+def _one_node(first: Replica, second: Replica, folder: Path, remote: Path, rounds: int, nodes: int) -> Row:
+    chance = random.Random(7)
+    times: dict[str, list[float]] = {"kgd": [], "git": []}
+    plain = [folder / "plain-a", folder / "plain-b"]
+    for clone in plain:
+        _git("clone", "-q", "--bare", str(remote), str(clone))
+    for _ in range(rounds):
+        second.came.clear()
+        outcome = first.workspace.submit(_change(corpus.newcomer(nodes, chance)))
+        begun = time.perf_counter()
+        while second.workspace.tip != outcome.commit:
+            if not second.came.wait(PATIENCE):
+                raise TimeoutError("the change does not arrive")
+            second.came.clear()
+        times["kgd"].append(time.perf_counter() - begun)
+        _commit(plain[0])
+        times["git"].append(_timed(lambda: _exchange(plain[0], plain[1])))
+        time.sleep(0.4)  # each change for itself, as people make them
+    ours, theirs = (statistics.median(found) * 1e3 for found in times.values())
+    what = "one node from daemon to daemon, bare directory"
+    return compare(what, "git push and git fetch", "ms", ours, theirs, ONE_NODE, nodes=nodes)
+
+
+def _change(node: Node) -> ChangeSet:
+    edit = Upsert(node.uri, type=node.type, name=node.name, summary=node.summary, content=node.content)
+    return ChangeSet((edit,), ANN)
+
+
+def _commit(clone: Path) -> None:
+    """A commit that the remote does not have, on a branch of its own."""
+    tree = _git("--git-dir", str(clone), "rev-parse", "main^{tree}")
+    tip = _git("--git-dir", str(clone), "commit-tree", tree, "-p", "main", "-m", f"{time.time_ns()}")
+    _git("--git-dir", str(clone), "update-ref", "refs/heads/plain", tip)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    _git("--git-dir", str(one), "push", "-q", "-f", "origin", "plain")
+    _git("--git-dir", str(other), "fetch", "-q", "origin", "+plain:plain")
+
+
+def _git(*words: str) -> str:
+    who = {f"GIT_{role}_{part}": "ann@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    done = subprocess.run(["git", *words], check=True, capture_output=True, text=True, env={**os.environ, **who})
+    return done.stdout.strip()
+
+
+def _timed(action: object) -> float:
+    begun = time.perf_counter()
+    action()  # type: ignore[operator]
+    return time.perf_counter() - begun
