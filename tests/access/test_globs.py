@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -106,7 +107,5 @@ def test_a_hostile_pattern_is_matched_in_no_time() -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_pattern_or_a_refusal(text: str) -> None:
-    try:
+    with contextlib.suppress(KgdError):
         assert Glob(text).segments
-    except KgdError:
-        pass
