@@ -27,8 +27,9 @@ def test_a_version_asked_for_before_a_change_is_not_answered_after_it(reopen: Ca
         before = ws.node_version(uri("lease"))
         assert (before.count if before else 0) == count - 1
         answer = ws.submit(change(upsert("lease", name=f"Lease {count}")))
-        assert dict(answer.versions) == {uri("lease"): count}
+        assert dict(answer.nodes) == {uri("lease"): count}
         assert ws.graph.card(uri("lease")).name == f"Lease {count}"  # type: ignore[union-attr]
         ws.search("lease")  # the derived file has it now, and memory need not
         after = ws.node_version(uri("lease"))
-        assert after is not None and (after.count, after.updated_commit) == (count, answer.commit)
+        assert after is not None
+        assert (after.count, after.updated_commit) == (count, answer.commit)
