@@ -122,6 +122,7 @@ class _Merge:
     def __init__(self, base: Graph, a: _Side, b: _Side) -> None:
         self.base, self.a, self.b = base, a, b
         self.old_conflicts = _by_uri(base.conflicts)
+        self.moved_away: set[Uri] = set()
         self.nodes: dict[Uri, Node] = {}
         self.conflicts: dict[str, Conflict] = {}
 
@@ -154,6 +155,7 @@ class _Merge:
 
     def _lineages(self) -> list[_Lineage]:
         by_a, by_b = self.a.moves(self.b), self.b.moves(self.a)
+        self.moved_away = {*by_a, *by_b}
         found = []
         for old in sorted({*by_a, *by_b}):
             at_a, at_b = (
@@ -162,7 +164,9 @@ class _Merge:
             )
             lineage = _Lineage(old, at_a, at_b, at_a or at_b or old)
             found.append(replace(lineage, place=self._place(lineage)))
-        return found
+        # Two nodes that were made one under the name of either: one lineage is enough to lead both to one place.
+        crossed = {(one.old, one.place) for one in found}
+        return [one for one in found if (one.place, one.old) not in crossed or one.place > one.old]
 
     def _place(self, lineage: _Lineage) -> Uri:
         """Where the node is after the merge: where it was moved; of several places the last in order."""
@@ -192,15 +196,14 @@ class _Merge:
     def _merge_moved(self, place: Uri, lineages: list[_Lineage]) -> None:
         """What each side has at `place`, with what the other side made of it elsewhere; then both together."""
         together = next((one for one in lineages if one.at_a == one.at_b), None)
-        stays = any(lineage.old == place for lineage in lineages)
-        old, uris = self.base.nodes.get(place), {place}
+        # What a side moved away from here is gone with that; what it has here now is another node.
+        old, uris = None if place in self.moved_away else self.base.nodes.get(place), {place}
         if together and old is None:
             old, uris = moved(self.base.nodes[together.old], place), {place, together.old}
-        was = Merged(old, _at(self.old_conflicts, uris, place))
+        was = Merged(old, _at(self.old_conflicts, uris, place) if old else NO_RECORDS)
         sides = []
         for mine, other in ((self.a, self.b), (self.b, self.a)):
-            node = mine.nodes.get(place)
-            here = Merged(node, _at(mine.conflicts, uris, place)) if node or not stays else was
+            here = Merged(mine.nodes.get(place), _at(mine.conflicts, uris, place))
             for lineage in lineages:
                 at_mine, at_other = (lineage.at_a, lineage.at_b) if mine is self.a else (lineage.at_b, lineage.at_a)
                 if at_mine == place and at_other != place:
@@ -237,7 +240,7 @@ class _Merge:
                     self._take(old, _merged(Merged(None), made_a, made_b))
                 for mine, others in ((lineage.at_a, self.b), (lineage.at_b, self.a)):
                     if mine and mine not in by_place and mine != lineage.old and mine in others.nodes:
-                        self.nodes[mine] = others.nodes[mine]
+                        self._take(mine, others.at(mine))
 
     # ---- conflicts
 

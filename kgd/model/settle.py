@@ -10,7 +10,7 @@ from kgd.model.fields import field_of, from_plain, plain, with_field
 from kgd.model.merge import Merged, is_of_node, merge
 from kgd.model.merge_graph import moved
 from kgd.model.node import Json, Node
-from kgd.model.register import disagreement, held
+from kgd.model.register import NO_RECORDS, disagreement, held
 from kgd.model.uri import Uri
 
 
@@ -44,11 +44,18 @@ def renamed(node: Node, to: Uri) -> Node:
     return replace(there, aliases=(*there.aliases, node.uri))
 
 
-def as_one(kept: Node, other: Node) -> Merged:
-    """Two nodes that are one thing: the first, with what the other says and the other's URI as an alias."""
-    merged = merge(None, kept, moved(other, kept.uri))
+def as_one(kept: Merged, other: Merged) -> Merged:
+    """Two nodes that are one thing: the first, with what the other says and the other's URI as an alias.
+
+    Both have to be there, with all that is open about their fields; so has the result.
+    """
+    assert kept.node is not None
+    assert other.node is not None
+    at = kept.node.uri
+    theirs = {name: record.at(at) for name, record in other.records.items()}
+    merged = merge(None, kept.node, moved(other.node, at), (NO_RECORDS, kept.records, theirs))
     assert merged.node is not None
-    names = {*merged.node.aliases, other.uri} - {kept.uri}
+    names = {*merged.node.aliases, other.node.uri} - {at}
     return Merged(replace(merged.node, aliases=tuple(names)), merged.records)
 
 

@@ -10,8 +10,9 @@ from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings
 from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.model.conflict import PLACE, TWIN, Conflict
 from kgd.model.fields import split, with_value
-from kgd.model.merge import is_of_node
+from kgd.model.merge import Merged, is_of_node
 from kgd.model.node import Json, Node
+from kgd.model.register import by_field
 from kgd.model.settle import as_one, renamed, with_decision
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace.draft import Draft
@@ -85,14 +86,27 @@ def _decide_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
     if kept is None:
         raise NotFound("this node is not there any more", at=str(value), next="Take the other one.")
     for other in others:
-        joined = as_one(kept, other)
+        joined = as_one(Merged(kept, _taken_up(draft, kept.uri)), Merged(other, _taken_up(draft, other.uri)))
         assert joined.node is not None
-        kept = joined.node
         draft.remove(other.uri)
+        carry(draft, other.uri, joined.node)
+        kept = joined.node
         draft.put(kept)
-        carry(draft, other.uri, kept)
         for record in joined.records.values():
             draft.record(record)
+
+
+def _taken_up(draft: Draft, uri: Uri) -> dict[str, Conflict]:
+    """What is open about the node's fields, taken out of the draft to be written anew."""
+    found = []
+    for path in draft.conflict_records(uri):
+        data = draft.read_file(path)
+        conflict = documents.decode_conflict(data, at=path) if data is not None else None
+        if conflict and all(map(is_of_node, conflict.fields)):
+            draft.files[path] = None
+            draft.carried.add(path)
+            found.append(conflict)
+    return by_field(found)
 
 
 def _decide_setting(draft: Draft, name: str, value: Json) -> None:

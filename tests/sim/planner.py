@@ -19,8 +19,10 @@ from random import Random
 from kgd.model.ancestry import in_common
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.fields import field_of, plain
+from kgd.model.merge import Merged, is_of_node
 from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
 from kgd.model.node import Node, Relation
+from kgd.model.register import by_field
 from kgd.model.settle import as_edited, as_one, renamed, with_decision
 from kgd.model.uri import Uri
 
@@ -187,34 +189,41 @@ class Replica:
         if choice == len(disputed.sides) or node is None:
             if node is not None and name in ("name", "summary"):
                 self.decide(disputed, field_of(node, name))
-            self.put(uri, node, without=conflict)
+            self.put(uri, node, without=(conflict,))
         elif name == TWIN:
             kept, other = (Uri(side) for side in (disputed.sides if choice else reversed(disputed.sides)))
             one, two = self.graph.nodes.get(kept), self.graph.nodes.get(other)
             if one and two:
-                joined = as_one(one, two)
-                self.put(other, joined.node, without=conflict, found=joined.conflict)
+                self.join(one, two, conflict)
             else:
-                self.put(uri, node, without=conflict)
+                self.put(uri, node, without=(conflict,))
         else:
             value = disputed.sides[choice] if choice < len(disputed.sides) else disputed.base
             if name in ("name", "summary"):
                 self.decide(disputed, value)
             taken = name == PLACE and value != uri and Uri(str(value)) in self.graph.nodes
-            self.put(uri, node if taken else with_decision(node, uri, name, value), without=conflict)
+            self.put(uri, node if taken else with_decision(node, uri, name, value), without=(conflict,))
 
     def decide(self, disputed: FieldConflict, value: object) -> None:
         self.world.chosen |= tokens(value)
         self.world.refused |= tokens(disputed.sides) - tokens(value)
 
+    def join(self, kept: Node, other: Node, twin: Conflict) -> None:
+        records = list(self.graph.conflicts.values())
+        of_kept, of_other = (
+            [c for c in records if c.uri == node.uri and all(map(is_of_node, c.fields))] for node in (kept, other)
+        )
+        joined = as_one(Merged(kept, by_field(of_kept)), Merged(other, by_field(of_other)))
+        self.put(other.uri, joined.node, without=(twin, *of_kept, *of_other), found=tuple(joined.records.values()))
+
     def put(
-        self, uri: Uri, node: Node | None, *, without: Conflict | None = None, found: Conflict | None = None
+        self, uri: Uri, node: Node | None, *, without: tuple[Conflict, ...] = (), found: tuple[Conflict, ...] = ()
     ) -> None:
         """What a transaction does: the node at `uri` becomes `node`, its conflicts go where it goes."""
         old = self.graph
         self.world.is_calm &= node is not None and node.uri == uri
         nodes = {at: one for at, one in old.nodes.items() if at != uri}
-        conflicts = {id: c for id, c in old.conflicts.items() if c is not without}
+        conflicts = {id: c for id, c in old.conflicts.items() if c not in without}
         if node is not None:
             nodes[node.uri] = node
         for id, conflict in list(conflicts.items()):
@@ -223,7 +232,7 @@ class Replica:
                 left = as_edited(conflict, node) if node is not None else None
                 if left is not None:
                     conflicts[left.id] = left
-        for conflict in found.by_field() if found else ():
+        for conflict in found:
             conflicts[conflict.id] = conflict
         new = Graph(nodes, conflicts)
         self.world.given_up |= tokens_of(old) - tokens_of(new)
