@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ class Counter:
         self._serve = serve
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._peers: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -26,6 +28,9 @@ class Counter:
         self.closing.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for peer in self._peers:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(5)
 
@@ -50,6 +55,7 @@ class Counter:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
+            self._peers.append(peer)
             thread = threading.Thread(target=self._run, args=(peer,), daemon=True)
             self._threads.append(thread)
             thread.start()
