@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kgd.errors import Damaged, Forbidden, Invalid, Unauthorized
+from kgd.errors import Damaged, Forbidden, Invalid, Unauthorized, Unavailable
 from kgd.git import refs
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.place import setting
@@ -43,6 +43,9 @@ def pre_receive(
             raise Forbidden(f"'{holder.name}' may push to workspaces only, and here is none")
         return ()
     branch, settings = found
+    for update in updates:  # a client says what it believes the ref holds, and is judged by what it does hold
+        if update.old != store.ref(update.ref):
+            raise Unavailable("somebody else pushed here meanwhile", at=update.ref, next="Pull, then push again.")
     principal = holder or _anybody(settings.workspace)
     return check_push(
         store, updates, principal, settings, branch=branch, quarantine=Path(quarantine) if quarantine else None,
