@@ -153,16 +153,16 @@ class Schedule:
             world.tell(f"    {trouble.kind}")
 
     def change(self, desk: Replica) -> None:
-        edits = self._edits(desk)
+        records = conflicts(desk.store, desk.tree)
+        chosen = self.random.choice(records) if records and self.random.random() < 0.4 else None
+        edits = self._settle(chosen) if chosen else self._edits(desk)
         with working(self.world, desk), contextlib.suppress(KgdError):
             desk.submit(*edits)
+            self.world.settled |= {key(chosen)} if chosen else set()
             self.world.tell(f"    {edits} -> {desk.tip[:8]}")
 
     def _edits(self, desk: Replica) -> list[Edit]:
         random, nodes = self.random, desk.nodes()
-        records = conflicts(desk.store, desk.tree)
-        if records and random.random() < 0.4:
-            return self._settle(random.choice(records))
         uri = random.choice(NAMES)
         node = nodes.get(uri)
         if node is None:
@@ -195,7 +195,6 @@ class Schedule:
         values = {}
         for name, disputed in conflict.fields.items():
             values[name] = self.random.choice([*disputed.sides, disputed.base] if name != TWIN else disputed.sides)
-        self.world.settled.add(key(conflict))
         return [Settle(conflict.id, values)]
 
     def by_hand(self, desk: Person) -> None:
