@@ -61,6 +61,8 @@ def status(answer: Answer) -> None:
     daemon = answer["daemon"]
     _line(f"kgd {daemon['version']}, daemon {daemon['pid']} since {daemon['since']}: {_health(answer['health'])}")
     _line(f"  log         {daemon['log']}")
+    if daemon.get("listening"):
+        _line(f"  hub at      {daemon['listening']}")
     if daemon.get("workspaces"):
         _line(f"  workspaces  {', '.join(daemon['workspaces'])}")
     if here := answer.get("workspace"):

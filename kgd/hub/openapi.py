@@ -10,6 +10,7 @@ from kgd.errors import BY_CODE, Stale
 from kgd.hub.problems import MEDIA_TYPE, TITLE
 from kgd.tools.remote import ADMIN, EVERYBODY
 from kgd.tools.schemas import full_schema, input_schema
+from kgd.tools.session import LONGEST_REQUEST
 from kgd.tools.tokens import ChildParams, MintResult, TokenAnswer
 from kgd.tools.tool import Tool
 
@@ -19,7 +20,8 @@ _WORKSPACE = {
     "schema": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,62}$"},
 }  # fmt: skip
 _REQUEST_ID = {
-    "name": "X-Request-Id", "in": "header", "required": False, "schema": {"type": "string", "maxLength": 200},
+    "name": "X-Request-Id", "in": "header", "required": False,
+    "schema": {"type": "string", "maxLength": LONGEST_REQUEST},
     "description": "echoed; for what writes, also the request_id where the body has none",
 }  # fmt: skip
 _VALIDATOR = {

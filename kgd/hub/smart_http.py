@@ -136,7 +136,7 @@ class SmartHttp:
         variables = {
             "REQUEST_METHOD": request.method,
             "PATH_INFO": f"/{request.path_params['rest']}",
-            "QUERY_STRING": request.url.query,
+            "QUERY_STRING": request.url.query if request.method == "GET" else "",
             "CONTENT_TYPE": headers.get("content-type", ""),
             "REMOTE_USER": record.holder.id,
             "REMOTE_ADDR": request.client.host if request.client else "",

@@ -29,7 +29,7 @@ from kgd.tools import TOOLS
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import read
 from kgd.tools.remote import call, visible
-from kgd.tools.session import Session
+from kgd.tools.session import LONGEST_REQUEST, Session
 from kgd.tools.tokens import ChildParams, describe, mint_child
 from kgd.tools.tool import Tool
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 4 * 2**20
 DEADLINE = 60.0
-"""Seconds from the whole request to its answer. What had begun to be written by then is finished all the same."""
+"""Seconds from a request's header to its answer. What had begun to be written by then is finished all the same."""
 THREADS = 128
-REQUEST_ID_LIMIT = 200
+REQUEST_ID_LIMIT = LONGEST_REQUEST
 
 log = logging.getLogger("kgd.hub")
 
@@ -80,14 +80,14 @@ class Api:
         try:
             if len(request_id) > REQUEST_ID_LIMIT or not request_id.isprintable():
                 request_id = ""
-                raise Invalid("a request id is at most 200 printable characters", at="X-Request-Id")
+                raise Invalid(f"a request id is at most {REQUEST_ID_LIMIT} printable characters", at="X-Request-Id")
             authorization = request.headers.get("authorization", "")
             token_in(authorization)
-            body = await _body(request)
-            asked = _Asked(request, authorization, body, request_id)
             if self._threads is None:
                 self._threads = anyio.CapacityLimiter(THREADS)
             with anyio.fail_after(self._deadline):
+                body = await _body(request)
+                asked = _Asked(request, authorization, body, request_id)
                 done = await anyio.to_thread.run_sync(
                     self._guarded, answer, asked, limiter=self._threads, abandon_on_cancel=True
                 )

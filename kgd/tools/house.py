@@ -129,7 +129,8 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
 def _known_to(session: Session, known: DaemonAnswer) -> DaemonAnswer:
     assert session.principal is not None
     own = {scope.workspace for scope in session.principal.scopes}
-    return {**known, "pid": 0, "log": "", "workspaces": [id for id in known["workspaces"] if id in own]}
+    workspaces = [id for id in known["workspaces"] if id in own]
+    return {"pid": 0, "version": known["version"], "since": known["since"], "log": "", "workspaces": workspaces}
 
 
 def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stage]) -> None:
