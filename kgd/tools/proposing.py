@@ -19,7 +19,7 @@ from kgd.tools.past import NodeDiff, node_diff
 from kgd.tools.session import Session, holder_email
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace import deciding, proposals
+from kgd.workspace import accepting, proposals
 from kgd.workspace.proposals import Look, Proposal
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _accepted(session: Session, workspace: Workspace, name: str, only: list[str]
     found = proposals.named(workspace, name)
     uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
     permit = session.permit(workspace, Verb.WRITE)
-    outcome = deciding.accept(workspace, found, session.author(workspace), only=uris, permit=permit, message=message)
+    outcome = accepting.accept(workspace, found, session.author(workspace), only=uris, permit=permit, message=message)
     nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
     answer = answer_of(workspace, outcome)
     answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
@@ -166,7 +166,7 @@ def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "
     found = proposals.named(workspace, name)
     # Whoever put it up may take it back, whatever they may write by now.
     permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
-    kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
+    kept = accepting.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
     return {"workspace": workspace.id, "proposal": found.id, "kept": kept}
 
 

@@ -2,7 +2,7 @@
 
 A proposal is a commit, or a chain of them, that ``refs/heads/proposals/<name>`` leads to; one that a remote has is
 ``refs/kgd/in/<remote>/proposals/<name>``. It moves nothing until it is accepted: as a whole by kgd's own merge, in part
-as one commit with the chosen nodes (`kgd.workspace.deciding`). What was rejected stays under ``refs/kgd/rejected/``.
+as one commit with the chosen nodes (`kgd.workspace.accepting`). What was rejected stays under ``refs/kgd/rejected/``.
 """
 
 from __future__ import annotations

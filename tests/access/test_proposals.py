@@ -10,7 +10,7 @@ from kgd.errors import Forbidden, Invalid, Limit, NotFound, Stale
 from kgd.git.refs import list_refs, read_log
 from kgd.model.access import Verb
 from kgd.model.change import Append, Author, Delete, Move
-from kgd.workspace import deciding, proposals
+from kgd.workspace import accepting, proposals
 from kgd.workspace.proposals import Proposal
 from kgd.workspace.touched import Permit, authorize_all
 from kgd.workspace.workspace import Workspace
@@ -64,7 +64,7 @@ def test_accepted_it_is_in_history_with_its_author_and_no_longer_waits(ws: Works
     put(ws, upsert("a", content="one\n"))
     made = propose(ws, upsert("b", name="B"))
     put(ws, upsert("c", name="meanwhile"))
-    outcome = deciding.accept(ws, made, ANN)
+    outcome = accepting.accept(ws, made, ANN)
     assert proposals.listed(ws) == ()
     assert [entry.author for entry in ws.history(uri=uri("b"))] == ["Bob"]
     (merge,) = ws.history(commit=outcome.commit)
@@ -79,7 +79,7 @@ def test_what_both_changed_is_kept_as_a_conflict(ws: Workspace) -> None:
     put(ws, upsert("a", name="three"))
     look = proposals.look(ws, made)
     assert (look.state, look.conflicts) == ("conflicts", (uri("a"),))
-    outcome = deciding.accept(ws, made, ANN)
+    outcome = accepting.accept(ws, made, ANN)
     assert "conflict" in outcome.warnings[0]
     (conflict,) = ws.conflicts(uri("a"))
     assert set(conflict.conflict.fields["name"].sides) == {"two", "three"}
@@ -88,7 +88,7 @@ def test_what_both_changed_is_kept_as_a_conflict(ws: Workspace) -> None:
 def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, upsert("b", name="B"), upsert("c", name="C"))
-    outcome = deciding.accept(ws, made, ANN, only=[uri("b")])
+    outcome = accepting.accept(ws, made, ANN, only=[uri("b")])
     assert ws.node(uri("b")) is not None
     assert ws.node(uri("c")) is None
     (entry,) = ws.history(commit=outcome.commit)
@@ -96,7 +96,7 @@ def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Wor
     message = ws.store.commit(bytes.fromhex(outcome.commit or "")).message
     assert f"Kgd-Origin: proposals/{made.id}" in message
     assert [c.uri for c in proposals.look(ws, made).changes] == [uri("c")]
-    deciding.accept(ws, made, ANN, only=[uri("c")])
+    accepting.accept(ws, made, ANN, only=[uri("c")])
     assert proposals.listed(ws) == ()
 
 
@@ -104,26 +104,26 @@ def test_both_ends_of_a_move_are_taken_together(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, Move(uri("a"), uri("b")))
     with pytest.raises(Invalid, match="cannot be taken alone"):
-        deciding.accept(ws, made, ANN, only=[uri("b")])
-    deciding.accept(ws, made, ANN, only=[uri("a"), uri("b")])
+        accepting.accept(ws, made, ANN, only=[uri("b")])
+    accepting.accept(ws, made, ANN, only=[uri("a"), uri("b")])
     assert ws.graph.resolve(uri("a")) == uri("b")
 
 
 def test_what_it_does_not_change_cannot_be_chosen(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     with pytest.raises(NotFound, match="does not change"):
-        deciding.accept(ws, made, ANN, only=[uri("zzz")])
+        accepting.accept(ws, made, ANN, only=[uri("zzz")])
 
 
 def test_a_rejected_one_is_kept_with_the_reason(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
-    kept = deciding.reject(ws, made, "Ann", "not now")
+    kept = accepting.reject(ws, made, "Ann", "not now")
     assert proposals.listed(ws) == ()
     assert list_refs(ws.layout.git_dir, "refs/kgd/rejected/") == {kept: bytes.fromhex(made.commit)}
     assert read_log(ws.layout.git_dir, kept)[-1].note == "kgd: rejected by Ann: not now"
     again = propose(ws, upsert("b", name="another"))
     assert again.name != made.name
-    deciding.reject(ws, again, "Ann")
+    accepting.reject(ws, again, "Ann")
     assert len(list_refs(ws.layout.git_dir, "refs/kgd/rejected/")) == 2
 
 
@@ -159,11 +159,11 @@ def test_whoever_accepts_needs_the_right_to_every_node_of_it(ws: Workspace) -> N
     permit = permit_of("write", "/infra/**")
     tip = ws.tip
     with pytest.raises(Forbidden, match="may not write concept://ws/other/c"):
-        deciding.accept(ws, made, ANN, permit=permit)
+        accepting.accept(ws, made, ANN, permit=permit)
     with pytest.raises(Forbidden, match="concept://ws/other/c"):
-        deciding.reject(ws, made, "x", permit=permit)
+        accepting.reject(ws, made, "x", permit=permit)
     assert ws.tip == tip
-    deciding.accept(ws, made, ANN, only=[uri("infra/a")], permit=permit)
+    accepting.accept(ws, made, ANN, only=[uri("infra/a")], permit=permit)
     assert ws.node(uri("other/c")) is None
 
 
@@ -207,7 +207,7 @@ def test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too(ws: Workspa
     made = offered(ws, taken_back)
     assert [c.uri for c in proposals.look(ws, made).changes] == [uri("infra/a")]
     with pytest.raises(Forbidden, match="secret/b"):
-        deciding.accept(ws, made, ANN, permit=permit_of("write", "/infra/**"))
+        accepting.accept(ws, made, ANN, permit=permit_of("write", "/infra/**"))
     assert ws.tip == base
 
 
@@ -231,14 +231,14 @@ def test_what_no_workspace_can_hold_is_shown_as_broken_and_not_accepted(
     assert look.state == "broken"
     assert says in look.why
     with pytest.raises(Exception, match=says):
-        deciding.accept(ws, made, ANN)
+        accepting.accept(ws, made, ANN)
     assert ws.tip == base
 
 
 def test_a_deletion_is_proposed_like_anything_else(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, Delete(uri("a")))
-    deciding.accept(ws, made, ANN)
+    accepting.accept(ws, made, ANN)
     assert ws.node(uri("a")) is None
 
 
@@ -250,6 +250,6 @@ def test_a_remote_s_proposal_is_listed_and_accepted_here(ws: Workspace) -> None:
     assert proposals.count(ws) == 1
     (found,) = proposals.listed(ws)
     assert (found.name, found.remote, found.author) == ("origin/x", "origin", "Eve")
-    deciding.accept(ws, found, ANN)
+    accepting.accept(ws, found, ANN)
     assert ws.node(uri("b")) is not None
     assert proposals.listed(ws) == ()

@@ -1,0 +1,210 @@
+"""This file is where proposals are decided: accepted whole by kgd's own merge, in part as one commit, or rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import policy_in
+from kgd.errors import Invalid, Limit, NotFound, Unavailable
+from kgd.git import program
+from kgd.git.objects import ObjectId, Signature, signature
+from kgd.git.refs import list_refs, move_ref
+from kgd.git.staging import Staging
+from kgd.model.change import Author, ChangeSet
+from kgd.model.uri import Uri
+from kgd.workspace.integrate import MergedTree, merge_commits
+from kgd.workspace.outcome import Outcome
+from kgd.workspace.proposals import REJECTED, Proposal, left_of, vet
+from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
+from kgd.workspace.transaction import message_of, write
+from kgd.workspace.writer import Staged
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+MAX_COMMITS = 1_000
+"""Commits that one proposal may have; each of them is judged."""
+
+Job = Callable[[Staging, ObjectId], Staged[object]]
+
+
+def accept(
+    workspace: Workspace,
+    proposal: Proposal,
+    author: Author,
+    *,
+    only: Collection[Uri] = (),
+    permit: Permit | None = None,
+    message: str = "",
+) -> Outcome:
+    """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
+
+    What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
+    everything that the proposal's commits touch. What is accepted in whole no longer waits.
+
+    Raises:
+        Invalid: No workspace can hold it, or a node of `only` cannot be taken without another.
+        NotFound: It changes no node of `only`.
+    """
+    commit = bytes.fromhex(proposal.commit)
+    store = workspace.store
+    bases = store.merge_bases(bytes.fromhex(workspace.tip), commit)
+    if not bases:
+        raise Invalid("this proposal has nothing in common with the workspace", at=proposal.name)
+    vet(workspace, bases[0], commit)
+    job = _part(workspace, proposal, frozenset(only), permit) if only else _whole(
+        workspace, proposal, author, permit, message
+    )  # fmt: skip
+    outcome = workspace.run(job)
+    assert isinstance(outcome, Outcome)
+    tip = bytes.fromhex(workspace.tip)
+    if not proposal.remote and not left_of(
+        workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)
+    ):
+        _remove(workspace, proposal)
+    return outcome
+
+
+def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
+    """Take a proposal off the list; the full name of the ref under which it is kept.
+
+    Raises:
+        Forbidden: `permit` refuses one of the nodes that it touches.
+        Unavailable: It moved at this moment.
+    """
+    commit = bytes.fromhex(proposal.commit)
+    if permit:
+        permit(touches(workspace, proposal), workspace.policy)
+    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
+    flat = REJECTED + proposal.name.replace("/", ".")
+    known = list_refs(git_dir, REJECTED)
+    kept = flat if known.get(flat, commit) == commit else f"{flat}-{proposal.commit[:10]}"
+    note = f"kgd: rejected by {by}" + (f": {reason}" if reason else "")
+    if kept not in known:
+        move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
+    if not proposal.remote:
+        _remove(workspace, proposal)
+    return kept
+
+
+def touches(workspace: Workspace, proposal: Proposal) -> Touched:
+    """Everything that the proposal changes, in all and in each of its commits that the tip does not have.
+
+    Raises:
+        Limit: It has more than a thousand commits.
+    """
+    tip = bytes.fromhex(workspace.tip)
+    return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
+
+
+def _remove(workspace: Workspace, proposal: Proposal) -> None:
+    try:
+        program.run(workspace.layout.git_dir, ["update-ref", "-d", proposal.ref, proposal.commit])
+    except program.GitFailed as error:
+        raise Unavailable(
+            f"the proposal is still listed: {error.said[:100]}", at=proposal.name, next="It may have moved: look again."
+        ) from None
+
+
+def _whole(workspace: Workspace, proposal: Proposal, author: Author, permit: Permit | None, message: str) -> Job:
+    store, commit = workspace.store, bytes.fromhex(proposal.commit)
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        if store.is_ancestor(commit, tip):
+            return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
+        merged = merge_commits(store, tip, commit, workspace.sharded)
+        files = left_of(workspace, store.tree_of(tip), merged)
+        touched = touched_by(staging, files, workspace.id, workspace.sharded)
+        _ask(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
+        write(staging, files)
+        subject = message.strip() or f"accept {proposal.subject}"[:100]
+        changes = ChangeSet((), author, subject, operation="accept", origin=f"proposals/{proposal.id}")
+        by = signature(author, workspace.now())
+        made = staging.commit(staging.write_tree(), [tip, commit], by, message_of(changes, touched.uris))
+        return Staged(_outcome(made, touched, merged), made, None)
+
+    return job
+
+
+def _part(workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit: Permit | None) -> Job:
+    store, commit = workspace.store, bytes.fromhex(proposal.commit)
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        merged = merge_commits(store, tip, commit, workspace.sharded)
+        left = left_of(workspace, store.tree_of(tip), merged)
+        files = _chosen(workspace, staging, left, only)
+        touched = touched_by(staging, files, workspace.id, workspace.sharded)
+        _ask(permit, staging, workspace, touched)
+        changed = write(staging, files)
+        original = store.commit(commit)
+        changes = ChangeSet(
+            (), Author(original.author_name, original.author_email), proposal.subject, operation="accept",
+            origin=f"proposals/{proposal.id}",
+        )  # fmt: skip
+        by = Signature(original.author_name, original.author_email, workspace.now())
+        made = staging.commit(staging.write_tree(), [tip], by, message_of(changes, touched.uris))
+        return Staged(_outcome(made, touched, merged), made, changed, by)
+
+    return job
+
+
+def _chosen(
+    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri]
+) -> dict[str, bytes | None]:
+    files, found = dict[str, bytes | None](), set[Uri]()
+    for path, data in left.items():
+        touched = touched_by(staging, {path: data}, workspace.id, workspace.sharded)
+        if not touched.uris & only:
+            continue
+        if missing := sorted(touched.uris - only):
+            raise Invalid(
+                "a node of these cannot be taken alone", at="only",
+                next=f"Take {missing[0][:160]} as well: the two are one change.",
+            )  # fmt: skip
+        files[path] = data
+        found |= touched.uris
+    if absent := sorted(only - found):
+        raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
+    return files
+
+
+def _ask(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:
+    if permit:
+        permit(touched, policy_in(staging.read(SETTINGS), workspace.id))
+
+
+def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree) -> Outcome:
+    uris = {one.uri for one in merged.conflicts} & touched.uris
+    warnings = tuple(f"{uri} was changed here too: both versions are kept as a conflict" for uri in sorted(uris))
+    return Outcome(commit.hex(), tuple((uri, 0) for uri in sorted(touched.uris)), warnings=warnings)
+
+
+def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Touched:
+    store, past = workspace.store, workspace.past
+    touched = Touched()
+    for id in _commits(workspace, tip, commit):
+        one = store.commit(id)
+        parent = store.tree_of(one.parents[0]) if one.parents else None
+        if len(one.parents) == 1:
+            touched |= between(store, parent, one.tree, workspace.id, workspace.sharded)
+        else:
+            files = past.files_of(one)
+            touched |= of_files(files, store.read, _files_of(workspace, parent), workspace.id, workspace.sharded)
+    return touched
+
+
+def _files_of(workspace: Workspace, tree: ObjectId | None) -> Callable[[], Iterable[tuple[str, ObjectId]]]:
+    return lambda: ((file.path, file.id) for file in workspace.store.files(tree)) if tree else ()
+
+
+def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:
+    """The commits that the proposal brings, newest first."""
+    said = program.run(
+        workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
+    )
+    found = [bytes.fromhex(line) for line in said.decode().split()]
+    if len(found) > MAX_COMMITS:
+        raise Limit(f"a proposal has at most {MAX_COMMITS} commits", next="Squash them into fewer.")
+    return found
