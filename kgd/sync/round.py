@@ -184,7 +184,9 @@ def _may_follow(host: Host, remote: Remote, theirs: ObjectId, known: ObjectId | 
     confirmed = _confirms(confirm, theirs)
     if known is not None and known != theirs and not store.is_ancestor(known, theirs):
         _keep(host, remote, known)
-        if not confirmed:
+        decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)  # by hand, in the work tree
+        if not confirmed and not decided:
+            _note_seen(host, remote, theirs)
             done.waits.append(Wait(
                 "diverged", "the remote's history was rewritten: it does not hold "
                 f"{known.hex()[:10]} any more, which is kept as {remote.kept(known)}",

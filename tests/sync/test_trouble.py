@@ -70,6 +70,27 @@ def test_a_force_push_is_not_followed_and_the_old_tip_is_kept(shared: Person, hu
     assert shared.sync()["state"] == "ok"
 
 
+def test_a_rewritten_history_can_be_taken_as_it_is_by_a_reset_in_the_work_tree(
+    shared: Person, hub: Path, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(hub), str(clone)], check=True)
+    git(clone, "reset", "-q", "--hard", "HEAD~1")
+    (clone / "nodes/concept/other.yaml").write_text("uri: concept://infra/other\nsummary: other\n")
+    git(clone, "add", "-A")
+    git(clone, "commit", "-qm", "rewritten")
+    git(clone, "push", "-qf")
+    assert shared.sync()["state"] == "diverged"
+    shared.published()
+    until(lambda: (shared.tree / "nodes/concept/n2.yaml").exists())
+    git(shared.tree, "reset", "-q", "--hard", "origin/main")
+    until(lambda: shared.has("other") and not shared.has("n2"))
+    assert shared.sync()["state"] == "ok"
+    assert git(hub, "rev-parse", "main") == shared.tip
+    assert not shared.has("n2")
+    assert shared.has("n1")
+
+
 def test_a_remote_that_was_put_back_by_a_step_is_no_reason_to_push_over_it(shared: Person, hub: Path) -> None:
     git(hub, "update-ref", "refs/heads/main", f"{shared.tip}~1")
     told = shared.sync()
