@@ -105,8 +105,6 @@ def _at_tip(workspace: Workspace, changes: ChangeSet, who: Submitter) -> Submiss
 
 
 def _against(workspace: Workspace, changes: ChangeSet, who: Submitter, base: ObjectId) -> Submission:
-    if base == bytes.fromhex(workspace.tip):
-        return _at_tip(workspace, changes, who)
     try:
         outcome = workspace.run(lambda staging, tip: _staged(workspace, changes, who, base, staging, tip))
         assert isinstance(outcome, Outcome)

@@ -1,0 +1,138 @@
+"""Which nodes a change of files is about: whatever the files are called, and whatever was tried to hide it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.codec import documents, paths
+from kgd.errors import Forbidden
+from kgd.git.objects import make
+from kgd.git.staging import Staging
+from kgd.git.unwritten import Unwritten
+from kgd.model.access import Policy, Verb
+from kgd.model.conflict import Conflict, FieldConflict
+from kgd.model.node import Node
+from kgd.model.uri import Uri, parse
+from kgd.workspace import touched
+from kgd.workspace.touched import Touched, authorize_all
+from kgd.workspace.workspace import Workspace
+from tests.access.conftest import holder
+from tests.builders import change, upsert, uri
+
+NONE = frozenset[str]()
+LONG = "x" * 220
+
+
+def of(ws: Workspace, files: dict[str, str | None], before: dict[str, str | None] | None = None) -> Touched:
+    """What it touches to write these files onto a tree that has those."""
+    staging = Staging(ws.store, ws.store.tree_of(bytes.fromhex(ws.tip)))
+    for given in (before or {}, files):
+        if given is files:
+            old = staging.write_tree()
+        for path, text in given.items():
+            if text is None:
+                staging.remove(path)
+            else:
+                staging.put(path, text.encode())
+    new = staging.write_tree()
+    return touched.between(Unwritten(ws.store, staging.objects), old, new, ws.id, ws.sharded)
+
+
+def node(name: str, **fields: object) -> str:
+    return documents.encode(Node(uri(name), **fields)).decode()  # type: ignore[arg-type]
+
+
+def test_a_node_s_file_is_about_the_node(ws: Workspace) -> None:
+    found = of(ws, {"nodes/concept/infra/a.yaml": node("infra/a")})
+    assert found == Touched(frozenset({uri("infra/a")}))
+
+
+def test_a_file_that_cannot_be_read_is_about_the_node_of_its_path(ws: Workspace) -> None:
+    for text in ("uri: concept://ws/other/b\n", "{[", ""):
+        assert uri("infra/a") in of(ws, {"nodes/concept/infra/a.yaml": text}).uris
+
+
+def test_a_name_that_was_cut_is_told_by_the_file_and_only_if_it_tells_the_truth(ws: Workspace) -> None:
+    long = uri(f"infra/{LONG}")
+    path = paths.path_of(long)
+    assert of(ws, {path: node(long)}) == Touched(frozenset({long}))
+    assert of(ws, {path: None}, {path: node(long)}) == Touched(frozenset({long}))
+    for lie in (node("infra/a"), "uri: [", node(long).replace(LONG, LONG[1:] + "y")):
+        assert of(ws, {path: lie}).settings == {path}
+
+
+def test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes(ws: Workspace) -> None:
+    ws.submit(change(upsert("infra/a", name="A")))
+    a, b = "nodes/concept/infra/a.yaml", "nodes/concept/db/b.yaml"
+    assert of(ws, {a: None, b: node("db/b", aliases=(uri("infra/a"),))}).uris == {uri("infra/a"), uri("db/b")}
+    grabs = of(ws, {b: node("db/b", aliases=(uri("secret/x"),))})
+    assert grabs.uris == {uri("db/b"), uri("secret/x")}
+    with pytest.raises(Forbidden, match="secret/x"):
+        authorize_all(holder("write", "/db/**"), Policy("ws"), Verb.WRITE, grabs)
+
+
+@pytest.mark.parametrize(
+    "name", ["infra/a", "infra/a.yaml", "dir://ws/_", "dir://ws/%5F", "entity://ws/Auth%20Service",
+             "https://example.com/a/b", "https://example.com/a?q=1", f"infra/{LONG}", "file://ws/.github/x.yaml"],
+)  # fmt: skip
+def test_a_conflict_s_record_is_about_the_node_in_conflict(ws: Workspace, name: str) -> None:
+    subject = parse(name) if ":" in name else uri(name)
+    conflict = Conflict(subject, {"name": FieldConflict("a", ("b", "c"))}, {"name": 0})
+    path = paths.conflict_path(subject, conflict.digest)
+    text = documents.encode_conflict(conflict).decode()
+    assert of(ws, {path: text}) == Touched(frozenset({subject}))
+    assert of(ws, {path: None}, {path: text}) == Touched(frozenset({subject}))
+
+
+def test_a_conflict_s_record_cannot_speak_for_another_node(ws: Workspace) -> None:
+    long = uri(f"infra/{LONG}")
+    conflict = Conflict(long, {"name": FieldConflict("a", ("b", "c"))}, {"name": 0})
+    path = paths.conflict_path(uri(f"secret/{LONG}"), conflict.digest)
+    found = of(ws, {path: documents.encode_conflict(conflict).decode()})
+    assert not found.uris
+    assert found.settings == {path}
+
+
+def test_a_changelog_entry_is_about_its_parent(ws: Workspace) -> None:
+    path = paths.log_path(Uri("atom://ws/infra/page"), "01J00000000000000000000000")
+    assert of(ws, {path: "id: x\n"}) == Touched(frozenset({Uri("atom://ws/infra/page")}))
+    wrong = path.replace("/page/", "/other/")
+    assert of(ws, {wrong: "id: x\n"}).settings == {wrong}
+
+
+def test_a_bulk_part_is_about_its_thread_or_document(ws: Workspace) -> None:
+    shard = paths.shard(b"talk")
+    assert of(ws, {f"bulk/message/{shard}/talk/0.yaml": "x"}).uris == {Uri("thread://ws/talk")}
+    assert of(ws, {f"bulk/chunk/a/{shard}/talk/0.yaml": "x"}).uris == {Uri("document://ws/a/talk")}
+    for wrong in ("bulk/message/00/talk/0.yaml", "bulk/other/00/talk/0.yaml", "bulk/0.yaml"):
+        assert of(ws, {wrong: "x"}).settings == {wrong}
+
+
+@pytest.mark.parametrize("path", ["kgd.yaml", ".gitattributes", "README.md", "nodes/x.txt", "nodes/concept/.hidden",
+                                  "conflicts/x", "log/x.yaml", "nodes/concept/a%zz.yaml"])  # fmt: skip
+def test_what_is_no_node_s_is_for_administrators(ws: Workspace, path: str) -> None:
+    found = of(ws, {path: "text\n"}, {path: "before\n"})
+    assert found == Touched(settings=frozenset({path}))
+    with pytest.raises(Forbidden, match="admin"):
+        authorize_all(holder("write", "/**"), Policy("ws"), Verb.WRITE, found)
+
+
+def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Workspace) -> None:
+    memory, other = "memories/it's a day.md", "memories/b.md"
+    ws.submit(change(upsert("infra/d", data={"file": memory}), upsert("db/e", data={"file": memory}), upsert("x/y")))
+    before = {memory: "old", other: "old"}
+    assert of(ws, {memory: "new"}, before).uris == {uri("infra/d"), uri("db/e")}
+    assert of(ws, {other: "new"}, before).settings == {other}
+    hidden = 'uri: concept://ws/q\ndata:\n  "f\\x69le": "memories/\\x62.md"\n'
+    assert of(ws, {other: "new", "nodes/concept/q.yaml": hidden}, before).uris == {uri("q")}
+    after = of(ws, {other: "new", "nodes/concept/x/y.yaml": node("x/y", data={"file": other})}, before)
+    assert after == Touched(frozenset({uri("x/y")}))
+    single = "uri: concept://ws/q\ndata:\n  file: 'memories/it''s a\n    day.md'\n"
+    assert uri("q") in of(ws, {memory: "new", "nodes/concept/q.yaml": single}, before).uris
+
+
+def test_only_the_mode_of_a_file_changed_is_a_change_of_it(ws: Workspace) -> None:
+    blob = make("blob", b"uri: concept://ws/a\n")
+    files = [("nodes/concept/a.yaml", blob.id, blob.id)]
+    found = touched.of_files(files, lambda id: blob.body, tuple, ws.id, ws.sharded)
+    assert found.uris == {uri("a")}
