@@ -19,7 +19,7 @@ import pytest
 
 from kgd.errors import KgdError
 from kgd.git.trouble import Trouble
-from tests.sync.people import Person, bare, git
+from tests.sync.people import Person, bare, git, until
 
 People = Callable[..., Person]
 
