@@ -47,13 +47,13 @@ class Attempts:
                 self._asked.append(self._clock())
                 self._unanswered.setdefault(conflict, deque(maxlen=STRIKES)).append(self._clock())
 
-    def answered(self, conflict: str, *, well: bool) -> None:
-        """An answer came; a bad one counts for good."""
+    def answered(self, conflict: str) -> None:
+        """An answer to the last question about it came."""
         with self._lock:
             if waiting := self._unanswered.get(conflict):
                 waiting.pop()
-            if well:
-                self._unanswered.pop(conflict, None)
-                self._failed.pop(conflict, None)
-            else:
-                self._failed[conflict] += 1
+
+    def failed(self, conflict: str) -> None:
+        """The answer was of no use; that counts for good, and so does one that looked well and could not be written."""
+        with self._lock:
+            self._failed[conflict] += 1

@@ -160,13 +160,14 @@ def _judge(
             except KgdError as refusal:
                 problem = refusal.message
             else:
-                session.daemon.attempts.answered(digest, well=True)
+                session.daemon.attempts.answered(digest)
                 found.decided[conflict.id] = Decision(conflict, fields, by, reply.model)
                 found.left.pop(conflict.id, None)
                 del asking[digest]
                 continue
         if reply.text or reply.model:
-            session.daemon.attempts.answered(digest, well=False)
+            session.daemon.attempts.answered(digest)
+            session.daemon.attempts.failed(digest)
         found.left[conflict.id] = f"{by}: {problem}"
 
 
@@ -181,6 +182,7 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
         except NotFound:
             resolved.append({"id": id, "uri": decision.conflict.uri, "already": True})
         except KgdError as refusal:
+            session.daemon.attempts.failed(decision.conflict.digest)
             found.left[id] = refusal.message
         else:
             resolved.append({

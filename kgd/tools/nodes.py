@@ -253,7 +253,7 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
             name: {"base": f.base, "sides": list(f.sides), "shown": shown.get(name, 0)}
             for name, f in one.conflict.fields.items()
         },
-        "next": "Read both sides, then settle it: resolve_conflicts (`kgd resolve`) takes a side, or a value per field.",
+        "next": "Read both sides, then settle it: resolve_conflicts (`kgd resolve`) takes a side or a value per field.",
     }
 
 

@@ -11,11 +11,13 @@ from mcp.types import CallToolResult
 from kgd.tools.session import Session
 from tests.mcp.conftest import Mode, Model, call, commits, disagree, in_memory, node
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", "legacy"])]
+LEGACY = pytest.param("legacy", marks=pytest.mark.slow)
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", LEGACY])]
 ANSWER = json.dumps({"summary": {"value": "one and three"}})
 TEXT = "Keys rotate {}.\nThey live in the vault.\n"
 
 
+@pytest.mark.requirement("E13")
 async def test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own(session: Session, mode: Mode) -> None:
     model = Model(ANSWER)
     async with in_memory(session) as place, place.client(mode, model) as client:
@@ -153,6 +155,7 @@ async def test_get_settles_only_when_it_is_asked_to(session: Session, mode: Mode
         assert "conflicts" not in answer["nodes"][0]
 
 
+@pytest.mark.requirement("E13")
 async def test_traverse_settles_what_is_on_its_way_only_when_it_is_asked_to(session: Session, mode: Mode) -> None:
     model = Model(ANSWER)
     async with in_memory(session) as place, place.client(mode, model) as client:

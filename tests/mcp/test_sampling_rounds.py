@@ -122,6 +122,15 @@ async def test_what_somebody_settled_between_the_rounds_stays_as_they_settled_it
         assert (await node(client, uri))["summary"] == "two"
 
 
+async def test_a_round_that_one_server_began_another_of_the_same_home_ends(session: Session) -> None:
+    async with in_memory(session) as place, place.client(model=Model()) as client:
+        uri = await disagree(client)
+        first = await first_round(client, uri)
+    async with in_memory(session) as place, place.client(model=Model()) as client:
+        assert (await second_round(client, uri, answered(first)))["resolved"][0]["by"] == "sampling"
+
+
+@pytest.mark.slow
 async def test_a_round_outlives_a_restart(machine: Machine) -> None:
     async with machine.place.client(model=Model()) as client:
         uri = await disagree(client)
@@ -172,6 +181,17 @@ async def test_after_three_bad_answers_a_conflict_waits_for_somebody_else(sessio
         assert len(model.asked) == STRIKES
         assert "not one JSON object" in told[0]
         assert "in vain" in told[-1]
+
+
+async def test_an_answer_that_cannot_be_written_is_a_bad_one(session: Session) -> None:
+    model = Model(json.dumps({"content": {"value": "The key is AKIAIOSFODNN7EXAMPLQ here.\n"}}))
+    async with in_memory(session) as place, place.client("legacy", model) as client:
+        values = ("The first key is this one here.\n", "The second key is that one.\n", "The third key is another.\n")
+        uri = await disagree(client, "content", values)
+        told = [(await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"] for _ in range(STRIKES + 1)]
+        assert all("secret" in why for why in told[:STRIKES])
+        assert "in vain" in told[-1]
+        assert "AKIA" not in str(told)
 
 
 async def test_a_host_that_refuses_is_not_asked_for_ever(session: Session) -> None:

@@ -169,7 +169,7 @@ def disagree(ask: Ask) -> str:
     return str(ask.conflicts()["conflicts"][0]["id"])
 
 
-@pytest.mark.requirement("B10")
+@pytest.mark.requirement("E13")
 def test_where_the_client_has_no_model_the_endpoint_settles(
     session: Session, ask: Ask, endpoint: Endpoint, tmp_path: Path
 ) -> None:
