@@ -9,6 +9,7 @@ Of the code repository only ``info/exclude`` gets a line.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.errors import InvariantViolation, NotFound, Unavailable
+from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.files import sync_folder, write_new
 from kgd.git.objects import FILE, Object, Signature, commit_body, make, tree_body
@@ -32,6 +33,9 @@ FIRST_TIME = 1_700_000_000
 
 _GIT_DIR = "kgd"
 _RETIRED = "kgd.removed"
+_MARK_LIMIT = 1 << 16
+_MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
+"""What the settings of a workspace have, and no other file of that name by chance."""
 _EXCLUDE = "/.kgd/"
 _SETTINGS = {
     "core.filemode": "false",
@@ -340,6 +344,21 @@ def _config_text(settings: Mapping[str, str]) -> bytes:
         section, _, name = key.partition(".")
         sections.setdefault(section, []).append(f"\t{name} = {value}\n")
     return "".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items()).encode()
+
+
+def is_clone(place: Place) -> bool:
+    """Whether what is checked out there is a workspace on its own, rather than code: made by a plain ``git clone``."""
+    branch = refs.checked_out(place.common_dir)
+    tip = refs.read_ref(place.common_dir, branch) if branch and place.top == place.main_tree else None
+    if tip is None:
+        return False
+    try:
+        store = ObjectStore(place.common_dir)
+        top = store.tree(store.tree_of(tip))
+        data = store.read(top[b"kgd.yaml"][1], _MARK_LIMIT) if b"kgd.yaml" in top else b""
+    except KgdError:
+        return False
+    return b".gitattributes" in top and _MARKS(data) is not None
 
 
 def _take_clone(layout: Layout) -> Layout:

@@ -93,7 +93,7 @@ def up(session: Session, params: UpParams) -> UpResult:
 def _planned(session: Session, directory: Path, id: str | None, params: UpParams) -> UpResult:
     place = None if params.standalone else find_place(directory)
     name = _new_id(session, directory, id, params)
-    layout = layouts.code_layout(place) if place else None
+    layout = layouts.code_layout(place) if place and not layouts.is_clone(place) else None
     planned: UpResult = {
         "workspace": name, "path": str(layout.work_tree if layout else directory),
         "git_dir": str(layout.git_dir if layout else directory / ".git"),
@@ -142,6 +142,8 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams) -
     place = None if params.standalone else find_place(directory)
     unreachable = ""
     restored = place is not None and layouts.removed(layouts.code_layout(place)) is not None
+    if place and place.top and layouts.is_clone(place):
+        return _Made(layouts.create_standalone(place.top, "", {}), True, adopted="this clone")
     if place:
         asked = adopt(directory, environment={key: str(value) for key, value in params.environment.items()})
         if asked.layout is not None:

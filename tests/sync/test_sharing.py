@@ -154,6 +154,22 @@ def test_a_colleague_without_kgd_edits_a_clone_and_pushes(ann: Person, hub: Path
     assert "keep this" in str(ann.node("a"))
 
 
+def test_kgd_up_in_a_plain_clone_of_a_workspace_is_that_workspace_and_share_keeps_it_in_step(
+    person: People, ann: Person, hub: Path, tmp_path: Path
+) -> None:
+    ann.share(hub)
+    ann.put("a", summary="from ann")
+    ann.sync()
+    clone = tmp_path / "bob/anything"
+    subprocess.run(["git", "clone", "-q", str(hub), str(clone)], check=True)
+    bob = person("bob", standalone=False, tree=clone)
+    assert bob.work_tree == clone, "a clone of knowledge is no code to be described"
+    assert bob.summary("a") == "from ann"
+    bob.call("share")
+    bob.put("b", summary="from bob")
+    until(lambda: ann.has("b"))
+
+
 def test_a_node_file_that_cannot_be_read_stops_nobody(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.put("a", summary="a")
     ann.share(hub, sync=0)
