@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.config.credentials import secret
+from kgd.config.keeping import drop, keep
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -103,3 +104,27 @@ def test_only_the_person_of_this_machine_joins(site: MakeSite, infra: Hub) -> No
     session = Session(here.daemon, context_id=None, trusted=False)
     with pytest.raises((Forbidden, NotFound)):
         call(session, "join", {"url": infra.url, "token": "x"})
+
+
+def test_a_keyring_that_answers_keeps_the_token_and_one_that_does_not_is_passed_over(tmp_path: Path) -> None:
+    programs, held = tmp_path / "bin", tmp_path / "held"
+    programs.mkdir()
+    tool = programs / "secret-tool"
+    tool.write_text(f'#!/bin/sh\ncase "$1" in store) cat > {held};; lookup) cat {held};; clear) rm {held};; esac\n')
+    tool.chmod(0o755)
+    env = {"PATH": f"{programs}:/usr/bin:/bin"}
+    reference = keep(str(tmp_path / "state"), "hub.example.org:443", "kgd_secret", env)
+    assert reference == "keyring:hub.example.org:443"
+    assert secret(reference, env) == "kgd_secret"
+    assert not (tmp_path / "state").exists()
+    assert drop(str(tmp_path / "state"), reference, env)
+    assert not held.exists()
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    assert keep(str(tmp_path / "state"), "hub.example.org:443", "kgd_secret", env).startswith("file:")
+
+
+def test_a_file_of_the_person_s_own_is_not_forgotten_with_a_hub(tmp_path: Path) -> None:
+    own = tmp_path / "token"
+    own.write_text("x")
+    assert not drop(str(tmp_path / "state"), f"file:{own}")
+    assert own.exists()

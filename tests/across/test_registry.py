@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from kgd.config.registry import parse_shared
+from kgd.config.registry import Entry, Settings, parse, parse_shared
 from kgd.errors import KgdError
 from tests.across.sites import Site, node
 
@@ -120,3 +121,13 @@ def test_an_own_registry_edited_into_nonsense_keeps_the_last_good_one_and_names_
 def test_a_credential_reference_is_nothing_for_an_organisation_to_say() -> None:
     with pytest.raises(KgdError, match="token"):
         parse_shared(b"workspaces:\n  a:\n    hub: https://h.example.org\n    token: env:SECRET\n")
+
+
+@pytest.mark.requirement("B4")
+def test_the_example_shows_what_is_understood() -> None:
+    example = Path(__file__).resolve().parents[2] / "workspaces.example.yaml"
+    found = parse(example.read_bytes(), "workspaces.yaml")
+    assert found.organisation
+    assert {bool(one.path) for one in found.entries.values()} == {True, False}
+    shown = example.read_text()
+    assert all(f"{field.name}:" in shown for field in (*fields(Settings), *fields(Entry)) if field.name != "id")
