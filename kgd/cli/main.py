@@ -100,6 +100,18 @@ def _go_to(directory: str | None) -> None:
 class _Parser(argparse.ArgumentParser):
     """Options may be written before or after the command; errors are one line and a next step."""
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """argparse would list every command there is instead of the one that was meant."""
+        if action.dest != "verb" or value in (action.choices or ()):
+            super()._check_value(action, value)
+            return
+        from difflib import get_close_matches
+
+        close = get_close_matches(str(value), [one.name for one in VERBS], 1)
+        advice = f"Did you mean `kgd {close[0]}`?" if close else f"`{self.prog} --help` lists the commands."
+        sys.stderr.write(f"kgd: there is no command '{value}'\n     {advice}\n")
+        sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
+
     def error(self, message: str) -> Any:
         sys.stderr.write(f"kgd: {message}\n     See `{self.prog} --help`.\n")
         sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])

@@ -46,7 +46,7 @@ def read(data: bytes, at: str) -> Document:
     if first is None:
         raise Invalid("the file is empty", at=at)
     if not isinstance(first, MappingStartEvent):
-        raise Invalid("the file must be a mapping with the key 'uri'", at=_line(first, at))
+        raise Invalid("the file must be a mapping", at=_line(first, at), next="Write 'key: value' lines.")
     document = Document()
     _fill(document, events, at, document.lines)
     for _ in events:  # the guard has an opinion on what follows, such as a second document

@@ -5,6 +5,7 @@ The framing is that of MCP's stdio transport: one JSON-RPC message a line. One c
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any, Protocol
 
@@ -17,7 +18,11 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
+from kgd.daemon.endpoint import LINE_LIMIT
+
 log = logging.getLogger("kgd.mcp")
+
+HEAR_OUT_SECONDS = 1.0
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 
@@ -53,7 +58,7 @@ async def _read(
     reader: LineReader, writer: LineWriter, incoming: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
     async with incoming:
-        while line := await _line(reader):
+        while line := await _line(reader, writer):
             message = _message(line)
             if isinstance(message, bytes):
                 writer.write(message)
@@ -65,15 +70,33 @@ async def _read(
                 return
 
 
-async def _line(reader: LineReader) -> bytes:
-    """The next line that holds anything; nothing at the end, also where the client broke off."""
+async def _line(reader: LineReader, writer: LineWriter) -> bytes:
+    """The next line that holds anything; nothing at the end, also where the client broke off.
+
+    A line beyond the limit is the end too, once that was said: where the next one begins is not known for certain, and
+    what a long text holds must never be taken for a message.
+    """
     try:
         while line := await reader.readline():
             if line.strip():
                 return line
-    except (ConnectionError, ValueError) as error:
+    except ConnectionError as error:
         log.info("a connection ended", extra={"reason": str(error)[:100]})
+    except ValueError:
+        log.warning("an MCP message was too long")
+        writer.write(_error(None, INVALID_REQUEST, f"Invalid request: a message has at most {LINE_LIMIT // 2**20} MiB"))
+        await writer.drain()
+        await _hear_out(reader)
     return b""
+
+
+async def _hear_out(reader: LineReader) -> None:
+    """Read what a refused client is still sending: to close over it would take the refusal away from them."""
+    with anyio.move_on_after(HEAR_OUT_SECONDS), contextlib.suppress(ConnectionError):
+        while True:
+            with contextlib.suppress(ValueError):
+                if not await reader.readline():
+                    return
 
 
 def _message(line: bytes) -> JSONRPCMessage | bytes:

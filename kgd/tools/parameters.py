@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -79,7 +79,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
         name = str(first["loc"][-1])
         return Invalid(f"there is no field '{name[:60]}' here", at=at, next=_known(name, first["loc"], model))
     if kind == "missing":
-        return Invalid(f"'{first['loc'][-1]}' is required", at=at)
+        return Invalid(f"'{first['loc'][-1]}' is required", at=at, next=_with(str(first["loc"][-1]), first["input"]))
     if kind in ("string_too_long", "too_long"):
         return Limit(f"{_sentence(first['msg'])}", at=at)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -129,10 +129,41 @@ def prefixed(error: KgdError, prefix: str) -> KgdError:
 
 
 def _known(name: str, location: Sequence[int | str], model: type[BaseModel]) -> str:
-    if len(location) > 1:
+    inner = _model_of(location, model)
+    if inner is None:
         return "Leave it out."
-    close = difflib.get_close_matches(name, model.model_fields, n=1)
-    return f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(model.model_fields)}."
+    close = difflib.get_close_matches(name, inner.model_fields, n=1)
+    return f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(inner.model_fields)}."
+
+
+def _model_of(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
+    """The model that the last name of pydantic's location was looked for in, if that is clear."""
+    inside = [model]
+    for part in location[:-1]:
+        if isinstance(part, str):
+            tagged = [one for one in inside if part in _tags(one)]
+            fields = [one.model_fields[part].annotation for one in inside if part in one.model_fields]
+            inside = tagged or [one for annotation in fields for one in _models(annotation)]
+    return inside[0] if len(inside) == 1 else None
+
+
+def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    """What ``op`` says in a change of this kind."""
+    return get_args(model.model_fields["op"].annotation) if "op" in model.model_fields else ()
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [one for part in get_args(annotation) for one in _models(part)]
+
+
+def _with(name: str, given: Any) -> str:
+    """The same relation with the type that says least, ready to be sent; nothing where something else is missing."""
+    if name != "type" or not isinstance(given, Mapping) or not isinstance(given.get("target"), str):
+        return ""
+    shown = {key: given[key][:200] for key in ("op", "source", "target") if isinstance(given.get(key), str)}
+    return f"Say how they are related, for example {orjson.dumps({**shown, 'type': 'related_to'}).decode()}."
 
 
 def _sentence(message: str) -> str:

@@ -70,7 +70,8 @@ class SearchResult(TypedDict):
 def search(session: Session, params: SearchParams) -> SearchResult:
     """The best hits first, knowledge before bare files; `edges` are the cheapest relations of each hit."""
     if not params.query.strip() and not params.tags:
-        raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
+        of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
+        raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score]
     start = offset = cursors.index(cursors.read("search", question, params.cursor), 0) if params.cursor else 0

@@ -144,9 +144,11 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["resolve", "nosuch", "--take", "a"], "kgd: this conflict is not open\n"),
         (["get", "shelf", "../../.."], "(../../..)"),
         (["search"], "kgd: there is nothing to look for (WORD)\n"),
+        (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
+        (["zzzzzz"], "`kgd --help` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
     ],
-    ids=range(9),
+    ids=range(11),
 )  # fmt: skip
 def test_a_refusal_speaks_of_what_was_typed(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")

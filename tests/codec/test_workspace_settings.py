@@ -61,3 +61,9 @@ def test_the_first_files_are_a_pure_function() -> None:
     assert one["kgd.yaml"].endswith(b"sharded:\n- message\n- task\n")
     with pytest.raises(Invalid):
         documents.first_files("Infra")
+
+
+def test_settings_that_are_no_mapping_are_told_so_and_not_what_a_node_needs() -> None:
+    with pytest.raises(Invalid, match="must be a mapping") as refused:
+        documents.decode_settings(b"- a\n- b\n")
+    assert "uri" not in f"{refused.value.message} {refused.value.next}"

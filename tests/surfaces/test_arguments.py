@@ -101,3 +101,26 @@ def test_what_is_no_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid) as caught:
         cursors.read("get", [], cursor)
     assert caught.value.at == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("change", "meant"),
+    [
+        ({"op": "upsert", "uri": "a", "summry": "x"}, "Did you mean 'summary'?"),
+        ({"op": "upsert", "uri": "a", "relations": {"type": "t", "target": "b", "wieght": 0}},
+         "Did you mean 'weight'?"),
+        ({"op": "append", "uri": "a", "text": "x", "zzz": 1}, "Known: op, uri, text."),
+    ],
+)  # fmt: skip
+def test_a_misspelt_field_of_a_change_is_told_with_the_field_that_was_meant(change: Any, meant: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read(PUT, {"changes": [change]})
+    assert refused.value.next == meant
+
+
+def test_a_relation_without_a_type_is_refused_with_one_that_can_be_sent() -> None:
+    with pytest.raises(Invalid) as refused:
+        read(PUT, {"changes": [{"op": "relate", "source": "a", "target": "b"}]})
+    ready = refused.value.next[refused.value.next.index("{") :].removesuffix(".")
+    assert json.loads(ready) == {"op": "relate", "source": "a", "target": "b", "type": "related_to"}
+    assert read(PUT, {"changes": ready})

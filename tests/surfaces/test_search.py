@@ -82,3 +82,9 @@ def test_no_text_is_an_error(ask: Ask, query: str) -> None:
 def test_nothing_to_look_for_is_refused(ask: Ask) -> None:
     with pytest.raises(Invalid):
         ask.search()
+
+
+def test_types_alone_are_no_question_and_it_is_said_what_lists_them(found: Ask) -> None:
+    with pytest.raises(Invalid) as refused:
+        found.search(types=["dir"])
+    assert "traverse" in refused.value.next

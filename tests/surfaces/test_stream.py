@@ -144,12 +144,18 @@ async def test_wrong_requests_get_an_error_each(surface: Surface, tmp_path: Path
             assert answer["error"]["code"] in (-32601, -32602, -32600), method
 
 
-async def test_a_line_that_is_too_long_ends_this_connection_only(surface: Surface, tmp_path: Path) -> None:
+async def test_a_line_that_is_too_long_is_refused_in_words_and_ends_this_connection_only(
+    surface: Surface, tmp_path: Path
+) -> None:
     async with connected(surface, tmp_path) as line:
         await line.initialize()
-        line.writer.write(b"x" * (3 * 2**20))
+        hidden = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "ping"}).encode()
+        await line.send(b"x" * (3 * 2**20) + hidden)
+        refused = await line.receive()
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+        assert "8 MiB" in refused["error"]["message"]
         with anyio.fail_after(10), contextlib.suppress(ConnectionError):
-            assert await line.reader.read() == b""
+            assert await line.reader.read() == b"", "what a long line holds is no message"
     async with connected(surface, tmp_path) as line:
         await line.initialize()
 
