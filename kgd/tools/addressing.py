@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, writing: bool = False) -> Workspace:
     """The workspace of a call: the one named, else that of the first URI or absolute path, else the client's directory.
 
-    A read falls back to the only workspace there is; a write never guesses.
+    A read falls back to the only workspace there is; a write never guesses, unless the token is for one alone.
 
     Raises:
         NotFound: There is none; says what is close, or what `kgd up` would do.
@@ -52,7 +52,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     if here is not None:
         return here
     known = _ids(session)
-    if len(known) == 1 and not writing:
+    if len(known) == 1 and (session.principal is not None or not writing):  # a token for one says which
         return _by_id(session, known[0])
     if not known:
         raise NotFound("there is no workspace yet", at="workspace", next="Run `kgd up` in a code repository.")

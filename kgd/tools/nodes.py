@@ -304,12 +304,15 @@ def _relation(
     return answer
 
 
-def line(entry: Entry, sees: Sees | None = None) -> CommitLine:
+def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = None) -> CommitLine:
     """A commit in one line. Its message is for those who may read all that it changed."""
-    message = entry.subject if sees is None or sees_all(entry, sees) else UNSEEN_MESSAGE
+    message = entry.subject if workspace is None or sees_all(workspace, entry, sees) else UNSEEN_MESSAGE
     return {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": message}
 
 
-def sees_all(entry: Entry, sees: Sees) -> bool:
-    """Whether everything that a commit changed may be read."""
-    return not entry.more_nodes and all(map(sees, entry.nodes))
+def sees_all(workspace: Workspace, entry: Entry, sees: Sees | None) -> bool:
+    """Whether everything that a commit changed may be read; the entry itself may tell of one node only."""
+    if sees is None:
+        return True
+    (whole,) = workspace.history(commit=entry.commit)
+    return bool(whole.nodes) and not whole.more_nodes and all(map(sees, whole.nodes))

@@ -167,7 +167,7 @@ def _take_back(session: Session, workspace: Workspace, commit: str, message: str
 def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: sight.Sees | None) -> Commit:
     seen = [uri for uri in entry.nodes if sees is None or sees(uri)]
     text = "\n\n".join(part for part in (entry.subject, entry.body) if part)
-    shows_all = sees is None or sees_all(entry, sees)
+    shows_all = sees_all(workspace, entry, sees)
     answer: Commit = {
         "commit": entry.commit,
         "at": moment(entry.at),

@@ -238,7 +238,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
             answer["invalid_file"] = broken
     if "history" in include:
         lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
-        answer["history"] = [nodes.line(entry, found.sees) for entry in lines]
+        answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]
 
 
 def _take_text(text: str, room: Room, *, first: bool) -> int:

@@ -1,0 +1,226 @@
+"""What the holder of a token is shown and may change, tool by tool; the rest is as if it were not there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
+from kgd.model.access import Principal, Scope
+from kgd.tools import LOCAL, call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, upsert
+from tests.surfaces.test_conflicts import disagree
+
+As = Callable[..., Ask]
+SECRET = "zebra"
+
+
+@pytest.fixture
+def holds(session: Session) -> As:
+    """`holds("read,write", "/infra/**")`: the tools as the holder of such a token has them."""
+
+    def make(verbs: str, *paths: str, **known: Any) -> Ask:
+        scope = Scope.of("shop", verbs.split(","), paths)
+        principal = Principal("tok00001", "billing-agent", "agent", (scope,), **known)
+        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+
+    return make
+
+
+@pytest.fixture
+def filled(ask: Ask) -> Ask:
+    ask.put(
+        changes=[
+            upsert("infra/a", summary="public", content="apples\n", relations=[
+                {"type": "uses", "target": "infra/b", "weight": 0.1},
+                {"type": "uses", "target": "secret/x", "weight": 0.1}, {"type": "uses", "target": "secret/gone"}]),
+            upsert("infra/b", summary="also public"),
+            upsert("secret/x", summary=f"the {SECRET}", content=f"{SECRET} apples\n",
+                   relations=[{"type": "uses", "target": "infra/a", "weight": 0.1},
+                              {"type": "uses", "target": "infra/c", "weight": 0.1}]),
+            upsert("infra/c", summary="behind a secret"),
+        ],
+        message=f"about the {SECRET}",
+    )  # fmt: skip
+    return ask
+
+
+def test_only_what_may_be_read_is_got(filled: Ask, holds: As) -> None:
+    mine = holds("read", "/infra/**")
+    (node,) = mine.get(uris="concept://shop/infra/a", include=["content", "relations", "incoming", "history"])["nodes"]
+    assert node["content"] == "apples\n"
+    assert "incoming" not in node
+    assert not any("broken" in relation for relation in node["relations"])
+    assert node["history"][0]["message"] == "(this commit changed other nodes too)"
+    for name in ("secret/x", "secret/never-was"):
+        with pytest.raises(Forbidden, match="may not read"):
+            mine.get(uris=f"concept://shop/{name}")
+    with pytest.raises(Forbidden, match="may not read"):
+        mine.get(uris=["concept://shop/infra/a", "concept://shop/secret/x"])
+
+
+def test_an_alias_is_no_way_around(filled: Ask, holds: As) -> None:
+    filled.put(changes={"op": "move", "uri": "infra/b", "to": "secret/b"})
+    with pytest.raises(Forbidden, match="secret/b"):
+        holds("read,write", "/infra/**").get(uris="concept://shop/infra/b")
+
+
+def test_a_search_finds_and_counts_nothing_hidden(filled: Ask, holds: As) -> None:
+    mine = holds("read", "/infra/**")
+    assert mine.search(query=SECRET)["hits"] == []
+    assert "cursor" not in mine.search(query=SECRET, limit=1)
+    found = mine.search(query="apples", limit=1)
+    assert [hit["uri"] for hit in found["hits"]] == ["concept://shop/infra/a"]
+    assert "cursor" not in found
+    assert SECRET not in json.dumps(found)
+    assert "secret" not in json.dumps(mine.search(query="public")["edges"])
+
+
+def test_a_walk_goes_around_what_is_hidden(filled: Ask, holds: As) -> None:
+    mine = holds("read", "/infra/**")
+    walked = mine.traverse(start="concept://shop/infra/a", max_cost=1, direction="both")
+    assert [node["uri"] for node in walked["nodes"]] == ["concept://shop/infra/a", "concept://shop/infra/b"]
+    assert SECRET not in json.dumps(walked)
+    assert all("secret" not in edge["source"] + edge["target"] for edge in walked["edges"])
+    with pytest.raises(KgdError):
+        mine.traverse(start="concept://shop/secret/x")
+
+
+def test_history_is_that_of_readable_nodes(filled: Ask, holds: As) -> None:
+    filled.put(changes=upsert("secret/y", summary="more"), message="hidden words")
+    mine = holds("read", "/infra/**")
+    commits = mine.history(diff=True)["commits"]
+    assert [set(commit["nodes"]) for commit in commits] == [
+        {"concept://shop/infra/a", "concept://shop/infra/b", "concept://shop/infra/c"}
+    ]
+    text = json.dumps(commits)
+    assert SECRET not in text
+    assert "hidden words" not in text
+    with pytest.raises(Forbidden):
+        mine.history(uri="concept://shop/secret/x")
+
+
+def test_status_says_nothing_of_the_machine(filled: Ask, holds: As, ws: Workspace) -> None:
+    text = json.dumps(holds("read", "/infra/**").status())
+    assert str(ws.layout.work_tree.parent) not in text
+    assert "counts" in text
+
+
+def test_a_write_is_held_to_the_scope(filled: Ask, holds: As, ws: Workspace) -> None:
+    mine, tip = holds("read,write", "/infra/**"), ws.tip
+    for change in (
+        upsert("concept://shop/secret/x", summary="s"), upsert("concept://shop/secret/never", summary="s"),
+        {"op": "append", "uri": "concept://shop/secret/x", "text": "t"},
+        {"op": "delete", "uri": "concept://shop/secret/x"},
+        {"op": "move", "uri": "concept://shop/infra/b", "to": "concept://shop/secret/b"},
+        {"op": "move", "uri": "concept://shop/secret/x", "to": "concept://shop/infra/x"},
+        {"op": "relate", "source": "concept://shop/secret/x", "target": "concept://shop/infra/a", "type": "t"},
+        upsert("concept://shop/infra/b", aliases=["concept://shop/secret/new"]),
+        upsert("concept://shop/infra/b", relations=[{"type": "t", "target": "https://example.com/"}]),
+    ):  # fmt: skip
+        with pytest.raises(Forbidden):
+            mine.put(changes=[upsert("concept://shop/infra/z", summary="z"), change])
+        with pytest.raises(Forbidden):
+            mine.put(changes=change, dry_run=True)
+    assert ws.tip == tip
+    done = mine.put(changes=upsert("concept://shop/infra/b", relations=[{"type": "t", "target": "secret/x"}]))
+    (commit,) = filled.history(commit=done["commit"])["commits"]
+    assert (commit["author"], commit["client"]) == ("billing-agent", "claude")
+    assert done["warnings"] == []
+
+
+def test_a_refusal_is_alike_whether_the_node_exists(filled: Ask, holds: As) -> None:
+    mine = holds("read,write,propose", "/infra/**")
+    said = set()
+    for name in ("secret/x", "secret/q"):
+        for change in (
+            upsert(f"concept://shop/{name}", content="new"), {"op": "delete", "uri": f"concept://shop/{name}"},
+            {"op": "untag", "uri": f"concept://shop/{name}", "tags": "t"},
+        ):  # fmt: skip
+            for tool in ("put", "submit_subgraph"):
+                with pytest.raises(Forbidden) as caught:
+                    call(mine.session, tool, {"changes": [change]})
+                said.add(str(caught.value).replace(name, "N"))
+    assert len(said) == 2  # one sentence for writing, one for proposing
+
+
+def test_a_token_is_for_its_own_workspace_and_for_no_place_of_the_machine(
+    filled: Ask, holds: As, ws: Workspace
+) -> None:
+    session = holds("read", "/**").session
+    other = replace(session.principal, scopes=(Scope.of("other", ["read"], ["/**"]),))  # type: ignore[arg-type,type-var]
+    stranger = Ask(Session(session.daemon, trusted=False, principal=other))
+    with pytest.raises((Forbidden, NotFound)):
+        stranger.get(uris="concept://shop/infra/a")
+    with pytest.raises((Forbidden, NotFound)):
+        stranger.status(workspace="shop")
+    mine = Ask(session)
+    for place in (str(ws.layout.work_tree), "./src", "/etc"):
+        with pytest.raises(KgdError) as caught:
+            mine.get(uris=place)
+        assert str(ws.layout.work_tree.parent) not in str(caught.value)
+        with pytest.raises(KgdError):
+            mine.search(query="x", workspace=place)
+
+
+def test_a_token_has_none_of_this_machine_s_own_tools(filled: Ask, holds: As) -> None:
+    mine = holds("read,write,resolve,admin", "/**")
+    trusted = replace(mine.session, trusted=True)  # type: ignore[type-var]
+    for name in LOCAL:
+        for session in (mine.session, trusted):
+            with pytest.raises(NotFound, match="there is no tool"):
+                call(session, name, {})
+    with pytest.raises(Forbidden):
+        mine.ingest()
+
+
+def test_an_expired_or_revoked_token_changes_nothing(filled: Ask, holds: As, ws: Workspace) -> None:
+    tip = ws.tip
+    late = holds("read,write", "/**", expires=1_700_000_000.0)
+    for question in (
+        lambda: late.get(uris="concept://shop/infra/a"),
+        lambda: late.put(changes=upsert("x", summary="s")),
+    ):
+        with pytest.raises(Unauthorized, match="expired"):
+            question()
+    revoked = holds("write", "/**")
+
+    def gone() -> None:
+        raise Unauthorized("this token was revoked")
+
+    revoked.session.still_live = gone
+    with pytest.raises(Unauthorized, match="revoked"):
+        revoked.put(changes=upsert("concept://shop/x", summary="s"))
+    assert ws.tip == tip
+
+
+def test_two_holders_may_choose_the_same_request_id(filled: Ask, holds: As) -> None:
+    one = holds("write", "/infra/**")
+    other = Ask(replace(one.session, principal=replace(one.session.principal, id="tok00002")))  # type: ignore[type-var]
+    first = one.put(changes=upsert("concept://shop/infra/r", summary="1"), request_id="r")
+    second = other.put(changes=upsert("concept://shop/infra/s", summary="2"), request_id="r")
+    assert first["commit"] != second["commit"]
+    assert one.put(changes=upsert("concept://shop/infra/r", summary="1"), request_id="r")["commit"] == first["commit"]
+
+
+def test_conflicts_are_settled_with_resolve_and_only_where_it_reaches(filled: Ask, holds: As) -> None:
+    disagree(filled, "infra/b", "summary")
+    disagree(filled, "secret/x", "summary")
+    mine = holds("read,resolve", "/infra/**")
+    left = mine.resolve_conflicts(via="agent")
+    assert [one["uri"] for one in left["remaining"]] == ["concept://shop/infra/b"]
+    assert left["open"] == 1
+    (id,) = (one["id"] for one in left["remaining"])
+    with pytest.raises(Forbidden, match="may not resolve"):
+        holds("read,write", "/infra/**").resolve_conflicts(resolutions={"id": id, "take": "a"})
+    with pytest.raises(Forbidden, match="secret/x"):
+        mine.resolve_conflicts(resolutions={"id": "concept://shop/secret/x", "take": "a"})
+    done = mine.resolve_conflicts(resolutions={"id": id, "take": "a"}, via="agent")
+    assert [one["uri"] for one in done["resolved"]] == ["concept://shop/infra/b"]
+    assert filled.conflicts()["total"] == 1
