@@ -30,6 +30,7 @@ from bench import (
     corpus,
     machine,
     mcp_calls,
+    merge,
     search,
     starting,
     sync,
@@ -90,6 +91,9 @@ class Run:
     def trees(self) -> Iterator[Row]:
         yield from bootstrap.rows()
 
+    def merges(self) -> Iterator[Row]:
+        yield from merge.rows(self.made(self.middle))
+
     def sharing(self) -> Iterator[Row]:
         yield from sync.rows(self.made(self.middle), self.folder / "sharing")
 
@@ -99,7 +103,8 @@ class Run:
 
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
-    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "sharing": Run.sharing, "idle": Run.idle,
+    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
+    "sharing": Run.sharing, "idle": Run.idle,
 }  # fmt: skip
 
 

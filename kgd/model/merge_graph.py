@@ -93,7 +93,7 @@ class _Side:
 
         Another node may have been made in the old place since.
         """
-        gone = {uri for uri in self._base.nodes if self.changed(uri)}
+        gone = {uri for uri in self._base.nodes if uri in self.acted_on or self.changed(uri)}
         found: dict[Uri, Uri] = {}
         for uri, node in sorted(self.nodes.items()) if gone else ():
             before = self._base.nodes.get(uri)

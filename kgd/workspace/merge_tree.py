@@ -16,6 +16,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
+from kgd.git.three_way import Changes, changes_of
 from kgd.model.conflict import PLACE, TWIN, Conflict
 from kgd.model.fields import split
 from kgd.model.merge import either, is_of_node, same
@@ -112,7 +113,9 @@ class _TreeMerge:
         self.trees: merge_twins.Trees = (base, ours, theirs)
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
-        self.ours, self.theirs = self._changes(ours, is_ours=True), self._changes(theirs)
+        self.known: dict[ObjectId, bytes] = {}
+        by_ours, by_theirs = changes_of(store, base, ours, theirs)
+        self.ours, self.theirs = self._changes(by_ours, is_ours=True), self._changes(by_theirs)
         self.records: dict[str, _Record] = {}
         self.acted: tuple[set[Uri], set[Uri]] = (set(), set())
         self.done: set[str] = set()
@@ -130,15 +133,21 @@ class _TreeMerge:
         self._make_room()
         return MergedTree(self.files, tuple(self.conflicts))
 
-    def _changes(self, tree: ObjectId, *, is_ours: bool = False) -> dict[str, _Change]:
+    def _changes(self, changes: Changes, *, is_ours: bool = False) -> dict[str, _Change]:
         found: dict[str, _Change] = {}
-        for path, old, new in self.store.changes(self.trees[0], tree):
+        for path, (old, new) in changes.items():
             blob = self._plain(new)
             found[path] = _Change(old and old[1], blob)
             if is_ours and new and new[0] != FILE:  # a mode that no workspace has; theirs would be written without it
                 self.odd.add(path)
-                self.files[path] = self.store.read(blob) if blob else None
+                self.files[path] = self._read(blob) if blob else None
         return found
+
+    def _read(self, blob: ObjectId) -> bytes:
+        data = self.known.get(blob)
+        if data is None:
+            data = self.known[blob] = self.store.read(blob)
+        return data
 
     @staticmethod
     def _plain(entry: Entry | None) -> ObjectId | None:
@@ -154,7 +163,7 @@ class _TreeMerge:
         return old, ours.new if ours else old, theirs.new if theirs else old
 
     def _versions(self, path: str) -> Versions:
-        base, ours, theirs = (self.store.read(blob) if blob else None for blob in self._blobs(path))
+        base, ours, theirs = (self._read(blob) if blob else None for blob in self._blobs(path))
         return base, ours, theirs
 
     def _read_records(self) -> None:
@@ -213,9 +222,7 @@ class _TreeMerge:
         return {text(name): id for name, (mode, id) in entries.items() if mode != FOLDER}
 
     def _record(self, path: str, blobs: Iterable[ObjectId | None]) -> _Record:
-        old, a, b = (
-            documents.decode_conflict(self.store.read(blob), at=path).by_field() if blob else () for blob in blobs
-        )
+        old, a, b = (documents.decode_conflict(self._read(blob), at=path).by_field() if blob else () for blob in blobs)
         return _Record((old, a, b))
 
     def _hot(self) -> dict[Uri, _Node]:
@@ -259,7 +266,7 @@ class _TreeMerge:
         if path in self.ours or path in self.theirs:
             return self._versions(path)
         blob = self.store.entry(self.trees[1], path)
-        data = self.store.read(blob) if blob else None
+        data = self._read(blob) if blob else None
         return data, data, data
 
     def _decoded(self, path: str, data: Data) -> Node | str | None:
@@ -285,7 +292,7 @@ class _TreeMerge:
         for changes in (self.ours, self.theirs):
             for path, change in changes.items():
                 if change.new and path.startswith("nodes/") and path.endswith(".yaml"):
-                    data = self.store.read(change.new)
+                    data = self._read(change.new)
                     node = decoded(path, data) if b"aliases" in data else None
                     for alias in node.aliases if isinstance(node, Node) else ():
                         found.setdefault(alias, set()).add(path)
@@ -352,7 +359,7 @@ class _TreeMerge:
         for path, change in changes.items():
             if change.new and path.rpartition("/")[0] == folder:
                 try:
-                    found.append(bulk.decode(self.store.read(change.new), at=path).source)
+                    found.append(bulk.decode(self._read(change.new), at=path).source)
                 except KgdError:
                     continue
         return max(found)
@@ -360,7 +367,7 @@ class _TreeMerge:
     def _merge_file(self, path: str, change: _Change) -> None:
         mine = self.ours.get(path)
         if mine is None:
-            self.files[path] = self.store.read(change.new) if change.new else None
+            self.files[path] = self._read(change.new) if change.new else None
         elif mine.new != change.new:
             self._took(path, merge_file(path, *self._versions(path)))
 
