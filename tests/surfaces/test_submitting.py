@@ -1,0 +1,184 @@
+"""`submit_subgraph`, and what is done with what waits: by a person, and by an agent through `resolve_conflicts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, NotFound, Stale
+from kgd.model.access import Principal, Scope
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, git, upsert
+
+As = Callable[..., Ask]
+
+
+@pytest.fixture
+def holds(session: Session) -> As:
+    def make(verbs: str, *paths: str, id: str = "tok00001") -> Ask:
+        scope = Scope.of("shop", verbs.split(","), paths)
+        principal = Principal(id, "billing-agent", "agent", (scope,))
+        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+
+    return make
+
+
+@pytest.mark.requirement("B6")
+def test_the_answer_says_what_became_of_each_change(ask: Ask, holds: As) -> None:
+    base = ask.put(changes=[upsert("infra/a", name="A"), upsert("infra/b", name="B")])["commit"]
+    changes = [upsert("infra/a", summary="s"), upsert("infra/b", name="B"), upsert("infra/c", name="C")]
+    done = holds("write", "/infra/**").submit_subgraph(changes=changes, base=base, message="learned")
+    assert done["outcome"] == "merged"
+    assert [(one["index"], one["uri"], one["outcome"]) for one in done["changes"]] == [
+        (0, "concept://shop/infra/a", "merged"), (1, "concept://shop/infra/b", "unchanged"),
+        (2, "concept://shop/infra/c", "merged"),
+    ]  # fmt: skip
+    assert done["created"] == ["concept://shop/infra/c"]
+    assert done["commit"][:12] in done["look"]
+
+
+def test_what_waits_is_counted_listed_shown_and_accepted(ask: Ask, holds: As) -> None:
+    base = ask.put(changes=upsert("infra/a", name="A"))["commit"]
+    mine = holds("read,propose", "/infra/**")
+    done = mine.submit_subgraph(changes=[upsert("infra/a", summary="new"), upsert("infra/b", name="B")], message="why")
+    assert done["outcome"] == "proposed"
+    assert done["proposal"].startswith("billing-agent-1@")
+    assert ask.status()["proposals"] == 1
+    (one,) = ask.proposals()["proposals"]
+    assert (one["id"], one["message"], one["state"], one["base"]) == (done["proposal"], "why", "open", base)
+    assert one["nodes"] == ["concept://shop/infra/a", "concept://shop/infra/b"]
+    (shown,) = ask.proposals(name="billing-agent-1")["proposals"]
+    assert shown["diff"][0]["fields"] == {"summary": {"before": None, "after": "new"}}
+    part = ask.accept(name=done["proposal"], only=["infra/b"])
+    assert part["left"] == 1
+    assert part["nodes"] == [{"uri": "concept://shop/infra/b", "version": 1}]
+    rest = ask.accept(name=done["proposal"], message="thank you")
+    assert rest["left"] == 0
+    assert ask.status()["proposals"] == 0
+    (node,) = ask.get(uris="infra/a")["nodes"]
+    assert (node["summary"], node["version"]) == ("new", 2)
+    assert ask.history(uri="infra/a")["commits"][0]["author"] == "billing-agent"
+
+
+def test_an_agent_with_the_right_to_write_decides_through_resolve_conflicts(ask: Ask, holds: As) -> None:
+    ask.put(changes=upsert("infra/a", name="A"))
+    proposer, keeper = holds("propose", "/**"), holds("read,write", "/infra/**", id="tok00002")
+    ids = [
+        proposer.submit_subgraph(changes=upsert(name, summary="s"))["proposal"]
+        for name in ("infra/a", "infra/b", "db/x")
+    ]
+    listed = keeper.resolve_conflicts(via="agent")
+    assert [one["id"] for one in listed["proposals"]] == ids[:2]
+    (whole,) = keeper.resolve_conflicts(ids=[ids[0]])["proposals"]
+    assert whole["diff"][0]["uri"] == "concept://shop/infra/a"
+    done = keeper.resolve_conflicts(
+        resolutions=[{"id": ids[0], "take": "accept"}, {"id": ids[1], "take": "reject"}], via="agent"
+    )
+    assert [(one["id"], one["take"]) for one in done["decided"]] == [(ids[0], "accept"), (ids[1], "reject")]
+    for take in ("accept", "reject"):
+        with pytest.raises(Forbidden, match="db/x"):
+            keeper.resolve_conflicts(resolutions={"id": ids[2], "take": take})
+    with pytest.raises(NotFound, match="no proposal"):
+        keeper.resolve_conflicts(resolutions={"id": ids[0], "take": "accept"})
+    with pytest.raises(Invalid, match="accepted or rejected"):
+        keeper.resolve_conflicts(resolutions={"id": ids[2], "take": "a"})
+    with pytest.raises(Forbidden):
+        holds("read,propose,resolve", "/**", id="tok00003").resolve_conflicts(
+            resolutions={"id": ids[2], "take": "accept"}
+        )
+
+
+def test_whoever_put_it_up_may_take_it_back(ask: Ask, holds: As) -> None:
+    mine = holds("propose", "/infra/**")
+    id = mine.submit_subgraph(changes=upsert("infra/a", name="A"))["proposal"]
+    other = holds("propose", "/infra/**", id="tok00002")
+    with pytest.raises(Forbidden):
+        other.resolve_conflicts(resolutions={"id": id, "take": "reject"})
+    mine.resolve_conflicts(resolutions={"id": id, "take": "reject"})
+    assert ask.proposals()["total"] == 0
+
+
+def test_a_proposal_that_moved_on_is_not_accepted_unseen(ask: Ask, holds: As, ws: Workspace) -> None:
+    one = holds("propose", "/**").submit_subgraph(changes=upsert("a", name="A"))
+    two = holds("propose", "/**").submit_subgraph(changes=upsert("b", name="B"))
+    git(ws.layout.git_dir, "update-ref", "refs/heads/proposals/billing-agent-1", two["commit"])
+    with pytest.raises(Stale, match="has changed since"):
+        ask.accept(name=one["proposal"])
+    assert ask.get(uris="concept://shop/b")["nodes"] == []
+
+
+def test_a_hidden_proposal_is_not_listed(ask: Ask, holds: As) -> None:
+    holds("propose", "/**").submit_subgraph(changes=upsert("secret/a", name="A"))
+    found = holds("read,write", "/infra/**", id="tok00002").resolve_conflicts(via="agent")
+    assert "proposals" not in found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"changes": [upsert("a")], "roots": ["a"]}, {"roots": ["a"]}, {"changes": [upsert("a")], "base": "nonsense"},
+     {"changes": [upsert("a")], "remote": "nobody"}, {"changes": []}, {"changes": [{"op": "explode"}]},
+     {"changes": [upsert("a")], "message": "a\u202eb\0"}],
+)  # fmt: skip
+def test_a_submission_that_makes_no_sense_is_refused(ask: Ask, arguments: dict[str, Any]) -> None:
+    tip = ask.status()["workspace"]["tip"]
+    with pytest.raises((Invalid, NotFound)):
+        ask.submit_subgraph(**arguments)
+    assert ask.status()["workspace"]["tip"] == tip
+
+
+def test_a_hub_calls_nobody_for_the_holder_of_a_token(holds: As) -> None:
+    with pytest.raises(Forbidden, match="elsewhere"):
+        holds("write", "/**").submit_subgraph(remote="other", changes=upsert("a"))
+
+
+def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    ask.put(changes=[upsert("infra/a", name="A", content="mine\n"), upsert("infra/b", name="B")])
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "init", "-q", "--bare", str(bare))
+    ask.remote(action="add", name="origin", url=str(bare), sync=0)
+    ask.sync()
+    tip = ask.status()["workspace"]["tip"]
+    ask.put(changes={"op": "relate", "source": "infra/a", "target": "infra/b", "type": "uses", "weight": 0})
+    changes = [upsert("infra/a", summary="s"), {"op": "delete", "uri": "infra/b"}]
+    done = ask.submit_subgraph(remote="origin", changes=changes, message="please", request_id="r1")
+    assert done["outcome"] == "proposed"
+    assert done["remote"] == "origin"
+    name = git(bare, "for-each-ref", "--format=%(refname)", "refs/").split()
+    offered = [one for one in name if "proposals/" in one]
+    assert len(offered) == 1
+    assert done["proposal"] in offered[0]
+    assert git(bare, "rev-parse", f"{offered[0]}^").strip() in git(bare, "rev-list", "--all")
+    assert git(bare, "log", "-1", "--format=%an %s", offered[0]).strip() == "Ann Person (test-client 1.0) please"
+    again = ask.submit_subgraph(remote="origin", changes=changes, message="please", request_id="r1")
+    assert again["commit"] == done["commit"]
+    assert again["repeated"] is True
+    ask.sync()
+    (waits,) = ask.proposals()["proposals"]
+    assert waits["remote"] == "origin"
+    ask.accept(name=waits["id"])
+    assert ask.get(uris="infra/a")["nodes"][0]["summary"] == "s"
+    assert tip
+
+
+def test_a_piece_of_one_s_own_graph_is_submitted_as_upserts(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    git(tmp_path, "init", "-q", "--bare", str(bare))
+    ask.remote(action="add", name="origin", url=str(bare), sync=0)
+    ask.sync()
+    ask.put(
+        changes=[
+            upsert("infra/a", name="A", relations=[{"type": "uses", "target": "infra/b", "weight": 0.5}]),
+            upsert("infra/b", name="B", relations=[{"type": "uses", "target": "infra/far", "weight": 1}]),
+            upsert("infra/far", name="F"),
+        ]
+    )
+    done = ask.submit_subgraph(remote="origin", roots=["infra/a"], max_cost=0.5)
+    assert sorted(one["uri"] for one in done["changes"]) == ["concept://shop/infra/a", "concept://shop/infra/b"]
+    (offered,) = [one for one in git(bare, "for-each-ref", "--format=%(refname)").split() if "proposals/" in one]
+    files = git(bare, "ls-tree", "-r", "--name-only", offered)
+    assert "nodes/concept/infra/b.yaml" in files
+    assert "far" not in files
