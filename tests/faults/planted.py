@@ -85,6 +85,49 @@ BUGS = {
         "        elif len(self._behind) > 1:", "        elif False:",
         ("tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[index-EIO]",),
     ),
+    "push-commits": Bug(
+        "a push is judged by its net change alone", "kgd/hooks/receive.py",
+        "        found = _of_commit(pushed, store.commit(id))\n", "        found = Touched()\n",
+        ("tests/hooks/test_pushing.py::test_a_change_outside_that_a_later_commit_takes_back_is_refused[file]",),
+    ),
+    "push-merges": Bug(
+        "a merge commit is judged by its first parent", "kgd/hooks/receive.py",
+        "    if len(commit.parents) > 1:\n        expected", "    if False:\n        expected",
+        ("tests/hooks/test_pushing.py::"
+         "test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken[file]",),
+    ),
+    "push-policy": Bug(
+        "who may write is not asked of the branch", "kgd/hooks/receive.py",
+        "        touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
+        "        pass\n",
+        ("tests/hooks/test_pushing.py::"
+         "test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing[file]",),
+    ),
+    "push-measure": Bug(
+        "what was pushed is read without being measured", "kgd/hooks/receive.py",
+        "        _measure(store, quarantine, limits)\n", "        pass\n",
+        ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
+    ),
+    "push-harm": Bug(
+        "only the newest tree is looked through for links", "kgd/hooks/receive.py",
+        "        left -= _look_through(pushed, store.commit(id), left)\n", "        pass\n",
+        ("tests/hooks/test_hostile_pushes.py::test_a_link_that_a_later_commit_takes_away_is_refused",),
+    ),
+    "pick-base": Bug(
+        "a commit that is picked is merged as if it were a branch", "kgd/hooks/strategy.py",
+        "list(sides.bases) == store.merge_bases(sides.head, sides.theirs)", "True",
+        ("tests/hooks/test_merging.py::test_a_cherry_pick_takes_one_commit_and_not_what_came_before_it",),
+    ),
+    "dirty-index": Bug(
+        "a merge takes along what was staged", "kgd/hooks/strategy.py",
+        "    if staged:\n", "    if False:\n",
+        ("tests/hooks/test_merging.py::test_a_merge_never_goes_over_what_is_not_committed",),
+    ),
+    "fail-open": Bug(
+        "a server without kgd takes every push", "kgd/hooks/scripts.py",
+        "nothing was checked and nothing is taken\" >&2 ;;", "nothing was checked\" >&2; exit 0 ;;",
+        ("tests/hooks/test_installing.py::test_without_kgd_a_server_takes_nothing",),
+    ),
 }  # fmt: skip
 
 
