@@ -1,0 +1,311 @@
+"""Histories are merged in real repositories: one commit whoever merges, and no edit, name or decision is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.settings import Settings, decode_settings, encode_settings
+from kgd.errors import Invalid, Unavailable
+from kgd.git.objects import FILE, ObjectId, Signature, make, trailers, tree_body
+from kgd.git.staging import Staging
+from kgd.git.store import ObjectStore
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
+from kgd.model.node import Node
+from kgd.model.register import conflict_of, disagreement
+from kgd.model.uri import Uri
+from kgd.workspace.adoption import merge_commit
+from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees, merged_tree, record_files
+from tests.builders import new_layout, uri
+
+NONE: frozenset[str] = frozenset()
+Files = dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ObjectStore:
+    return new_layout(tmp_path_factory.mktemp("merge")).open()
+
+
+class Histories:
+    """Commits of whole trees, one line each."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.store, self.time = store, 1_700_000_000
+
+    def commit(self, files: Files, *parents: ObjectId) -> ObjectId:
+        staging = Staging(self.store, None)
+        for path, data in {"kgd.yaml": encode_settings(Settings("ws")), **files}.items():
+            staging.put(path, data)
+        self.time += 1
+        made = staging.commit(staging.write_tree(), parents, Signature("Ann", "ann@example.org", self.time), "x")
+        self.store.release(self.store.write(staging.objects))
+        return made
+
+    def merge(self, ours: ObjectId, theirs: ObjectId) -> ObjectId:
+        staging = Staging(self.store, self.store.tree_of(ours))
+        made = merge_commit(self.store, staging, ours, theirs, NONE)
+        self.store.release(self.store.write(staging.objects))
+        return made
+
+    def files(self, commit: ObjectId) -> Files:
+        return {f.path: self.store.read(f.id) for f in self.store.files(self.store.tree_of(commit))}
+
+    def nodes(self, commit: ObjectId) -> dict[Uri, Node]:
+        found = (documents.decode(data) for path, data in self.files(commit).items() if path.startswith("nodes/"))
+        return {node.uri: node for node in found}
+
+    def conflicts(self, commit: ObjectId) -> list[Conflict]:
+        files = self.files(commit).items()
+        return [documents.decode_conflict(data) for path, data in files if path.startswith("conflicts/")]
+
+
+@pytest.fixture
+def past(store: ObjectStore) -> Histories:
+    return Histories(store)
+
+
+def node(where: str = "a", /, **fields: object) -> Files:
+    made = Node(uri(where), **fields)  # type: ignore[arg-type]
+    return {paths.path_of(made.uri): documents.encode(made)}
+
+
+def test_two_daemons_that_merge_one_pair_make_the_same_commit(past: Histories) -> None:
+    base = past.commit(node(name="a") | node("b"))
+    one, two = past.commit(node(summary="x") | node("b"), base), past.commit(node() | node("b", name="y"), base)
+    made = past.merge(one, two)
+    assert made == past.merge(two, one)
+    commit = past.store.commit(made)
+    assert commit.parents == tuple(sorted((one, two)))
+    assert commit.author == commit.committer
+    assert commit.committer.time == max(past.store.commit(side).committer.time for side in (one, two))
+    assert dict(trailers(commit.message)) == {"Kgd-Op": "merge", "Kgd-Rules": "1"}
+
+
+def test_the_tree_of_a_merge_can_be_read_before_anybody_wrote_it(past: Histories) -> None:
+    base = past.commit(node())
+    one, two = past.commit(node(summary="never written"), base), past.commit(node(tags=("t",)), base)
+    tree = merged_tree(past.store, [two, one], NONE)
+    assert not past.store.exists(tree.id)
+    blob = tree.store.entry(tree.id, "nodes/concept/a.yaml")
+    assert documents.decode(tree.store.read(blob or b"")) == Node(uri("a"), summary="never written", tags=("t",))
+    assert tree.id == past.store.tree_of(past.merge(one, two))
+    with pytest.raises(Invalid):
+        merged_tree(past.store, [one], NONE)
+
+
+def test_rules_that_are_not_known_here_are_not_guessed(past: Histories) -> None:
+    base = past.commit({})
+    newer = encode_settings(Settings("ws", merge_rules=2))
+    one, two = past.commit({"kgd.yaml": newer, **node()}, base), past.commit({"kgd.yaml": newer, **node("b")}, base)
+    with pytest.raises(Unavailable, match="rules of version 2"):
+        merge_commits(past.store, one, two, NONE)
+    older = past.commit(node("c"), base)
+    assert set(past.nodes(past.merge(one, older))) == {uri("a"), uri("c")}
+
+
+def test_a_node_moved_here_and_edited_there_is_one_node_at_the_new_place(past: Histories) -> None:
+    base = past.commit(node(name="A", summary="s"))
+    moved = past.commit(node("b", name="A!", summary="s", aliases=(uri("a"),)), base)
+    edited = past.commit(node(name="A", summary="t"), base)
+    merged = past.merge(moved, edited)
+    assert past.nodes(merged) == {uri("b"): Node(uri("b"), name="A!", summary="t", aliases=(uri("a"),))}
+    assert past.conflicts(merged) == []
+
+
+def test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name(past: Histories) -> None:
+    base = past.commit(node(name="A"))
+    one = past.commit(node("b", name="A", tags=("x",), aliases=(uri("a"),)), base)
+    two = past.commit(node("c", name="A", tags=("y",), aliases=(uri("a"),)), base)
+    merged = past.merge(one, two)
+    assert past.nodes(merged) == {uri("c"): Node(uri("c"), name="A", tags=("x", "y"), aliases=(uri("a"), uri("b")))}
+    (conflict,) = past.conflicts(merged)
+    assert conflict.fields[PLACE].sides == (uri("b"), uri("c"))
+
+
+def test_a_node_moved_onto_a_name_that_the_other_side_gave_away_keeps_what_both_say(past: Histories) -> None:
+    base = past.commit(node(content="old\n"))
+    moved = past.commit(node("b", content="old\nmoved\n", aliases=(uri("a"),)), base)
+    taken = past.commit(node(content="edited\nold\n") | node("b", content="another\n"), base)
+    merged = past.merge(moved, taken)
+    assert set(past.nodes(merged)) == {uri("b")}
+    said = str(past.files(merged).values())
+    assert all(word in said for word in ("moved", "edited", "another"))
+
+
+def test_a_move_against_a_deletion_keeps_the_node_and_records_the_deletion(past: Histories) -> None:
+    base = past.commit(node(name="A") | node("z"))
+    moved, deleted = (
+        past.commit(node("b", name="A", aliases=(uri("a"),)) | node("z"), base),
+        past.commit(node("z"), base),
+    )
+    merged = past.merge(moved, deleted)
+    assert uri("b") in past.nodes(merged)
+    (conflict,) = past.conflicts(merged)
+    assert conflict.uri == uri("b")
+    assert None in conflict.fields[WHOLE].sides
+
+
+def test_a_deletion_by_someone_who_had_not_seen_a_conflict_about_the_node_is_one_more(past: Histories) -> None:
+    base = past.commit(node(name="A") | node("z"))
+    disputed = conflict_of(uri("a"), {"name": disagreement("A", ("A", "B"))})
+    shown = past.commit(node(name="B") | node("z") | record_files([disputed], NONE), base)
+    kept = past.merge(shown, past.commit(node("z"), base))
+    assert past.nodes(kept)[uri("a")].name == "B"
+    assert {name for c in past.conflicts(kept) for name in c.fields} == {"name", WHOLE}
+
+
+def opened(past: Histories) -> tuple[ObjectId, Conflict]:
+    base = past.commit(node(name="A") | node("z"))
+    merged = past.merge(past.commit(node(name="B") | node("z"), base), past.commit(node(name="C") | node("z"), base))
+    (conflict,) = past.conflicts(merged)
+    return merged, conflict
+
+
+def test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was_shown(past: Histories) -> None:
+    merged, first = opened(past)
+    shown, other = past.nodes(merged)[uri("a")].name, "B"
+    assert shown == "C"
+    kept, changed = past.commit(node(name=shown) | node("z"), merged), past.commit(node(name=other) | node("z"), merged)
+    again = past.merge(kept, changed)
+    (conflict,) = past.conflicts(again)
+    assert conflict.fields["name"].sides == ("B", "C")
+    assert conflict.id != first.id
+    late = past.commit(node(name="B", tags=("late",)) | node("z"), merged)
+    assert [c.id for c in past.conflicts(past.merge(again, late))] == [conflict.id]
+
+
+def test_what_was_settled_stays_settled_where_replicas_merged_criss_cross(past: Histories) -> None:
+    base = past.commit(node(name="A") | node("z"))
+    x, y = past.commit(node(name="B") | node("z"), base), past.commit(node(name="C") | node("z"), base)
+    settled = past.commit(node(name="B") | node("z"), past.merge(x, y))
+    elsewhere = past.merge(past.commit(node(name="C") | node("z", name="Z"), y), x)
+    assert past.conflicts(elsewhere)
+    merged = past.merge(settled, elsewhere)
+    assert past.conflicts(merged) == []
+    assert past.nodes(merged)[uri("a")].name == "B"
+    assert past.nodes(merged)[uri("z")].name == "Z"
+
+
+def test_names_that_differ_by_case_alone_are_both_kept_and_reported(past: Histories) -> None:
+    base = past.commit({})
+    merged = past.merge(past.commit(node("Auth/x"), base), past.commit(node("auth/X"), base))
+    assert set(past.nodes(merged)) == {uri("Auth/x"), uri("auth/X")}
+    (conflict,) = past.conflicts(merged)
+    assert conflict.fields[TWIN].sides == (uri("Auth/x"), uri("auth/X"))
+
+
+def test_names_that_collide_on_one_side_alone_are_reported_unless_somebody_settled_that(past: Histories) -> None:
+    base = past.commit({})
+    both = past.commit(node("x") | node("X"), base)
+    other = past.commit(node("y"), base)
+    (conflict,) = past.conflicts(past.merge(both, other))
+    reported = past.commit(node("x") | node("X") | record_files([conflict], NONE), both)
+    accepted = past.commit(node("x") | node("X"), reported)
+    assert past.conflicts(past.merge(accepted, other)) == []
+
+
+def test_settings_merge_by_key_and_a_clash_is_recorded_under_their_own_uri(past: Histories) -> None:
+    def settings(**others: object) -> Files:
+        return {"kgd.yaml": encode_settings(Settings("ws", others=others))}
+
+    base = past.commit(settings(color="red", size=1))
+    one = past.commit(settings(color="blue", size=1, kinds={"people": "many"}), base)
+    two = past.commit(settings(color="green", size=2), base)
+    merged = past.merge(one, two)
+    others = decode_settings(past.files(merged)["kgd.yaml"]).others
+    assert (others["size"], others["kinds"]) == (2, {"people": "many"})
+    (conflict,) = past.conflicts(merged)
+    assert conflict.uri == "kgd://ws/settings"
+    assert conflict.fields["color"].sides == ("blue", "green")
+
+
+def test_memories_merge_their_front_matter_by_field_and_their_prose_by_line(past: Histories) -> None:
+    path = "memories/2026-11-20-postgres.md"
+    front = {"id": "decision://ws/postgres", "type": "decision", "date": "2026-11-20", "tags": ["db"]}
+    base = past.commit({path: memories.encode(front, "one\ntwo\nthree\n")})
+    one = past.commit({path: memories.encode({**front, "tags": ["db", "x"]}, "ONE\ntwo\nthree\n")}, base)
+    two = past.commit({path: memories.encode({**front, "tags": ["y"]}, "one\ntwo\nTHREE\n")}, base)
+    merged = past.merge(one, two)
+    assert past.files(merged)[path] == memories.encode({**front, "tags": ["x", "y"]}, "ONE\ntwo\nTHREE\n")
+    three = past.commit({path: memories.encode(front, "eins\ntwo\nthree\n")}, base)
+    (conflict,) = past.conflicts(past.merge(one, three))
+    assert conflict.uri == "decision://ws/postgres"
+    assert list(conflict.fields) == ["memories/2026-11-20-postgres.md/prose"]
+
+
+def test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source(past: Histories) -> None:
+    def part(kind: str, *names: str, source: str = "") -> Files:
+        nodes = tuple(Node(Uri(f"{kind}://ws/t/{name}")) for name in names)
+        return {f"bulk/{kind}/3f/t/0.yaml": bulk.encode(bulk.Part(nodes, source))}
+
+    base = past.commit(part("message", "1") | part("chunk", "1", source="a"))
+    one = past.commit(part("message", "1", "2") | part("chunk", "1", "2", source="b"), base)
+    two = past.commit(part("message", "1", "3") | part("chunk", "1", "3", source="c"), base)
+    files = past.files(past.merge(one, two))
+    assert files["bulk/message/3f/t/0.yaml"] == part("message", "1", "2", "3")["bulk/message/3f/t/0.yaml"]
+    assert files["bulk/chunk/3f/t/0.yaml"] == part("chunk", "1", "3", source="c")["bulk/chunk/3f/t/0.yaml"]
+
+
+def test_log_entries_of_both_sides_are_kept_and_a_deleted_one_goes(past: Histories) -> None:
+    def log(*names: str) -> Files:
+        return {f"log/concept/ca/a/{name}.yaml": f"id: {name}\n".encode() for name in names}
+
+    base = past.commit(log("1", "2"))
+    merged = past.merge(past.commit(log("1", "2", "3"), base), past.commit(log("2", "4"), base))
+    assert {path for path in past.files(merged) if path.startswith("log/")} == set(log("2", "3", "4"))
+
+
+def test_a_file_here_and_a_folder_of_its_name_there_are_both_kept(past: Histories) -> None:
+    base = past.commit({})
+    one, two = past.commit({"notes": b"a file\n"}, base), past.commit({"notes/x.md": b"in a folder\n"}, base)
+    made = past.merge(one, two)
+    assert made == past.merge(two, one)
+    assert {b"a file\n", b"in a folder\n"} <= set(past.files(made).values())
+
+
+def test_more_together_than_a_file_may_hold_is_a_conflict_and_no_failure(past: Histories) -> None:
+    base = past.commit(node(content="x\n"))
+    one, two = (past.commit(node(content=f"x\n\n## 2026-01-0{n}\n" + f"{n}" * 200_000 + "\n"), base) for n in (1, 2))
+    merged = past.merge(one, two)
+    assert past.conflicts(merged)
+    said = b"".join(past.files(merged).values())
+    assert b"1" * 1000 in said
+    assert b"2" * 1000 in said
+
+
+def test_only_what_changed_is_read(past: Histories) -> None:
+    many = {path: data for n in range(300) for path, data in node(f"area{n % 30}/n{n}").items()}
+    base = past.commit(many)
+    one, two = (
+        past.commit(many | node("area1/n1", name="x"), base),
+        past.commit(many | node("area2/n2", name="y"), base),
+    )
+    read = 0
+    real = past.store.read
+
+    def counted(id: ObjectId, limit: int = 1 << 26) -> bytes:
+        nonlocal read
+        read += 1
+        return real(id, limit)
+
+    past.store.read = counted  # type: ignore[method-assign]
+    try:
+        trees = [past.store.tree_of(commit) for commit in (base, one, two)]
+        merged: MergedTree = merge_trees(past.store, *trees, NONE)
+    finally:
+        del past.store.read
+    assert list(merged.files) == ["nodes/concept/area2/n2.yaml"]
+    assert read < 30
+
+
+def test_an_executable_bit_does_not_make_two_trees_of_one_merge(past: Histories) -> None:
+    base = past.commit(node())
+    one, two = past.commit(node() | {"run.sh": b"x\n"}, base), past.commit(node(name="B"), base)
+    tree = past.store.tree(past.store.tree_of(one))
+    odd = make("tree", tree_body({**tree, b"run.sh": (b"100755", tree[b"run.sh"][1])}))
+    staging = Staging(past.store, None)
+    executable = staging.commit(odd.id, [base], Signature("Ann", "ann@example.org", past.time), "x")
+    past.store.release(past.store.write([odd, *staging.objects]))
+    assert past.merge(executable, two) == past.merge(two, executable)
+    assert past.store.lookup(past.store.tree_of(past.merge(executable, two)), "run.sh") == (FILE, tree[b"run.sh"][1])
