@@ -83,7 +83,8 @@ class Listen:
         """
         try:
             family, _, _, _, where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            listening = socket.socket(family, socket.SOCK_STREAM)
+            # Named TCP, asyncio sends each answer at once; else its second segment waits 40 ms for an acknowledgement.
+            listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listening.bind(where)
