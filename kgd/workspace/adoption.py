@@ -17,12 +17,13 @@ from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature, with_
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
+from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.admission import check
 from kgd.workspace.draft import is_resource
 from kgd.workspace.hand_edits import HandEdit
-from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, record_files
+from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, new_twins, record_files
 from kgd.workspace.transaction import message_of, write
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
@@ -105,8 +106,7 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
         if store.is_ancestor(branch, tip):
             return Staged(False)
         if store.is_ancestor(tip, branch):
-            staging.reset(store.tree_of(branch))
-            return Staged(True, branch, None)
+            return Staged(True, _fast_forward(host, staging, tip, branch), None)
         return Staged(True, merge_commit(store, staging, tip, branch, host.sharded), None)
 
     return job
@@ -127,11 +127,23 @@ def merge(host: Host, other: ObjectId) -> Job:
         if store.is_ancestor(other, tip):
             return Staged(False)
         if store.is_ancestor(tip, other):
-            staging.reset(store.tree_of(other))
-            return Staged(True, other, None)
+            return Staged(True, _fast_forward(host, staging, tip, other), None)
         return Staged(True, merge_commit(store, staging, tip, other, host.sharded), None)
 
     return job
+
+
+def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
+    """Go to `other`, or one commit further, alike for everybody: where names in it collide that nobody reported."""
+    store = host.store
+    staging.reset(store.tree_of(other))
+    found = new_twins(store, tip, other, host.sharded)
+    if not found:
+        return other
+    write(staging, dict(record_files(found, host.sharded)))
+    message = with_trailers("report names that collide", [("Kgd-Op", "merge"), ("Kgd-Rules", str(RULES_VERSION))])
+    when = store.commit(other).committer.time
+    return staging.commit(staging.write_tree(), [other], Signature(*KGD, when), message)
 
 
 def merge_commit(

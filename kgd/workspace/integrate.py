@@ -17,13 +17,15 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.git.unwritten import Unwritten
 from kgd.model.ancestry import in_common
+from kgd.model.conflict import Conflict
 from kgd.model.merge import KNOWN_RULES, RULES_VERSION
+from kgd.workspace import merge_twins
 from kgd.workspace.merge_files import MergedFile, merge_file, record_files
 from kgd.workspace.merge_tree import MergedTree, merge_trees
 
 __all__ = [
     "MergedFile", "MergedTree", "ReadableTree", "base_tree", "check_rules", "merge_commits", "merge_file",
-    "merge_trees", "merged_tree", "record_files",
+    "merge_trees", "merged_tree", "new_twins", "record_files",
 ]  # fmt: skip
 
 
@@ -48,11 +50,24 @@ def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded:
     base = base_tree(view, ours, theirs, sharded)
 
     def ever_open(side: int, record: str) -> bool:
-        bases = store.merge_bases(ours, theirs)
-        commits = store.history([(ours, theirs)[side]], until=bases)
-        return any(store.entry(commit.tree, record) for commit in commits)
+        return _ever_open(store, (ours, theirs)[side], store.merge_bases(ours, theirs), record)
 
     return merge_trees(view, base, view.tree_of(ours), view.tree_of(theirs), sharded, ever_open)
+
+
+def new_twins(store: ObjectStore, old: ObjectId, new: ObjectId, sharded: frozenset[str]) -> list[Conflict]:
+    """Names that collide in `new`, not yet in its ancestor `old`, and that nobody reported in between."""
+    before, after = store.tree_of(old), store.tree_of(new)
+    added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
+    return merge_twins.met(
+        store, (before, after, after), (added, []), {}, sharded,
+        lambda side, record: _ever_open(store, new, [old], record),
+    )  # fmt: skip
+
+
+def _ever_open(store: ObjectStore, tip: ObjectId, until: Iterable[ObjectId], record: str) -> bool:
+    """Whether a conflict's record was there in any commit back to those."""
+    return any(store.entry(commit.tree, record) for commit in store.history([tip], until=until))
 
 
 def merged_tree(store: ObjectStore, parents: Sequence[ObjectId], sharded: frozenset[str]) -> ReadableTree:

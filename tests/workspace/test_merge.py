@@ -10,13 +10,16 @@ from kgd.errors import Invalid, Unavailable
 from kgd.git.objects import FILE, ObjectId, Signature, make, trailers, tree_body
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
+from kgd.model.change import Settle
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
 from kgd.model.node import Node
 from kgd.model.register import conflict_of, disagreement
 from kgd.model.uri import Uri
+from kgd.workspace import adoption
 from kgd.workspace.adoption import merge_commit
 from kgd.workspace.integrate import MergedTree, merge_commits, merge_trees, merged_tree, record_files
-from tests.builders import new_layout, uri
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, new_layout, uri
 
 NONE: frozenset[str] = frozenset()
 Files = dict[str, bytes]
@@ -309,3 +312,43 @@ def test_an_executable_bit_does_not_make_two_trees_of_one_merge(past: Histories)
     past.store.release(past.store.write([odd, *staging.objects]))
     assert past.merge(executable, two) == past.merge(two, executable)
     assert past.store.lookup(past.store.tree_of(past.merge(executable, two)), "run.sh") == (FILE, tree[b"run.sh"][1])
+
+
+def test_names_that_collide_in_what_was_fetched_are_reported_on_a_fast_forward(ws: Workspace) -> None:
+    mine = Histories(ws.store)
+    tip = bytes.fromhex(ws.tip)
+    twins = mine.commit({**mine.files(tip), **node("x"), **node("X")}, tip)
+    assert ws.run(adoption.merge(ws, twins), alone=True)
+    assert [c.conflict.fields[TWIN].sides for c in ws.conflicts()] == [(uri("X"), uri("x"))]
+    assert not ws.run(adoption.merge(ws, twins), alone=True)
+
+
+def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
+    path = "memories/2026-11-20-x.md"
+    front = {"id": "concept://ws/m"}
+    mine = Histories(ws.store)
+    root = mine.files(bytes.fromhex(ws.tip))
+    common = {"nodes/concept/m.yaml": node("m")["nodes/concept/m.yaml"], path: memories.encode(front, "a\n")}
+    base = mine.commit({**root, **common, **node("moved"), **node("gone", name="g")}, bytes.fromhex(ws.tip))
+    setting = [encode_settings(Settings("ws", others={"color": color})) for color in ("red", "green")]
+    one = mine.commit({**common, path: memories.encode(front, "b\n"), **node("to1", aliases=(uri("moved"),)),
+                       **node("Twin", name="one"), "kgd.yaml": setting[0]}, base)  # fmt: skip
+    two = mine.commit({**common, path: memories.encode(front, "c\n"), **node("to2", aliases=(uri("moved"),)),
+                       **node("gone", name="G"), **node("twin", name="two"), "kgd.yaml": setting[1]}, base)  # fmt: skip
+    ws.run(adoption.merge(ws, one), alone=True)
+    ws.run(adoption.merge(ws, two), alone=True)
+    names = {name for found in ws.conflicts() for name in found.conflict.fields}
+    assert names == {"memories/2026-11-20-x.md/prose", PLACE, TWIN, WHOLE, "color"}
+    for found in ws.conflicts():
+        ((name, disputed),) = found.conflict.fields.items()
+        value = "b\n" if name.startswith("memories") else disputed.sides[0]
+        ws.submit(change(Settle(found.id, {name: value})))
+    left = {name for found in ws.conflicts() for name in found.conflict.fields}
+    assert left == {"name"}, "the twins that became one have two names"
+    files = mine.files(bytes.fromhex(ws.tip))
+    assert files[path] == memories.encode(front, "b\n")
+    assert decode_settings(files["kgd.yaml"]).others == {"color": "green"}
+    nodes = mine.nodes(bytes.fromhex(ws.tip))
+    assert nodes[uri("to1")].aliases == (uri("moved"), uri("to2"))
+    assert nodes[uri("Twin")].aliases == (uri("twin"),)
+    assert uri("twin") not in nodes
