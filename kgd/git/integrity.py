@@ -27,6 +27,8 @@ from kgd.git.store import ObjectStore
 BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
 """Bytes that one loose object may inflate to; a larger one is taken for broken."""
+WAYS_TRIED = 20
+"""Earlier tips that are looked at for one to go back to."""
 _SLACK = 60.0
 """Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
 _ABANDONED = 24 * 3600.0
@@ -81,6 +83,28 @@ def checkpoint(layout: Layout) -> None:
             id = refs.read_ref(layout.git_dir, name)
             tips.update({name: id.hex()} if id else {})
     replace(layout.derived_dir / _CHECKPOINT, json.dumps(tips).encode() + b"\n")
+
+
+def way_out(layout: Layout) -> str:
+    """What a person can do where the newest change cannot be read: get it from a copy, or go back by one command.
+
+    That command is theirs to give: what came after the change it goes back to was acknowledged, and a copy may have it.
+    """
+    branch = layout.branch.removeprefix("refs/heads/")
+    fetch = f"In {layout.git_dir}: `git fetch --refetch COPY {branch}` gets it back from a clone that has it"
+    store, tried = layout.open(), 0
+    with contextlib.suppress(KgdError):
+        head = refs.read_ref(layout.git_dir, refs.HEAD)
+        logged = [line.new for line in reversed(refs.read_log(layout.git_dir, refs.HEAD))]
+        known = [*logged, *_last_checkpoint(layout).values(), refs.read_ref(layout.git_dir, layout.branch)]
+        for id in dict.fromkeys(id for id in known if id and id != head):
+            if tried == WAYS_TRIED:
+                break
+            tried += 1
+            if _is_whole(store, id) and _can_be_walked(store, id):
+                back = f"`git update-ref refs/kgd/head {id.hex()}`"
+                return f"{fetch}; without one, {back} goes back to the newest change that is whole."
+    return f"{fetch}."
 
 
 def loose_object_is_sound(path: Path, size_limit: int = SIZE_LIMIT) -> bool:
@@ -232,6 +256,15 @@ def _is_whole(store: ObjectStore, id: ObjectId) -> bool:
         return all(store.kind_and_size(parent) for parent in commit.parents)
     except KgdError:
         return False
+
+
+def _can_be_walked(store: ObjectStore, id: ObjectId) -> bool:
+    try:
+        for _ in store.files(store.tree_of(id)):
+            pass
+    except KgdError:
+        return False
+    return True
 
 
 def _set_aside(layout: Layout, paths: list[Path]) -> None:

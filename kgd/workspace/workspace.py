@@ -18,7 +18,7 @@ from typing import Any
 from kgd.codec import documents, paths
 from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings, policy_in
 from kgd.codec.settings import PATH as SETTINGS
-from kgd.errors import Invalid, KgdError, NotFound, Unavailable
+from kgd.errors import Damaged, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import integrity
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
@@ -94,8 +94,13 @@ class Workspace:
             self._upkeep = Upkeep(self._store, clock)
             self._publication = Publication(self, publish=publish and not self.read_only, clock=clock)
             self._wake_publication = self._publication.wake
-        except BaseException:
+        except BaseException as failure:
             self._owner.release()
+            if isinstance(failure, Damaged):
+                raise Damaged(
+                    f"the newest change cannot be read: {failure.message}", at=failure.at,
+                    next=integrity.way_out(layout),
+                ) from failure  # fmt: skip
             raise
 
     @classmethod
