@@ -45,7 +45,7 @@ def opened(request: pytest.FixtureRequest) -> Any:
     return opened
 
 
-@pytest.mark.requirement("E13")
+@pytest.mark.requirement("B6")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: str, mode: Mode) -> None:
@@ -62,7 +62,7 @@ async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: s
         assert len(model.asked) == 1
 
 
-@pytest.mark.requirement("E13")
+@pytest.mark.requirement("B6")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize(("way", "behaves"), CELLS)
 async def test_without_a_good_answer_everything_stays_and_the_agent_decides(

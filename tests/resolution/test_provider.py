@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from kgd.resolution.prompts import Prompt
 from kgd.resolution.provider import Provider
@@ -146,6 +154,36 @@ def test_a_slow_one_is_left_at_the_deadline_however_it_dawdles(endpoint: Endpoin
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.parametrize("speaks", ["a certificate of its own", "no TLS", "nothing"])
+def test_a_server_that_cannot_be_trusted_is_told_nothing(endpoint: Endpoint, tmp_path: Path, speaks: str) -> None:
+    if speaks == "a certificate of its own":
+        make_certificate(tmp_path)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+        endpoint.server.socket = context.wrap_socket(
+            endpoint.server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/v1" if speaks == "nothing" else endpoint.url
+        began = time.monotonic()
+        reply = Provider(url.replace("http:", "https:"), "m", "t0ken", 0.5).ask({"x": PROMPT})["x"]
+    assert reply.problem
+    assert time.monotonic() - began < 3
+    assert endpoint.asked == []
+
+
+def make_certificate(folder: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1)).sign(key, hashes.SHA256())
+    )  # fmt: skip
+    (folder / "cert.pem").write_bytes(made.public_bytes(Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
 def test_the_token_is_never_shown(endpoint: Endpoint) -> None:
     assert "s3cret" not in repr(endpoint.provider(token="s3cret"))
 
@@ -169,7 +207,7 @@ def disagree(ask: Ask) -> str:
     return str(ask.conflicts()["conflicts"][0]["id"])
 
 
-@pytest.mark.requirement("E13")
+@pytest.mark.requirement("B6")
 def test_where_the_client_has_no_model_the_endpoint_settles(
     session: Session, ask: Ask, endpoint: Endpoint, tmp_path: Path
 ) -> None:
