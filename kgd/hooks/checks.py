@@ -24,7 +24,7 @@ from kgd.workspace.admission import check
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS
 
 _PLAIN, _NONE = "100644", "000000"
-_AT_ONCE = 500
+_AT_ONCE = 200
 """Blobs that one git program is asked for; their sizes are known before."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgd.codec import reading
+from kgd.codec import bulk, documents
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Refused
@@ -33,11 +33,10 @@ from kgd.workspace.touched import Touched
 PROPOSALS = "refs/heads/proposals/"
 INTERNAL = "refs/kgd/"
 
-_OWNED = ("nodes", "conflicts", "memories", "log", "bulk")
+_OWNED = ("nodes", "conflicts", "memories", "log", "bulk", "kept")
 _BAD_NAME = re.compile(
     rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
 )
-_YAML = ("log/", "bulk/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +302,10 @@ def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> No
         data, base = store.read(new, pushed.limits.blob), store.read(old) if old else None
         if path == SETTINGS or path.startswith(("nodes/", "conflicts/", "memories/")):
             check(path, data, base, settings.workspace, settings.sharded)
-        elif path.startswith(_YAML):
-            reading.read(data, path)
+        elif path.startswith("bulk/"):
+            bulk.decode(data, at=path)
+        elif path.startswith("log/"):
+            documents.read_mapping(data, path)
 
 
 def _measure(store: ObjectStore, quarantine: Path, limits: Limits) -> None:
