@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from kgd.config.registry import Entry, RegistryFile
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.git.remote_settings import remotes
-from kgd.graph.across import Absence, Joined, OnHub, Place, Question
+from kgd.graph.across import Absence, Joined, OnHub, Place, Question, Sees
 from kgd.graph.edges import EdgeSource
 from kgd.graph.region import FAR, Patch, Reach
-from kgd.model.access import Policy, Principal, sight
+from kgd.model.access import Policy, Principal, Verb, sight
 from kgd.model.uri import Uri
 from kgd.sync.clones import Fetching
 from kgd.sync.hubs import DEADLINE, HubClient
@@ -271,8 +271,7 @@ class World:
             return Absence("unknown_workspace")
         if isinstance(found, OnHub | Absence):
             return found
-        sees = sight(self._principal, Policy(workspace)) if self._principal else None
-        return [Joined(workspace, source, sees) for source in found.sources()]
+        return [Joined(workspace, source, _sees(workspace, self._principal)) for source in found.sources()]
 
     def holders(self, uri: Uri) -> Collection[str]:
         return [one.id for one in self._open() if one.graph.card(uri) is not None]
@@ -337,8 +336,16 @@ def seen(workspace: str, sources: Sequence[EdgeSource], principal: Principal | N
     """The sources of the asked workspace, as far as this caller may read them."""
     if principal is None:
         return sources
-    sees = sight(principal, Policy(workspace))
+    sees = _sees(workspace, principal)
     return [Joined(workspace, source, sees) for source in sources]
+
+
+def _sees(workspace: str, principal: Principal | None) -> Sees | None:
+    """What tells which nodes of a workspace somebody may read; None for all of them, which needs no asking."""
+    if principal is None:
+        return None
+    scopes = [scope for scope in principal.scopes if scope.workspace == workspace and scope.has(Verb.READ)]
+    return None if any(scope.is_whole for scope in scopes) else sight(principal, Policy(workspace))
 
 
 def _settle(done: Future[T], job: Callable[[HubClient], T], client: HubClient) -> None:

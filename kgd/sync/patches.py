@@ -7,6 +7,7 @@ workspaces which it serves is held by the `Region` that takes the patch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kgd.errors import KgdError
@@ -118,8 +119,12 @@ def _line(value: Any, limit: int) -> str:
 
 def _uri(value: Any) -> Uri | None:
     """A URI that is canonical; hubs answer with no other ones."""
-    if not isinstance(value, str) or len(value) > 4_096:
-        return None
+    return _canonical(value) if isinstance(value, str) and len(value) <= 4_096 else None
+
+
+@lru_cache(maxsize=4_096)
+def _canonical(value: str) -> Uri | None:
+    """Kept, because each URI of an answer is in it several times, and most of them are in the next answer too."""
     try:
         uri = parse(value)
     except KgdError:

@@ -36,9 +36,9 @@ def trust_in(session: Session, workspace: Workspace) -> Trust:
     return session.daemon.elsewhere.trust(workspace)
 
 
-def of_stored(session: Session, workspace: Workspace, uri: Uri) -> Origin:
+def of_stored(workspace: Workspace, uri: Uri, trust: Trust) -> Origin:
     """The origin of a node of an open workspace: its last change, or nothing of it where it is not stored."""
-    origin: Origin = {"workspace": workspace.id, "trust": trust_in(session, workspace)}
+    origin: Origin = {"workspace": workspace.id, "trust": trust}
     card = workspace.graph.card(uri)
     version = workspace.node_version(uri) if card is not None and card.blob is not None else None
     if version is not None:

@@ -234,6 +234,7 @@ class _Sources:
     def __init__(self, session: Session, crossing: Crossing) -> None:
         self._session, self._crossing = session, crossing
         self._open = {one.id: one for one in session.daemon.opened()}
+        self._trust: dict[str, origins.Trust] = {}
 
     def of(self, node: Visited) -> list[Origin]:
         """Nothing where the asked workspace alone has it, unless whoever asks comes from elsewhere."""
@@ -246,7 +247,10 @@ class _Sources:
         region = self._crossing.regions.get(self._crossing.hubs.get(holder, ""))
         if region is not None or holder not in self._open:
             return origins.of_remote(holder, region.stamps.get(uri, ("", "")) if region else ("", ""))
-        return origins.of_stored(self._session, self._open[holder], uri)
+        workspace = self._open[holder]
+        if holder not in self._trust:
+            self._trust[holder] = origins.trust_in(self._session, workspace)
+        return origins.of_stored(workspace, uri, self._trust[holder])
 
 
 def _broken(crossing: Crossing, answered: Collection[Uri], asked: _Asked) -> list[Broken]:
