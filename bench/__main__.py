@@ -24,6 +24,7 @@ from bench import (
     MEMORY_SERVER,
     PYTHON_PEERS,
     RESULTS,
+    across,
     bootstrap,
     client,
     commits,
@@ -97,6 +98,9 @@ class Run:
     def sharing(self) -> Iterator[Row]:
         yield from sync.rows(self.made(self.middle), self.folder / "sharing")
 
+    def crossing(self) -> Iterator[Row]:
+        yield from across.rows(self.folder / "across")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
@@ -104,7 +108,7 @@ class Run:
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
-    "sharing": Run.sharing, "idle": Run.idle,
+    "sharing": Run.sharing, "crossing": Run.crossing, "idle": Run.idle,
 }  # fmt: skip
 
 
