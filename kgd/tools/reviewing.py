@@ -240,7 +240,7 @@ def _revert(
     commits = set[str]().union(*(learned.commits_of(uri) for uri in wanted))
     edits = tuple(Revert(one.commit, only) for one in entries if one.commit in commits)
     subject = params.message or f"review: take back {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
-    changes = ChangeSet(edits, session.author(workspace), subject, operation="review")
+    changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
 
 

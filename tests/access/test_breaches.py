@@ -165,7 +165,7 @@ def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool |
     return decided
 
 
-@pytest.mark.requirement("B10")
+@pytest.mark.requirement("B5")
 def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
     allowed, refused = breaches(tmp_path, seed=1, graphs=6, cases=500)
     assert allowed > 100
@@ -173,7 +173,7 @@ def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("B10")
+@pytest.mark.requirement("B5")
 @pytest.mark.parametrize("seed", range(2026, 2031))
 def test_no_operation_of_fifty_thousand_reaches_outside_its_token(tmp_path: Path, seed: int) -> None:
     allowed, refused = breaches(tmp_path, seed=seed, graphs=20, cases=500)

@@ -54,7 +54,7 @@ def test_a_narrower_pattern_is_known_as_one(narrow: str, wide: str, within: bool
     assert Glob(narrow).within(Glob(wide)) is within
 
 
-@pytest.mark.requirement("E13")
+@pytest.mark.requirement("B5")
 @pytest.mark.parametrize(
     ("glob", "covered", "not_covered"),
     [

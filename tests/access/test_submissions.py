@@ -40,6 +40,7 @@ WRITER = holder("write", "/infra/**")
 PROPOSER = holder("propose", "/infra/**")
 
 
+@pytest.mark.requirement("E17")
 def test_under_write_it_becomes_one_commit_of_the_holder(ws: Workspace) -> None:
     found = submit(ws, WRITER, upsert("infra/a", name="A"), upsert("infra/b", to("infra/a")))
     assert found.what == "merged"
@@ -50,7 +51,7 @@ def test_under_write_it_becomes_one_commit_of_the_holder(ws: Workspace) -> None:
     assert "Kgd-Origin: token tok00001" in message
 
 
-@pytest.mark.requirement("B6")
+@pytest.mark.requirement("B9")
 def test_under_propose_it_waits_and_moves_nothing(ws: Workspace) -> None:
     tip = put(ws, upsert("infra/a", name="A"))
     found = submit(ws, PROPOSER, upsert("infra/a", summary="s"))
@@ -62,7 +63,7 @@ def test_under_propose_it_waits_and_moves_nothing(ws: Workspace) -> None:
     assert waits.name == "billing-agent-1"
 
 
-@pytest.mark.requirement("B8")
+@pytest.mark.requirement("E16")
 @pytest.mark.parametrize(
     "edits",
     [

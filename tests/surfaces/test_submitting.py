@@ -27,7 +27,7 @@ def holds(session: Session) -> As:
     return make
 
 
-@pytest.mark.requirement("B6")
+@pytest.mark.requirement("B9")
 def test_the_answer_says_what_became_of_each_change(ask: Ask, holds: As) -> None:
     base = ask.put(changes=[upsert("infra/a", name="A"), upsert("infra/b", name="B")])["commit"]
     changes = [upsert("infra/a", summary="s"), upsert("infra/b", name="B"), upsert("infra/c", name="C")]

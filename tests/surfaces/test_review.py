@@ -1,0 +1,120 @@
+"""`review`: what was learned by whom since then, to keep or to take back in part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from kgd.errors import Invalid, NotFound
+from kgd.tools.dates import moment_of
+from tests.surfaces.conftest import Ask, upsert
+
+THURSDAY = datetime(2026, 11, 19, 15, 30, tzinfo=timezone(timedelta(hours=2)))
+
+
+@pytest.fixture
+def person(ask: Ask) -> Ask:
+    return Ask(replace(ask.session, client="kgd-cli"))  # type: ignore[type-var]
+
+
+@pytest.fixture
+def learned(ask: Ask, person: Ask) -> Ask:
+    """An agent and a person write, the agent twice to one node."""
+    person.put(changes=[upsert("services/auth", name="Auth", summary="old"), upsert("notes/x", name="X")])
+    ask.put(changes=upsert("services/auth", summary="newer"))
+    ask.put(changes=[upsert("services/auth", summary="newest", tags=["jwt"]), upsert("services/keys", name="Keys")])
+    person.put(changes=upsert("notes/x", summary="mine"))
+    return ask
+
+
+@pytest.mark.requirement("E14")
+def test_of_each_node_it_shows_what_an_author_made_of_it_in_all(learned: Ask) -> None:
+    answer = learned.review(since="yesterday", by="agent")
+    (author,) = answer["authors"]
+    assert (author["author"], author["client"], author["commits"]) == ("Ann Person", "test-client 1.0", 2)
+    auth, keys = author["nodes"]
+    assert (auth["uri"], auth["change"], len(auth["commits"])) == ("concept://shop/services/auth", "changed", 2)
+    assert auth["fields"]["summary"] == {"before": "old", "after": "newest"}
+    assert (keys["uri"], keys["change"]) == ("concept://shop/services/keys", "added")
+
+
+def test_it_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
+    def uris(**narrowed: object) -> list[str]:
+        found = learned.review(**{"since": "2 days ago", **narrowed})
+        return [node["uri"].removeprefix("concept://shop/") for by in found["authors"] for node in by["nodes"]]
+
+    assert uris(by="person") == ["notes/x", "services/auth"]
+    assert uris(by="TEST-client") == ["services/auth", "services/keys"]
+    assert uris(by="nobody") == []
+    assert uris(path=["/notes/**"]) == ["notes/x"]
+    assert uris(since="2099-01-01") == []
+    with pytest.raises(Invalid, match="not a date"):
+        uris(since="soon")
+    with pytest.raises(Invalid, match="matches nothing"):
+        uris(path=["notes"])
+
+
+def test_what_was_accepted_is_not_shown_again(learned: Ask) -> None:
+    assert learned.review(dry_run=True, accept=True)["accepted"]
+    assert learned.review()["commits"] == 4
+    learned.review(accept=True)
+    assert learned.review()["authors"] == []
+    learned.put(changes=upsert("notes/y", name="Y"))
+    assert [node["uri"] for by in learned.review()["authors"] for node in by["nodes"]] == ["concept://shop/notes/y"]
+    with pytest.raises(Invalid, match="as a whole"):
+        learned.review(accept=True, by="agent")
+
+
+def test_a_part_is_taken_back_by_one_commit_and_the_rest_stays(learned: Ask, person: Ask) -> None:
+    person.put(changes=upsert("services/auth", data={"owner": "ann"}))
+    done = learned.review(since="yesterday", by="agent", revert=["services/auth"])["reverted"]
+    (auth,) = learned.get(uris="services/auth")["nodes"]
+    assert (auth["summary"], auth["data"]) == ("old", {"owner": "ann"})
+    assert "tags" not in auth
+    assert learned.get(uris="services/keys")["nodes"]
+    (commit,) = learned.history(commit=done["commit"])["commits"]
+    assert commit["operation"] == "revert"
+    assert commit["message"].count("Reverts a part of") == 2
+    assert commit["nodes"] == ["concept://shop/services/auth"]
+
+
+def test_what_others_changed_since_is_kept_as_a_conflict(learned: Ask, person: Ask) -> None:
+    person.put(changes=upsert("services/auth", summary="by hand"))
+    learned.review(since="yesterday", by="agent", revert=["services/auth"])
+    assert learned.conflicts(uri="services/auth")["total"] == 1
+
+
+def test_a_dry_run_takes_nothing_back_and_a_node_that_nobody_changed_is_named(learned: Ask) -> None:
+    tip = learned.status()["workspace"]["tip"]
+    assert learned.review(since="yesterday", revert=["services/auth"], dry_run=True)["reverted"]["dry_run"] is True
+    with pytest.raises(NotFound, match="nothing under review"):
+        learned.review(since="yesterday", by="agent", revert=["notes/x"])
+    assert learned.status()["workspace"]["tip"] == tip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("monday", datetime(2026, 11, 16, tzinfo=THURSDAY.tzinfo)),
+        ("Mon", datetime(2026, 11, 16, tzinfo=THURSDAY.tzinfo)),
+        ("thursday", datetime(2026, 11, 19, tzinfo=THURSDAY.tzinfo)),
+        ("last friday", datetime(2026, 11, 13, tzinfo=THURSDAY.tzinfo)),
+        ("today", datetime(2026, 11, 19, tzinfo=THURSDAY.tzinfo)),
+        ("yesterday", datetime(2026, 11, 18, tzinfo=THURSDAY.tzinfo)), ("2 days ago", THURSDAY - timedelta(days=2)),
+        ("an hour ago", THURSDAY - timedelta(hours=1)), ("3 weeks", THURSDAY - timedelta(weeks=3)),
+        ("now", THURSDAY), ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
+        ("2026-11-01T10:00:00+02:00", datetime(2026, 11, 1, 8, tzinfo=UTC)),
+    ],
+)  # fmt: skip
+def test_people_say_when_in_their_words(text: str, expected: datetime) -> None:
+    assert moment_of(text, THURSDAY) == int(expected.timestamp())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "mo", "someday", "-2 days ago", "999999999 days ago", "2026-13-01", "0001-01-01T99"]
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="not a date or time"):
+        moment_of(text, THURSDAY)
