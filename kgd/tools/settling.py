@@ -103,9 +103,9 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     if exact:
         session.allow(workspace, Verb.RESOLVE, [parse(node)])
         chosen = [one for one in workspace.conflicts(parse(node)) if one.id == id]
-    else:
-        found = (one for one in workspace.conflicts(limit=10_000) if one.conflict.digest == id)
-        chosen = _settleable(session, workspace, found)
+    else:  # a digest alone may be any record's; a node's name is not worth reading ten thousand
+        found = workspace.conflicts(limit=10_000) if is_digest(id) else ()
+        chosen = _settleable(session, workspace, (one for one in found if one.conflict.digest == id))
     if not chosen and not exact:
         uri = addressing.resolve(session, workspace, id, at=at)
         session.allow(workspace, Verb.RESOLVE, [uri])
