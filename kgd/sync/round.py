@@ -73,6 +73,8 @@ class Done:
     merged: str = ""
     proposals: int = 0
     theirs: ObjectId | None = None
+    shared: set[ObjectId] = field(default_factory=set)
+    """Commits that both sides had before, as far as they bound what is new."""
     waits: list[Wait] = field(default_factory=list)
     stage: str = ""
 
@@ -139,6 +141,7 @@ def _take(
 ) -> bool:
     """Whether the round may go on to the push."""
     known = _known(host, remote.incoming)
+    done.shared = {known} if known and theirs else set()
     if theirs is None:
         if known is None or _confirms(confirm, known):
             return True
@@ -184,6 +187,7 @@ def _may_follow(host: Host, remote: Remote, theirs: ObjectId, known: ObjectId | 
     confirmed = _confirms(confirm, theirs)
     if known is not None and known != theirs and not store.is_ancestor(known, theirs):
         _keep(host, remote, known)
+        done.shared.discard(known)
         decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)  # by hand, in the work tree
         if not confirmed and not decided:
             _note_seen(host, remote, theirs)
@@ -211,7 +215,8 @@ def _merge(host: Host, theirs: ObjectId, done: Done) -> None:
     before = host.tip
     if _holds(host, theirs):
         return
-    done.pulled += _count(host, theirs, before)
+    done.shared |= set(host.store.merge_bases(bytes.fromhex(before), theirs))
+    done.pulled += _count(host, theirs, {bytes.fromhex(before), *done.shared})
     host.run(adoption.merge(host, theirs), alone=True)
     after = host.tip
     if after not in (before, theirs.hex()) and theirs in host.store.commit(bytes.fromhex(after)).parents:
@@ -266,7 +271,7 @@ def _push(host: Host, remote: Remote, transport: Transport, theirs: ObjectId | N
     if theirs is not None and not host.store.is_ancestor(theirs, ours):
         raise LostRace("something came in between")
     transport.push(remote.ref, theirs, ours)
-    done.pushed += _count(host, ours, theirs.hex() if theirs else None)
+    done.pushed += _count(host, ours, done.shared | ({theirs} if theirs else set()))
     done.theirs = ours
     _note(host, remote, ours)
     return done
@@ -339,13 +344,9 @@ def _confirms(confirm: str, commit: ObjectId) -> bool:
     return confirm == "yes" or (len(confirm) >= 7 and commit.hex().startswith(confirm.lower()))
 
 
-def _count(host: Host, tip: ObjectId, known: str | None) -> int:
-    """New commits that `tip` brings over what was known, for an answer: at most `COUNTED`."""
+def _count(host: Host, tip: ObjectId, shared: set[ObjectId]) -> int:
+    """New commits up to `tip`, for an answer: at most `COUNTED`."""
     try:
-        until = [bytes.fromhex(known)] if known else []
-        seen = set(until)
-        if until and not host.store.is_ancestor(until[0], tip):
-            until += host.store.merge_bases(until[0], tip)
-        return sum(1 for commit in host.store.history([tip], until=until, limit=COUNTED) if commit.id not in seen)
+        return sum(1 for _ in host.store.history([tip] if tip not in shared else [], until=shared, limit=COUNTED))
     except Damaged:
         return 0

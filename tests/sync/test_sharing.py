@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import KgdError
+from kgd.git.remote import GitRemote, Network
+from kgd.git.remote_settings import remotes
+from kgd.git.trouble import LostRace, Trouble
+from kgd.sync import round as rounds
 from tests.sync.people import Person, bare, git, until
 
 People = Callable[..., Person]
@@ -299,3 +305,42 @@ def test_a_commit_does_not_wait_for_a_remote_that_hangs(ann: Person, hub: Path) 
     ann.put("b", summary="b")
     assert ann.has("b")
     ann.daemon.close()  # returns at once all the same
+
+
+def test_a_push_never_replaces_what_came_between_the_look_and_the_push(ann: Person, bob: Person, hub: Path) -> None:
+    """Bob's push falls exactly there; the server would let a forced one of Ann's replace it."""
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    network = Network(dict(os.environ))
+    between = [lambda: bob.put("between", summary="b"), lambda: bob.sync()]
+
+    class Slow(GitRemote):
+        def push(self, ref: str, old: bytes | None, new: bytes) -> None:
+            while between:
+                between.pop(0)()
+            super().push(ref, old, new)
+
+    ann.put("a", summary="a")
+    (remote,) = remotes(ann.workspace.layout)
+    transport = Slow(remote.url, ann.workspace.store, ann.folder / "scratch", network)
+    slept: list[float] = []
+    done = rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
+    assert (done.pulled, done.pushed, len(slept)) == (1, 2, 1)
+    assert ann.has("between")
+    assert git(hub, "rev-parse", "main") == ann.tip
+
+
+def test_who_always_loses_gives_up_after_five_pushes_and_says_so(ann: Person, hub: Path) -> None:
+    class Beaten(GitRemote):
+        def push(self, ref: str, old: bytes | None, new: bytes) -> None:
+            raise LostRace("somebody was faster")
+
+    ann.share(hub, sync=0)
+    ann.put("a", summary="a")
+    (remote,) = remotes(ann.workspace.layout)
+    transport = Beaten(remote.url, ann.workspace.store, ann.folder / "scratch", Network(dict(os.environ)))
+    slept: list[float] = []
+    with pytest.raises(Trouble, match="others were faster 5 times"):
+        rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
+    assert len(slept) == 4
+    assert slept == sorted(slept)
