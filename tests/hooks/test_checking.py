@@ -76,6 +76,7 @@ def test_what_is_sound_or_none_of_kgds_business_is_committed(ann: Person) -> Non
     assert ann.is_clean()
 
 
+@pytest.mark.slow
 def test_it_is_what_is_staged_that_counts_also_with_commit_all(ann: Person) -> None:
     ann.write("x", name="staged")
     ann.git("add", "-A")

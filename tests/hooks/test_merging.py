@@ -187,6 +187,7 @@ def test_the_driver_alone_leaves_one_version_in_the_file_and_both_beside(
     assert ann.is_clean()
 
 
+@pytest.mark.slow
 def test_a_rebase_comes_to_the_tree_that_a_merge_has(ann: Person, bob: Person) -> None:
     both_wrote(ann, bob)
     done = ann.run("git", "rebase", "origin/main")

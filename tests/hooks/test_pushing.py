@@ -181,6 +181,7 @@ def plain(upstream: Path, tmp_path: Path) -> Server:
     return Server(upstream, str(upstream), tmp_path)
 
 
+@pytest.mark.slow
 def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(plain: Server) -> None:
     agent = plain.clone("agent", {"KGD_PRINCIPAL": json.dumps(PROPOSER)})
     agent.write(INFRA, name="dns", summary="proposed")
