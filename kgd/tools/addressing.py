@@ -31,14 +31,20 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
         NotFound: There is none; says what is close, or what `kgd up` would do.
         Forbidden: The caller's token is for other workspaces, or nobody writes to this one here.
     """
+    if writing and (elsewhere := far(session, named, texts := list(texts))):
+        raise _read_only(elsewhere, "on a hub")
     chosen = _chosen(session, named, texts, writing=writing)
     sight.enter(session, chosen)
     if writing and session.daemon.elsewhere.is_clone(chosen):
-        raise Forbidden(
-            f"workspace '{chosen.id}' is another team's, and here as a read-only clone", at="workspace",
-            next="Hand in your changes with submit_subgraph.",
-        )  # fmt: skip
+        raise _read_only(chosen.id, "here as a read-only clone")
     return chosen
+
+
+def _read_only(workspace: str, how: str) -> Forbidden:
+    return Forbidden(
+        f"workspace '{workspace}' is another team's, {how}: nobody writes to it from here", at="workspace",
+        next="Hand in your changes with submit_subgraph.",
+    )  # fmt: skip
 
 
 def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writing: bool) -> Workspace:

@@ -105,3 +105,9 @@ def test_search_and_history_of_a_hub_are_asked_of_the_hub(here: Site) -> None:
 def test_a_workspace_that_nobody_knows_is_refused_with_what_is_close(here: Site) -> None:
     with pytest.raises(NotFound, match="Did you mean 'infra'"):
         here.ask("get", uris=["concept://infro/keys"])
+
+
+def test_nobody_writes_through_a_walk(here: Site) -> None:
+    for given in ({"workspace": "infra"}, {}):
+        with pytest.raises(Forbidden, match="submit_subgraph"):
+            here.ask("put", changes=[{"op": "upsert", "uri": "concept://infra/keys", "summary": "mine"}], **given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -61,3 +62,72 @@ def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
 
     third_hub.start()
     assert names(here.ask("traverse", start=["concept://alpha/a"])) == whole
+
+
+def test_walks_through_each_other_and_writers_never_wait_in_a_circle(site: MakeSite) -> None:
+    here = site("here")
+    for one, other in (("alpha", "beta"), ("beta", "gamma"), ("gamma", "alpha")):
+        here.up(one, *(node(f"concept://{one}/{n}", (f"concept://{other}/{n}", 0.1)) for n in range(20)))
+    failures: list[BaseException] = []
+
+    def walk(id: str, direction: str) -> None:
+        try:
+            for n in range(40):
+                found = here.ask("traverse", start=[f"concept://{id}/{n % 20}"], direction=direction)
+                assert {one["uri"].split("/")[2] for one in found["nodes"]} >= {"alpha", "beta", "gamma"}
+        except BaseException as error:  # noqa: BLE001  told to the test, which is another thread
+            failures.append(error)
+
+    def write(id: str) -> None:
+        for n in range(20):
+            here.ask("put", workspace=id, changes=[node(f"concept://{id}/new{n}", (f"concept://{id}/0", 1))])
+
+    jobs = [(walk, (id, way)) for id in ("alpha", "beta", "gamma") for way in ("out", "both")]
+    threads = [threading.Thread(target=job, args=given, daemon=True) for job, given in jobs]
+    threads += [threading.Thread(target=write, args=(id,), daemon=True) for id in ("alpha", "gamma")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_what_a_token_may_not_read_is_in_no_walk(site: MakeSite, hub: MakeHub) -> None:
+    there = site("there")
+    there.up("infra", node("concept://infra/open", ("concept://infra/secret/plan", 0.1), ("concept://infra/also", 0.2),
+                           ("concept://shop/b", 0.3)),
+             node("concept://infra/secret/plan", ("concept://infra/open", 0.1), name="the plan"),
+             node("concept://infra/also"))  # fmt: skip
+    served = hub(there)
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/open", 0.1), ("concept://infra/secret/plan", 0.1)),
+            node("concept://shop/b"))  # fmt: skip
+    here.know_hub(served, "infra", token=served.token(["infra"], paths=["/open", "/also"]))
+    found = here.ask("traverse", start=["concept://shop/a"])
+    assert names(found) == ["shop/a", "infra/open", "infra/also", "shop/b"]
+    assert [(one["target"], one["reason"]) for one in found["broken_links"]] == [
+        ("concept://infra/secret/plan", "forbidden")]  # fmt: skip
+    assert "the plan" not in repr(found)
+
+
+def test_a_walk_of_yesterday_goes_on_in_what_others_are_today(site: MakeSite) -> None:
+    here = site("here")
+    here.up("beta", node("concept://beta/b"))
+    made = here.up("alpha", node("concept://alpha/a", ("concept://beta/b", 0.1)))
+    then = made.tip
+    here.ask("put", workspace="alpha", changes=[{"op": "delete", "uri": "concept://alpha/a"}])
+    found = here.ask("traverse", start=["concept://alpha/a"], as_of=then, workspace="alpha")
+    assert names(found) == ["alpha/a", "beta/b"]
+
+
+def test_a_moved_node_of_another_workspace_is_found_under_its_old_name(site: MakeSite, hub: MakeHub) -> None:
+    there = site("there")
+    there.up("infra", node("concept://infra/old", ("concept://infra/next", 0.1)), node("concept://infra/next"))
+    there.ask("put", workspace="infra", changes=[{"op": "move", "uri": "concept://infra/old", "to": "new"}])
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/old", 0.1)))
+    here.know_hub(hub(there), "infra")
+    found = here.ask("traverse", start=["concept://shop/a"])
+    assert names(found) == ["shop/a", "infra/new", "infra/next"]
+    assert found["broken_links"] == []
