@@ -194,3 +194,51 @@ def test_merged_prose_is_the_same_from_both_sides(base: str, a: str, b: str) -> 
 def test_prose_of_equal_lines_is_merged_in_linear_time() -> None:
     base = "x\n" * 60_000
     assert merge_text(base, "a\n" + base, base + "b\n") == "a\n" + base + "b\n"
+
+
+def test_one_and_true_are_two_values() -> None:
+    base = Node(URI, data={"x": 1})
+    merged = merge(base, replace(base, data={"x": True}), replace(base, name="b"))
+    assert merged.node is not None
+    assert merged.node.data["x"] is True
+    assert merged.node.name == "b"
+
+
+def test_a_third_opinion_about_a_disputed_field_joins_the_other_two_in_any_order() -> None:
+    base, (x, y, z) = Node(URI, name="a"), (Node(URI, name=name) for name in "xyz")
+    first, second = merge(base, x, y), merge(base, y, z)
+    assert first.node is not None
+    assert second.node is not None
+    one = merge(base, first.node, z, ({}, first.records, {}))
+    two = merge(base, x, second.node, ({}, {}, second.records))
+    assert one == two
+    assert one.records["name"].fields["name"].sides == ("x", "y", "z")
+
+
+def test_who_settles_a_dispute_settles_it_for_those_who_only_met_a_part_of_it() -> None:
+    base, (x, y, z) = Node(URI, name="a"), (Node(URI, name=name) for name in "xyz")
+    common = merge(base, x, y)
+    assert common.node is not None
+    wider = merge(base, common.node, z, ({}, common.records, {}))
+    settled = merge(common.node, x, wider.node, (common.records, {}, wider.records))
+    assert settled.records["name"].fields["name"].sides == ("x", "z")
+
+
+def test_two_edits_of_a_disputed_text_in_different_lines_are_one_edit_of_it() -> None:
+    base = Node(URI, content="a\n")
+    disputed = merge(base, Node(URI, content="1\n2\n3\n"), Node(URI, content="b\n"))
+    shown, records = disputed.node, disputed.records
+    assert shown is not None
+    assert shown.content == "b\n"
+    longer = replace(shown, content="0\nb\n"), replace(shown, content="b\n9\n")
+    merged = merge(shown, *longer, (records, records, records))
+    assert merged.records["content"].fields["content"].sides == ("0\nb\n9\n", "1\n2\n3\n")
+
+
+def test_to_type_what_the_other_side_wrote_settles_the_dispute() -> None:
+    base = Node(URI, name="a")
+    disputed = merge(base, Node(URI, name="x"), Node(URI, name="y"))
+    shown, records = disputed.node, disputed.records
+    assert shown is not None
+    merged = merge(shown, replace(shown, name="x"), replace(shown, tags=("t",)), (records, records, records))
+    assert merged == Merged(Node(URI, name="x", tags=("t",)))

@@ -1,0 +1,142 @@
+"""Rules of the merge dropped one at a time from a copy of the code, to see which test notices.
+
+    python -m tests.sim.planted [NAME...]
+
+Prints a row for each. Not part of any suite: it takes some minutes, and is run again where the merge changes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults.planted import CONTROL, Bug, plant, run
+
+PLANNER = "tests/sim/test_planner.py::test_no_edit_is_lost_and_replicas_agree_in_a_thousand_schedules"
+MODEL = "tests/model/test_merge.py::"
+TREES = "tests/workspace/test_merge.py::"
+
+BUGS = {
+    "sets": Bug(
+        "what the other side added to a set is dropped", "kgd/model/merge.py",
+        "(ours & theirs) | (ours - common) | (theirs - common))", "(ours & theirs) | (ours - common))",
+        (PLANNER, f"{MODEL}test_the_result_does_not_depend_on_the_order_of_the_sides"),
+    ),
+    "appended": Bug(
+        "of blocks appended by both, one side's are kept", "kgd/model/prose.py",
+        "blocks = {block: None for side in (a, b)", "blocks = {block: None for side in (max(a, b),)",
+        (PLANNER, f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps"),
+    ),
+    "silent": Bug(
+        "a field changed by both is decided and not recorded", "kgd/model/merge.py",
+        "            self.fields[name] = clash", "            pass",
+        (PLANNER, f"{MODEL}test_every_edit_of_either_side_is_in_the_result_or_in_the_conflict"),
+    ),
+    "values": Bug(
+        "1 and true are one value", "kgd/model/merge.py",
+        "    return exact and _same(a.data, b.data)", "    return True",
+        (f"{MODEL}test_one_and_true_are_two_values",),
+    ),
+    "delete": Bug(
+        "a deletion beats an edit", "kgd/model/merge.py",
+        "    if sides == [None]:", "    if None in sides:",
+        (PLANNER, f"{MODEL}test_a_delete_against_an_edit_keeps_the_edit_and_records_the_delete"),
+    ),
+    "unseen": Bug(
+        "a deletion takes along a conflict its author had not seen", "kgd/model/merge.py",
+        "    about = sorted(record.digest for name, record in records.items() if name != WHOLE)", "    about = None",
+        (f"{TREES}test_a_deletion_by_someone_who_had_not_seen_a_conflict_about_the_node_is_one_more",),
+    ),
+    "move": Bug(
+        "a node that was moved is not followed", "kgd/model/merge_graph.py",
+        "                if cares and old not in found", "                if not cares and old not in found",
+        (f"{TREES}test_a_node_moved_here_and_edited_there_is_one_node_at_the_new_place",),
+    ),
+    "two-moves": Bug(
+        "two moves of one node are decided and not recorded", "kgd/model/merge_graph.py",
+        "        if decided.conflict and place in self.nodes:", "        if False:",
+        (f"{TREES}test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name",),
+    ),
+    "aliases": Bug(
+        "the name that lost is forgotten", "kgd/model/merge_graph.py",
+        "tuple({*node.aliases, *every} - {place})", "node.aliases",
+        (f"{TREES}test_two_moves_of_one_node_are_one_node_and_a_conflict_about_its_name",),
+    ),
+    "made-anew": Bug(
+        "a node made in the place of one that was moved is lost", "kgd/model/merge_graph.py",
+        "                    self._take(old, _merged(Merged(None), made_a, made_b))", "                    pass",
+        (f"{PLANNER.rpartition('::')[0]}::test_a_schedule_that_found_a_defect_finds_none[6043]",),
+    ),
+    "decided-twice": Bug(
+        "of two decisions the one that changed something wins", "kgd/model/register.py",
+        "    if both_settled or not left:", "    if not left:",
+        (f"{TREES}test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was_shown",),
+    ),
+    "round": Bug(
+        "a second dispute is not told from the first", "kgd/model/register.py",
+        "max(old.round, a.round, b.round) + 1", "max(old.round, a.round, b.round)",
+        (f"{TREES}test_two_different_decisions_meet_as_a_conflict_even_where_one_kept_what_was_shown",),
+    ),
+    "settled": Bug(
+        "what was settled comes back", "kgd/model/register.py",
+        "    left = (ours & theirs) | (ours - was) | (theirs - was)", "    left = ours | theirs",
+        (PLANNER, f"{TREES}test_what_was_settled_stays_settled_where_replicas_merged_criss_cross"),
+    ),
+    "bases": Bug(
+        "of several common ancestors one is taken", "kgd/model/ancestry.py",
+        "    for n, one in enumerate(found[1:], 1):", "    for n, one in enumerate(found[:0], 1):",
+        (PLANNER, f"{TREES}test_what_was_settled_stays_settled_where_replicas_merged_criss_cross"),
+    ),
+    "twins": Bug(
+        "names that collide are not reported", "kgd/workspace/merge_tree.py",
+        "        self._report_twins()\n", "",
+        (f"{TREES}test_names_that_differ_by_case_alone_are_both_kept_and_reported",),
+    ),
+    "parents": Bug(
+        "the merge commit depends on who made it", "kgd/workspace/adoption.py",
+        "    parents = sorted((tip, other))", "    parents = [tip, other]",
+        (f"{TREES}test_two_daemons_that_merge_one_pair_make_the_same_commit",),
+    ),
+    "rules": Bug(
+        "rules that are not known are guessed", "kgd/workspace/integrate.py",
+        "    if rules not in KNOWN_RULES:", "    if False:",
+        (f"{TREES}test_rules_that_are_not_known_here_are_not_guessed",),
+    ),
+    "chunks": Bug(
+        "chunks of two sources are mixed", "kgd/workspace/merge_tree.py",
+        "        self._choose_chunks()\n", "",
+        (f"{TREES}test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source",),
+    ),
+    "settings": Bug(
+        "settings are one value", "kgd/workspace/merge_files.py",
+        "        if path == SETTINGS and", "        if False and",
+        (f"{TREES}test_settings_merge_by_key_and_a_clash_is_recorded_under_their_own_uri",),
+    ),
+    "memories": Bug(
+        "memories are merged as any text", "kgd/workspace/merge_files.py",
+        '        if path.startswith(f"{MEMORIES}/"):', "        if False:",
+        (f"{TREES}test_memories_merge_their_front_matter_by_field_and_their_prose_by_line",),
+    ),
+}  # fmt: skip
+
+
+def main() -> int:
+    missed = 0
+    chosen = [BUGS[name] for name in sys.argv[1:] or BUGS]
+    with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+        plant(CONTROL, Path(place))
+        for test in sorted({test for bug in chosen for test in bug.tests}):
+            assert not run(Path(place), test), f"{test} fails without any bug"
+    for bug in chosen:
+        with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+            plant(bug, Path(place))
+            for test in bug.tests:
+                found = run(Path(place), test)
+                missed += not found
+                print(f"| {bug.what} | {test.removeprefix('tests/')} | {'found' if found else 'MISSED'} |", flush=True)
+    return min(missed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
