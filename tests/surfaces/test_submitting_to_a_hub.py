@@ -1,0 +1,106 @@
+"""A submission that goes to a hub in another process, with a token that reaches `/infra/**` and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kgd.config.registry import Entry, RegistryFile
+from kgd.errors import Forbidden, Stale, Unauthorized, Unavailable
+from kgd.tools.session import Session
+from tests.hub.conftest import Hub, new_hub
+from tests.surfaces.conftest import Ask, upsert
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    found = new_hub(tmp_path_factory.mktemp("hub")).start()
+    found.put("concept://infra/infra/known", content="as it was\n", summary="s")
+    yield found
+    found.stop()
+
+
+def join(session: Session, hub: Hub, folder: Path, verbs: str) -> str:
+    """Register the hub's workspace with a token of its own; the token's id."""
+    made = hub.call("token_mint", workspace="infra", verbs=verbs.split(","), paths=["/infra/**"], name="billing-agent",
+                    expires="1d")  # fmt: skip
+    kept = folder / "token"
+    kept.write_text(str(made["token"]))
+    kept.chmod(0o600)
+    RegistryFile(session.daemon.home).register(Entry("infra", hub=hub.url, token=f"file:{kept}"), replace=True)
+    return str(made["id"])
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.requirement("E17")
+def test_what_may_be_written_is_one_commit_over_there(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+    join(ask.session, hub, tmp_path, "read,write")
+    done = ask.submit_subgraph(
+        remote="infra", message="learned", request_id="r1",
+        changes=[upsert("concept://infra/infra/new", name="N"), upsert("infra/known", tags=["seen"])],
+    )  # fmt: skip
+    assert (done["outcome"], done["remote"]) == ("merged", "infra")
+    assert [one["uri"] for one in done["changes"]] == ["concept://infra/infra/new", "concept://infra/infra/known"]
+    (commit,) = hub.call("history", workspace="infra", commit=done["commit"])["commits"]
+    assert (commit["author"], commit["message"]) == ("billing-agent", "learned")
+    again = ask.submit_subgraph(
+        remote="infra", message="learned", request_id="r1",
+        changes=[upsert("concept://infra/infra/new", name="N"), upsert("infra/known", tags=["seen"])],
+    )  # fmt: skip
+    assert again["commit"] == done["commit"]
+
+
+@pytest.mark.requirement("E16")
+def test_what_may_only_be_proposed_waits_over_there_and_nothing_reaches_outside(
+    ask: Ask, hub: Hub, tmp_path: Path
+) -> None:
+    join(ask.session, hub, tmp_path, "propose")
+    done = ask.submit_subgraph(remote="infra", changes=[upsert("concept://infra/infra/p", name="P")])
+    assert done["outcome"] == "proposed"
+    listed = hub.call("proposals", workspace="infra")["proposals"]
+    assert done["proposal"] in [one["id"] for one in listed]
+    hub.call("accept", workspace="infra", name=done["proposal"])
+    assert hub.call("get", workspace="infra", uris=["concept://infra/infra/p"])["nodes"]
+    tip = hub.call("status", workspace="infra")["workspace"]["tip"]
+    with pytest.raises(Forbidden, match="concept://infra/db/x"):
+        ask.submit_subgraph(remote="infra", changes=[upsert("infra/q"), upsert("concept://infra/db/x", name="X")])
+    assert hub.call("status", workspace="infra")["workspace"]["tip"] == tip
+
+
+def test_one_s_own_nodes_arrive_under_the_other_workspace_s_id(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+    join(ask.session, hub, tmp_path, "read,write")
+    ask.put(changes=[
+        upsert("infra/mine", summary="ours", relations=[{"type": "uses", "target": "infra/part", "weight": 0.2},
+                                                         {"type": "uses", "target": "infra/far"}]),
+        upsert("infra/part", content="text\n"), upsert("infra/far", name="F"),
+    ])  # fmt: skip
+    done = ask.submit_subgraph(remote="infra", roots=["infra/mine"], max_cost=0.2)
+    assert done["outcome"] == "merged"
+    (node,) = hub.call("get", workspace="infra", uris=["concept://infra/infra/mine"])["nodes"]
+    assert sorted(one["target"] for one in node["relations"]) == [
+        "concept://infra/infra/part", "concept://shop/infra/far"
+    ]  # fmt: skip
+
+
+def test_a_replacement_needs_the_base_that_was_seen(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+    join(ask.session, hub, tmp_path, "read,write")
+    base = hub.call("status", workspace="infra")["workspace"]["tip"]
+    change = upsert("infra/known", content="new\n")
+    with pytest.raises(Stale):
+        ask.submit_subgraph(remote="infra", changes=change)
+    hub.put("concept://infra/infra/known", name="K")
+    assert ask.submit_subgraph(remote="infra", changes=change, base=base)["outcome"] == "merged"
+    late = ask.submit_subgraph(remote="infra", changes=upsert("infra/known", content="other\n"), base=base)
+    assert (late["outcome"], late["conflicts"]) == ("proposed", ["concept://infra/infra/known"])
+
+
+def test_a_revoked_token_and_a_hub_that_is_gone_are_said_to_be_so(ask: Ask, hub: Hub, tmp_path: Path) -> None:
+    id = join(ask.session, hub, tmp_path, "write")
+    hub.call("token_revoke", id=id)
+    with pytest.raises(Unauthorized):
+        ask.submit_subgraph(remote="infra", changes=upsert("infra/x"))
+    RegistryFile(ask.session.daemon.home).register(Entry("infra", hub="http://127.0.0.1:1"), replace=True)
+    with pytest.raises(Unavailable):
+        ask.submit_subgraph(remote="infra", changes=upsert("infra/x"))
