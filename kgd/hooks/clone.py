@@ -105,8 +105,8 @@ def of_directory(directory: Path) -> Clone:
     if place is None:
         raise NotFound("there is no git repository here", at=str(directory), next="Run it in a clone of a workspace.")
     clone = _clone(place)
-    if clone.top is None and not refs.list_refs(clone.common_dir):
-        return clone  # a server's repository that waits for its first push
+    if clone.top is None:
+        return clone  # a server's: the workspace may come with a later push, or lie beside code
     head = clone.head()
     if head is None or settings_at(clone.open(), head) is None:
         raise InvariantViolation(

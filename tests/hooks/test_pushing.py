@@ -249,7 +249,7 @@ def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template:
     bare = tmp_path / "shop.git"
     Person(tmp_path).git("init", "-q", "--bare", "--template=", str(bare))
     (bare / "hooks").mkdir()
-    Person(bare).kgd("install")
+    assert "every push to" in Person(bare).kgd("install")
     code = Person(tmp_path / "shop")
     code.tree.mkdir()
     code.git("init", "-q", "--template=")
@@ -264,6 +264,9 @@ def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template:
     code.write("x", name="mine")
     code.commit()
     code.git("push", "-q", "origin", "HEAD:kgd")
+    Person(bare).kgd("uninstall")
+    assert list((bare / "hooks").iterdir()) == []
+    Person(bare).kgd("install")
     code.file("x").write_text("uri: concept://ws/x\nname: one\nname: two\n")
     code.commit()
     refused(code, "origin", "HEAD:kgd", because="nodes/concept/x.yaml:3")
