@@ -64,10 +64,13 @@ class Conflict:
         return self if uri == self.uri else replace(self, uri=uri)
 
 
+_ENCODE = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _body(field: FieldConflict) -> list[Json]:
     return [field.base, *field.sides, *([{"round": field.round}] if field.round else [])]
 
 
 def canonical_json(value: Json) -> str:
     """One text for equal values, used for order and digests only."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODE(value)

@@ -145,6 +145,9 @@ class _Merge:
     # ---- nodes that stay where they are
 
     def _merge_one(self, uri: Uri) -> None:
+        if not (uri in self.old_conflicts or uri in self.a.conflicts or uri in self.b.conflicts):
+            self._take(uri, merge(self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri)))
+            return
         records = self._records({uri}, uri)
         self._take(uri, merge(self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri), records))
         self._keep_others({uri}, uri)
