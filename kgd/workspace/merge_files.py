@@ -6,6 +6,7 @@ not depend on which side is called ours.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ from kgd.model.node import Json, Node
 from kgd.model.prose import merge_text
 from kgd.model.register import conflict_of, disagreement, held, merge_held
 from kgd.model.uri import Uri, parse, settings_uri
+
+log = logging.getLogger(__name__)
 
 TEXT_LIMIT = 1024 * 1024
 """Bytes of a file that is no node; a larger one is not merged by lines."""
@@ -70,6 +73,8 @@ def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three =
             return _merge_bulk(path, base, ours, theirs)
     except KgdError:
         pass  # not what the path promises, or too much together: both are kept as they are
+    except Exception:  # a defect of ours: one file must not keep all others from being merged
+        log.exception("a file could not be merged as what it is", extra={"path": path})
     if ours in (base, theirs):
         return MergedFile(theirs)
     return MergedFile(ours) if theirs == base else merge_unknown(path, base, ours, theirs)

@@ -183,6 +183,16 @@ class _TreeMerge:
         hot = self._hot()
         if not hot:
             return
+        try:
+            self._merge_together(hot)
+        except Exception:
+            # A defect of ours, or more than files can hold: then each of these files is merged on its own.
+            log.exception("nodes could not be merged together")
+            for uri, file in sorted(hot.items()):
+                path = paths.path_of(uri, self.sharded)
+                self._took(path, merge_file(path, *file.data))
+
+    def _merge_together(self, hot: Mapping[Uri, _Node]) -> None:
         records = self._records_of(hot)
         graphs = [
             Graph(

@@ -352,3 +352,21 @@ def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
     assert nodes[uri("to1")].aliases == (uri("moved"), uri("to2"))
     assert nodes[uri("Twin")].aliases == (uri("twin"),)
     assert uri("twin") not in nodes
+
+
+def test_a_defect_in_the_merge_of_a_node_loses_nothing_and_stops_no_other_file(
+    past: Histories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a defect")
+
+    base = past.commit(node(name="A") | {"notes.md": b"a\n"})
+    one = past.commit(node(name="one") | {"notes.md": b"a\n"}, base)
+    two = past.commit(node(name="two") | {"notes.md": b"b\n"}, base)
+    monkeypatch.setattr("kgd.workspace.merge_tree.merge_graphs", broken)
+    monkeypatch.setattr("kgd.workspace.merge_files.merge", broken)
+    files = past.files(past.merge(one, two))
+    assert files["notes.md"] == b"b\n"
+    said = b"".join(files.values())
+    assert b"one" in said
+    assert b"two" in said
