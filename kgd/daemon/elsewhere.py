@@ -6,8 +6,6 @@ be reached is an answer (`Absence`), not an exception, wherever a walk asks.
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from kgd.config.registry import Entry, RegistryFile
+from kgd.daemon.seen import LastSeen
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.git.remote_settings import remotes
 from kgd.graph.across import Absence, Joined, OnHub, Place, Question, Sees
@@ -38,14 +37,10 @@ STUCK = 4
 """Calls to one hub that may hang before further ones are refused at once."""
 REST_SECONDS = 5.0
 """How long a hub that let its deadline pass is not asked again: one walk pays for it, not every one."""
-SEEN_EVERY = 30.0
-"""How often, in seconds, it is written down that a hub was seen."""
 
 _FULL = Reach(FAR, FAR)
 
 T = TypeVar("T")
-
-log = logging.getLogger("kgd.elsewhere")
 
 
 class Opener(Protocol):
@@ -300,36 +295,6 @@ class World:
 
     def _open(self) -> Iterable[Workspace]:
         return [one for one in self._daemon.opened() if self._allowed is None or one.id in self._allowed]
-
-
-class LastSeen:
-    """When each workspace elsewhere was last reached: the time of an empty file, so that it outlives the daemon."""
-
-    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
-        self._folder, self._clock = folder, clock
-        self._known: dict[str, float] = {}
-
-    def note(self, workspaces: Iterable[str]) -> None:
-        now = self._clock()
-        for workspace in workspaces:
-            written = self._known.get(workspace, 0.0)
-            if now - written >= SEEN_EVERY or now < written:
-                self._known[workspace] = now
-                try:
-                    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    (self._folder / workspace).touch()
-                    os.utime(self._folder / workspace, (now, now))
-                except OSError:
-                    log.warning("when a hub was seen is not kept", extra={"workspace": workspace})
-
-    def at(self, workspace: str) -> float | None:
-        """To within half a minute; None for never."""
-        if workspace not in self._known:
-            try:
-                self._known[workspace] = (self._folder / workspace).stat().st_mtime
-            except OSError:
-                return None
-        return self._known[workspace]
 
 
 def seen(workspace: str, sources: Sequence[EdgeSource], principal: Principal | None) -> Sequence[EdgeSource]:

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.daemon.elsewhere import seen
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
-from kgd.graph.across import Absence, Crossing, walk_across
-from kgd.graph.edges import BrokenLink, EdgeSource
+from kgd.errors import Invalid
+from kgd.graph.across import Crossing, walk_across
 from kgd.graph.traverse import Link, Visited, Walk
-from kgd.model.access import Verb
-from kgd.model.fence import fenced, fenced_line
+from kgd.model.fence import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
-from kgd.tools import addressing, cursors, nodes, origins
+from kgd.tools import addressing, cursors, nodes
 from kgd.tools.budget import Room, clip
 from kgd.tools.contexts import Hint, enter
+from kgd.tools.crossing import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
 from kgd.tools.ladder import Resolved, on_the_way
-from kgd.tools.nodes import ConflictAnswer, moment
+from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 
 if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+    pass
 
 MOST_NODES = 2_000
 LONGEST_SIDE = 600
-BROKEN_SHOWN = 20
-HOME = frozenset({(), ("",), ("tree",), ("", "tree")})
-"""What a node's origins are where the asked workspace alone has it."""
 
 
 class TraverseParams(Params):
@@ -89,32 +83,6 @@ class CutAnswer(TypedDict):
     count: int
 
 
-class _Detail(TypedDict):
-    last_seen: NotRequired[str]
-    detail: NotRequired[str]
-
-
-class Broken(_Detail):
-    """A relation that leads nowhere. `reason`: missing, or of another workspace gone, forbidden, unreachable, fetching
-    or unknown_workspace; then `workspace` says which, and `last_seen` when it was last reached.
-    """
-
-    source: str
-    type: str
-    target: str
-    reason: str
-    workspace: NotRequired[str]
-    weight: NotRequired[float]
-
-
-class Absent(_Detail):
-    """A start that is not there, or not to be had."""
-
-    uri: str
-    reason: str
-    workspace: NotRequired[str]
-
-
 class TraverseResult(TypedDict):
     workspace: str
     nodes: list[Reached]
@@ -133,7 +101,7 @@ class TraverseResult(TypedDict):
 
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """What can be reached, in order of cost, hops and URI; a cursor goes on behind the last one answered."""
-    asked = _Asked.of(session, params)
+    asked = Asked.of(session, params.workspace, params.start, params.as_of)
     question = [asked.home, asked.starts, params.max_cost, params.max_depth, params.edge_types, params.types,
                 params.direction, asked.commit]  # fmt: skip
     behind = _Behind.read(question, params.cursor)
@@ -142,25 +110,25 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
         max_cost=params.max_cost, max_depth=params.max_depth, edge_types=params.edge_types, types=params.types,
         direction=params.direction, max_nodes=behind.count + params.max_nodes,
     )  # fmt: skip
-    found, why = crossing.walk, _why(session, asked, crossing)
+    found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
-        raise _nowhere(asked, found.missing[0], why(found.missing[0]))
-    page = _Page(crossing, behind, Room(params.budget), _Sources(session, crossing), asked.also)
+        raise nowhere(asked, found.missing[0], why(found.missing[0]))
+    page = _Page(crossing, behind, Room(params.budget), Sources(session, crossing), asked.also)
     answered = {node.uri for node in page.nodes}
     answer: dict[str, Any] = {
         "workspace": asked.home,
         "nodes": page.answers,
         "edges": page.edges,
         "cut": page.cut,
-        "broken_links": _broken(crossing, answered, asked),
+        "broken_links": broken(crossing, answered, asked),
         "conflicts": _conflicts(session, [asked.home, *sorted(crossing.joined)], answered) if not asked.commit else [],
     }
     if page.cursor:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
     if found.missing:
         answer["missing"] = list(found.missing)
-        if absent := [_absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]:
-            answer["absent"] = absent
+        if lacking := [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]:
+            answer["absent"] = lacking
     if asked.commit:
         answer["as_of"] = asked.commit
     answer.update(enter(session, params.context_id, [node.uri for node in page.nodes], starting=True))
@@ -181,120 +149,6 @@ def settling(session: Session, params: TraverseParams) -> TraverseResult:
         answer = traverse(session, params)
         answer["resolved"] = resolved
     return answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Where a walk begins. `workspace` is None where the home is on a hub; `also` are other names of starts."""
-
-    home: str
-    workspace: Workspace | None
-    starts: list[Uri]
-    commit: str | None
-    also: dict[Uri, list[str]]
-
-    @classmethod
-    def of(cls, session: Session, params: TraverseParams) -> _Asked:
-        far = addressing.far(session, params.workspace, params.start)
-        if far:
-            if params.as_of:
-                raise Invalid("a workspace on a hub is walked as it is now", at="as_of", next="Leave it out.")
-            starts = [addressing.resolve_far(session, far, s, at=f"start[{n}]") for n, s in enumerate(params.start)]
-            return cls(far, None, starts, None, {})
-        workspace = addressing.choose(session, params.workspace, params.start)
-        starts = [addressing.resolve(session, workspace, s, at=f"start[{n}]") for n, s in enumerate(params.start)]
-        commit = workspace.commit_id(params.as_of) if params.as_of else None
-        return cls(workspace.id, workspace, starts, commit, _former(workspace, starts))
-
-    @property
-    def inside(self) -> str:
-        """The workspace that the walk's own sources speak for."""
-        return self.workspace.id if self.workspace else ""
-
-    def sources(self, session: Session) -> Sequence[EdgeSource]:
-        if self.workspace is None:
-            return []
-        own = [self.workspace.graph_at(self.commit)] if self.commit else self.workspace.sources()
-        return seen(self.workspace.id, own, session.principal)
-
-
-def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]:
-    """Of starts that were moved, what they were asked by; whoever walks on from elsewhere knows them by that."""
-    also: dict[Uri, list[str]] = {}
-    for start in starts:
-        current = workspace.graph.resolve(start)
-        if current != start:
-            also.setdefault(current, []).append(start)
-    return also
-
-
-class _Sources:
-    """Says of each node of a walk where it came from."""
-
-    def __init__(self, session: Session, crossing: Crossing) -> None:
-        self._session, self._crossing = session, crossing
-        self._open = {one.id: one for one in session.daemon.opened()}
-        self._trust: dict[str, origins.Trust] = {}
-
-    def of(self, node: Visited) -> list[Origin]:
-        """Nothing where the asked workspace alone has it, unless whoever asks comes from elsewhere."""
-        if node.origins in HOME and self._session.principal is None:
-            return []
-        holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]
-        return [self._origin(holder, node.uri) for holder in dict.fromkeys(holders)]
-
-    def _origin(self, holder: str, uri: Uri) -> Origin:
-        region = self._crossing.regions.get(self._crossing.hubs.get(holder, ""))
-        if region is not None or holder not in self._open:
-            return origins.of_remote(holder, region.stamps.get(uri, ("", "")) if region else ("", ""))
-        workspace = self._open[holder]
-        if holder not in self._trust:
-            self._trust[holder] = origins.trust_in(self._session, workspace)
-        return origins.of_stored(workspace, uri, self._trust[holder])
-
-
-def _broken(crossing: Crossing, answered: Collection[Uri], asked: _Asked) -> list[Broken]:
-    """Links of the answered nodes that lead nowhere: those of this workspace, then all that lead into others."""
-    own, others = list[Broken](), list[Broken]()
-    for link, absence in crossing.broken():
-        if link.source not in answered:
-            continue
-        if workspace_of(link.target) not in (None, asked.inside):
-            others.append(_broken_across(link, absence))
-        elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
-            # The code tree has no past here.
-            own.append({"source": link.source, "type": link.type, "target": link.target, "reason": "missing"})
-    return own[:BROKEN_SHOWN] + others
-
-
-def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
-    return {
-        "source": link.source, "type": link.type, "target": link.target, "reason": absence.reason,
-        "workspace": workspace_of(link.target) or "", "weight": plain_weight(link.weight), **_detail(absence),
-    }  # fmt: skip
-
-
-def _why(session: Session, asked: _Asked, crossing: Crossing) -> Callable[[Uri], Absence]:
-    """Why a start is not there. One that may not be read is refused alike whether it exists or not."""
-
-    def why(uri: Uri) -> Absence:
-        hidden = asked.workspace is not None and not session.may(asked.workspace, uri, Verb.READ)
-        return Absence("forbidden") if hidden and session.principal else crossing.why(uri)
-
-    return why
-
-
-def _absent(uri: Uri, absence: Absence) -> Absent:
-    return {"uri": uri, "reason": absence.reason, "workspace": workspace_of(uri) or "", **_detail(absence)}
-
-
-def _detail(absence: Absence) -> _Detail:
-    told: _Detail = {}
-    if absence.last_seen is not None:
-        told["last_seen"] = moment(absence.last_seen)
-    if absence.detail:
-        told["detail"] = fenced_line(absence.detail, 200)
-    return told
 
 
 class _Behind:
@@ -325,7 +179,7 @@ class _Page:
     """The nodes of a walk that fit into the room, each with the relations to those answered before it."""
 
     def __init__(
-        self, crossing: Crossing, behind: _Behind, room: Room, sources: _Sources, also: Mapping[Uri, list[str]]
+        self, crossing: Crossing, behind: _Behind, room: Room, sources: Sources, also: Mapping[Uri, list[str]]
     ) -> None:  # fmt: skip
         found = crossing.walk
         self.nodes: list[Visited] = []
@@ -403,17 +257,6 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) 
         if workspace.conflict_count:
             shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts() if one.uri in answered]
     return shown[:BROKEN_SHOWN]
-
-
-def _nowhere(asked: _Asked, start: Uri, why: Absence) -> KgdError:
-    if why.reason == "forbidden":
-        return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
-    if why.reason not in ("missing", "gone"):
-        last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
-        return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
-    like: Sequence[str] = nodes.similar(asked.workspace, start) if asked.workspace else ()
-    advice = f"Close to it: {', '.join(like)}." if like else "Find a start with search."
-    return NotFound("there is no such node", at=start, next=advice)
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -133,3 +136,31 @@ def test_only_the_address_of_a_hub_is_taken(url: str) -> None:
 def test_plain_http_is_for_this_machine_alone() -> None:
     assert str(Address.parse("http://127.0.0.1:7601")) == "http://127.0.0.1:7601"
     assert str(Address.parse("https://hub.example.org/kgd/")) == "https://hub.example.org:443/kgd"
+
+
+def test_a_certificate_is_believed_only_where_it_is_known_and_the_token_stays_here(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", cert],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    def serve(peer: socket.socket, counter: Counter) -> None:
+        with context.wrap_socket(peer, server_side=True) as inside:
+            always(http("200 OK", b'{"ok":1}'))(inside, counter)
+
+    with Counter(serve) as hub:
+        port = hub.url.rpartition(":")[2]
+        believing = ssl.create_default_context(cafile=str(cert))
+        unknown = HubClient(f"https://localhost:{port}", lambda: "kgd_secret")
+        other_name = HubClient(f"https://127.0.0.1:{port}", lambda: "kgd_secret", tls=believing)
+        for client in (unknown, other_name):
+            with pytest.raises(Unavailable, match="certificate"):
+                client.call("infra", "get", {})
+        assert hub.seen == []
+        client = HubClient(f"https://localhost:{port}", lambda: "kgd_secret", tls=believing)
+        assert client.call("infra", "get", {}) == {"ok": 1}
+        client.close()
