@@ -78,7 +78,7 @@ def status(answer: Answer) -> None:
     for file in answer["invalid_files"]:
         _line(f"  ! {file['path']}:{file['line']}: {file['reason']}")
     if answer["proposals"]:
-        _line(f"  ! {words.counted(answer['proposals'], 'proposals')} wait; `kgd proposals` lists them")
+        _line(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
         _line(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
@@ -272,7 +272,7 @@ def proposals(answer: Answer) -> None:
 def accepted(answer: Answer) -> None:
     put(answer)
     if answer["left"]:
-        _line(f"{words.counted(answer['left'], 'nodes')} of {answer['proposal']} still wait")
+        _line(f"{words.counted(answer['left'], 'nodes')} of {answer['proposal']} left to decide")
 
 
 def rejected(answer: Answer) -> None:

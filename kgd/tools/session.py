@@ -12,6 +12,7 @@ from kgd.errors import Limit, Unauthorized
 from kgd.git.identity import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet
+from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Session:
         return f"{self.principal.id}/{request_id}"
 
     def _check_live(self) -> None:
-        if self.principal is not None and self.principal.has_expired(time.time()):
+        if self.principal is not None and self.principal.has_expired(time.time() - LEEWAY_SECONDS):
             raise Unauthorized("this token has expired", next="Ask whoever made it for a new one.")
 
 

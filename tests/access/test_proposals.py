@@ -17,6 +17,7 @@ from kgd.workspace.workspace import Workspace
 from tests.access.conftest import holder
 from tests.builders import ANN, change, to, upsert, uri
 
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 BOB = Author("Bob", "bob@example.org", "tests")
 
 
@@ -219,6 +220,7 @@ def test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too(ws: Workspa
         ("nodes/concept/a.yaml", "../../secret", "120000", "plain files"),
         ("nodes/concept/a.yaml", "uri: concept://ws/a\n", "100755", "plain files"),
         ("kgd.yaml", "workspace: other\n", "100644", "cannot be changed"),
+        ("nodes/concept/a.yaml", f"uri: concept://ws/a\ncontent: {SECRET}\n", "100644", "secret"),
         ("kgd.yaml", None, "100644", "settings"),
     ],
 )

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kgd.errors import Forbidden, Invalid, Limit, Stale
+from kgd.errors import Forbidden, Invalid, Limit, Refused, Stale
 from kgd.model.access import Policy, Principal, Verb
 from kgd.model.change import Author, ChangeSet, Delete, Edit, Move, Relate, Revert
 from kgd.workspace import accepting, proposals, submission
@@ -176,6 +176,16 @@ def test_many_at_once_are_each_merged_or_wait_once(ws: Workspace) -> None:
     assert len(found) == 16
     assert sum(1 for one in found if one.what == "merged" and not one.outcome.repeated) == 4
     assert len(proposals.listed(ws)) == 4
+
+
+@pytest.mark.parametrize("who", [WRITER, PROPOSER], ids=["write", "propose"])
+def test_a_secret_neither_goes_in_nor_waits(ws: Workspace, who: Principal) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    with pytest.raises(Refused) as caught:
+        submit(ws, who, upsert("infra/a", content=f"token {secret}\n"))
+    assert secret not in str(caught.value)
+    assert proposals.listed(ws) == ()
+    assert ws.node(uri("infra/a")) is None
 
 
 def test_only_so_many_may_wait(ws: Workspace) -> None:
