@@ -91,7 +91,8 @@ class _Side:
     def moves(self, other: _Side) -> dict[Uri, Uri]:
         """Where it moved the nodes that the other side cares about: a node that lists the old URI as a new alias.
 
-        Another node may have been made in the old place since.
+        Another node may have been made in the old place since. But a node may also list a URI that quite another node
+        has; then the one that is still called so is the one that was.
         """
         gone = {uri for uri in self._base.nodes if uri in self.acted_on or self.changed(uri)}
         found: dict[Uri, Uri] = {}
@@ -99,7 +100,10 @@ class _Side:
             before = self._base.nodes.get(uri)
             for old in gone.intersection(node.aliases):
                 cares = old in other.acted_on or other.changed(old)
-                if cares and old not in found and not (before and old in before.aliases):
+                if not cares or old in found or (before and old in before.aliases):
+                    continue
+                was, still = self._base.nodes[old], self.nodes.get(old)
+                if still is None or _likeness(node, was) > _likeness(still, was):
                     found[old] = uri
         return found
 
@@ -267,6 +271,20 @@ class _Merge:
 
     def _note(self, conflict: Conflict) -> None:
         self.conflicts[conflict.id] = conflict
+
+
+def _likeness(node: Node, was: Node) -> int:
+    """How much two versions say in the same words."""
+    same_text = sum(bool(one) and one == other for one, other in ((node.name, was.name), (node.summary, was.summary)))
+    lines = {line for line in node.content.split("\n") if line.strip()} & set(was.content.split("\n"))
+    keys = {relation.key for relation in node.relations} & {relation.key for relation in was.relations}
+    return (
+        same_text
+        + len(lines)
+        + len(keys)
+        + len(set(node.tags) & set(was.tags))
+        + len(node.data.keys() & was.data.keys())
+    )
 
 
 def _merged(was: Merged, a: Merged, b: Merged) -> Merged:
