@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, Invalid, KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
+from kgd.hub import published
 from kgd.hub.gate import Gate
 from kgd.hub.offers import offer
 from kgd.hub.pushed import Verdict, judge
@@ -35,9 +35,6 @@ from kgd.workspace.writer import Staged
 ZERO = "0" * 40
 QUESTION_LIMIT = 4 << 20
 UPDATES_LIMIT = 64
-PUBLISH_SECONDS = 2.0
-"""How long a pusher waits for the branch to show what they pushed; it is safe before that."""
-LOOK_SECONDS = 0.01
 
 log = logging.getLogger("kgd.hub")
 
@@ -178,7 +175,7 @@ class Receiving:
         self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflict_count - before) > 0:
             said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
-        if not self._is_published(workspace, update.new):
+        if not published.wait_for(workspace, update.new):
             said.append("the branch follows as soon as the hub's work tree allows it")
         if update.ref == workspace.layout.branch:
             return [f"ok {update.ref}"]
@@ -194,16 +191,6 @@ class Receiving:
             return [f"ok {update.ref}"]
         return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",
                 f"option new-oid {update.new.hex()}"]  # fmt: skip
-
-    def _is_published(self, workspace: Workspace, commit: ObjectId) -> bool:
-        deadline = time.monotonic() + PUBLISH_SECONDS
-        while True:
-            branch = workspace.store.ref(workspace.layout.branch)
-            if branch is not None and workspace.store.is_ancestor(commit, branch):
-                return True
-            if time.monotonic() > deadline or workspace.health()["publish"].state in ("blocked", "off"):
-                return False
-            time.sleep(LOOK_SECONDS)
 
     def _note(self, push: Push, action: str, detail: str) -> None:
         with contextlib.suppress(KgdError):

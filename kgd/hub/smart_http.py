@@ -27,7 +27,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.git import http_backend
-from kgd.hub import hook
+from kgd.hub import hook, published
 from kgd.hub.gate import Gate
 from kgd.hub.problems import STATUS
 from kgd.hub.receiving import Receiving
@@ -126,6 +126,8 @@ class SmartHttp:
         workspace = self._daemon.workspace(id)
         if service == "git-receive-pack" and workspace.read_only:
             raise Unavailable(f"this workspace is read-only: {workspace.read_only}")
+        if request.method == "GET":  # where a conversation begins: it shows what was acknowledged before it
+            published.wait_for(workspace, bytes.fromhex(workspace.tip))
         return record, workspace
 
     @contextlib.asynccontextmanager

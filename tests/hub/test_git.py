@@ -90,6 +90,16 @@ def test_who_may_read_everything_clones_and_others_are_told_why_not(hub: Hub, tm
     assert not (tmp_path / "b").exists()
 
 
+def test_a_fetch_shows_what_was_acknowledged_before_it(hub: Hub, tmp_path: Path) -> None:
+    token = hub.mint("read,write")
+    for number in range(3):
+        change = {"op": "append", "uri": "concept://infra/services/seen", "text": f"turn {number}"}
+        assert hub.post(token, "infra/put", {"changes": [change]}).status == 200
+        at = tmp_path / str(number)
+        subprocess.run(["git", "clone", "-q", "--depth=1", hub.git_url(token), at], check=True)
+        assert f"turn {number}" in (at / "nodes/concept/services/seen.yaml").read_text()
+
+
 def test_refs_that_are_kgds_own_are_not_shown(hub: Hub) -> None:
     said = subprocess.run(["git", "ls-remote", hub.git_url(hub.mint())], capture_output=True, text=True, check=True)
     names = {line.split("\t")[1] for line in said.stdout.splitlines()}
