@@ -81,6 +81,7 @@ RIGHT = [
     Right(["reindex"], r"shop"),
     Right(["fsck"], r"shop"),
     Right(["conflicts"], r"no open conflicts"),
+    Right(["remote"], r"shared with nobody"),
 ]  # fmt: skip
 
 WRONG = [
@@ -135,6 +136,10 @@ WRONG = [
     Wrong(["ingest", "/etc"], BAD, r"outside"),
     Wrong(["ingest", ".", "--kind", "film"], BAD, r"film|kind"),
     Wrong(["conflicts", "concept://elsewhere/x"], GONE, r"elsewhere"),
+    Wrong(["remote", "add", "origin", "ext::sh -c x"], BAD, r"helper"),
+    Wrong(["remote", "remove", "nobody"], GONE, r"nobody"),
+    Wrong(["share"], RULE, r"no remote"),
+    Wrong(["sync"], GONE, r"shared with nobody"),
     Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"not open"),
     Wrong(["resolve", "0123abcd", "--take", "c"], BAD, r"take"),
     Wrong(["resolve", "0123abcd", "--take", "a", "--fields", "{}"], BAD, r"--take or --fields"),
@@ -143,7 +148,7 @@ WRONG = [
     Wrong(["uninstall", "-w", "nobody"], GONE, r"nobody"),
 ]  # fmt: skip
 
-ELSEWHERE = {"mcp", "serve", "edit", "down", "uninstall", "resolve"}
+ELSEWHERE = {"mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync"}
 """Commands that other tests call as they are meant; `mcp` is under every client."""
 
 

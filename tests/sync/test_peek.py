@@ -30,10 +30,9 @@ def test_loose_and_packed_refs_are_read(shared: Person, hub: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "symbolic ref", "nonsense", "large"])
-def test_what_is_no_plain_ref_is_left_to_git(shared: Person, hub: Path, kind: str) -> None:
+def test_what_is_no_plain_ref_is_left_to_git(hub: Path, kind: str) -> None:
     ref = hub / "refs/heads/main"
-    tip = ref.read_text()
-    ref.unlink()
+    tip = "0123456789" * 4 + "\n"
     if kind == "fifo":
         os.mkfifo(ref)
     elif kind == "link to a fifo":
@@ -48,6 +47,7 @@ def test_what_is_no_plain_ref_is_left_to_git(shared: Person, hub: Path, kind: st
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.slow
 def test_more_refs_than_anybody_needs_are_not_listed(shared: Person, hub: Path) -> None:
     for number in range(12):
         git(hub, "update-ref", f"refs/heads/proposals/{number}", shared.tip)
@@ -55,6 +55,7 @@ def test_more_refs_than_anybody_needs_are_not_listed(shared: Person, hub: Path) 
         peek.read(hub, "refs/heads/main", "refs/heads/proposals/", 10)
 
 
+@pytest.mark.slow
 def test_a_symbolic_branch_works_all_the_same(shared: Person, hub: Path) -> None:
     git(hub, "update-ref", "refs/heads/other", shared.tip)
     git(hub, "update-ref", "-d", "refs/heads/main")

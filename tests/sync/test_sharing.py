@@ -105,6 +105,7 @@ def test_a_round_with_nothing_to_do_starts_no_program(ann: Person, hub: Path, tm
     assert (tmp_path / "asked").exists(), "the trap works"
 
 
+@pytest.mark.slow
 def test_a_push_that_loses_its_race_takes_in_what_came_and_is_made_again(ann: Person, bob: Person, hub: Path) -> None:
     """The server moves the branch while the first push is under way: three times in a row."""
     ann.share(hub, sync=0)
@@ -147,6 +148,7 @@ def test_a_person_with_plain_git_pushes_and_pulls_in_the_work_tree(ann: Person, 
     assert "main" in git(bob.tree, "rev-parse", "--abbrev-ref", "main@{upstream}")
 
 
+@pytest.mark.slow
 def test_a_colleague_without_kgd_edits_a_clone_and_pushes(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.put("a", summary="a", content="keep this\n")
     ann.share(hub)
@@ -176,6 +178,7 @@ def test_kgd_up_in_a_plain_clone_of_a_workspace_is_that_workspace_and_share_keep
     until(lambda: ann.has("b"))
 
 
+@pytest.mark.slow
 def test_a_node_file_that_cannot_be_read_stops_nobody(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.put("a", summary="a")
     ann.share(hub, sync=0)
@@ -192,6 +195,7 @@ def test_a_node_file_that_cannot_be_read_stops_nobody(ann: Person, hub: Path, tm
     assert ann.summary("a") == "a"
 
 
+@pytest.mark.slow
 def test_a_remote_that_is_only_read_gets_nothing(ann: Person, bob: Person, hub: Path) -> None:
     ann.share(hub)
     bob.share(hub, direction="pull")
@@ -203,6 +207,7 @@ def test_a_remote_that_is_only_read_gets_nothing(ann: Person, bob: Person, hub: 
     assert bob.stage("push")["state"] == "off"
 
 
+@pytest.mark.slow
 def test_remotes_are_listed_and_let_go_and_git_knows_them(ann: Person, hub: Path, tmp_path: Path) -> None:
     other = bare(tmp_path / "other.git")
     ann.share(hub)
@@ -218,6 +223,7 @@ def test_remotes_are_listed_and_let_go_and_git_knows_them(ann: Person, hub: Path
         ann.call("sync", remote="backup")
 
 
+@pytest.mark.slow
 def test_a_second_address_under_the_same_name_is_refused(ann: Person, hub: Path, tmp_path: Path) -> None:
     ann.share(hub)
     with pytest.raises(KgdError, match="leads elsewhere"):
@@ -236,6 +242,7 @@ def test_a_colleagues_change_arrives_after_a_restart_before_anybody_calls(ann: P
     until(lambda: opened[0].graph.card("concept://infra/a") is not None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_commit_that_was_not_pushed_before_the_end_is_pushed_after_the_next_start(ann: Person, hub: Path) -> None:
     ann.share(hub)
     hub.rename(hub.with_name("away"))
@@ -269,7 +276,7 @@ def code_repository(at: Path, remote: Path) -> Path:
     return at
 
 
-@pytest.mark.parametrize("ref", [None, "refs/kgd/main"])
+@pytest.mark.parametrize("ref", [pytest.param(None, marks=pytest.mark.slow), "refs/kgd/main"])
 def test_a_workspace_in_a_code_repository_goes_to_the_codes_own_remote_after_share(
     person: People, tmp_path: Path, hub: Path, ref: str | None
 ) -> None:
@@ -296,6 +303,7 @@ def test_a_workspace_in_a_code_repository_goes_to_the_codes_own_remote_after_sha
     assert git(hub, "rev-parse", ref or "refs/heads/kgd") == ann.tip
 
 
+@pytest.mark.slow
 def test_a_commit_does_not_wait_for_a_remote_that_hangs(ann: Person, hub: Path) -> None:
     ann.share(hub)
     (hub / "hooks" / "pre-receive").write_text("#!/bin/sh\ntouch called\nsleep 60\n")
@@ -330,6 +338,7 @@ def test_a_push_never_replaces_what_came_between_the_look_and_the_push(ann: Pers
     assert git(hub, "rev-parse", "main") == ann.tip
 
 
+@pytest.mark.slow
 def test_who_always_loses_gives_up_after_five_pushes_and_says_so(ann: Person, hub: Path) -> None:
     class Beaten(GitRemote):
         def push(self, ref: str, old: bytes | None, new: bytes) -> None:

@@ -32,6 +32,7 @@ def kinds(told: dict[str, object]) -> list[str]:
     return [one["kind"] for one in found]
 
 
+@pytest.mark.slow
 def test_two_people_share_over_ssh(person: People, hub: Path, sshd: Sshd) -> None:
     ann, bob = person("ann"), person("bob")
     ann.put("a", summary="a")
@@ -42,6 +43,7 @@ def test_two_people_share_over_ssh(person: People, hub: Path, sshd: Sshd) -> Non
     assert git(hub, "rev-parse", "main") == ann.tip == bob.tip
 
 
+@pytest.mark.slow
 def test_an_address_as_scp_writes_it_works_too(ann: Person, hub: Path, sshd: Sshd) -> None:
     assert ann.share(f"kgd-test:{hub}", sync=0)["pushed"] == 1
 
@@ -57,6 +59,7 @@ def test_a_wrong_host_key_is_refused_before_anything_is_said(ann: Person, hub: P
     assert ann.stage("fetch")["state"] == "blocked"
 
 
+@pytest.mark.slow
 def test_an_unknown_host_is_not_trusted_even_where_the_persons_configuration_would(
     ann: Person, hub: Path, sshd: Sshd
 ) -> None:
@@ -67,11 +70,13 @@ def test_an_unknown_host_is_not_trusted_even_where_the_persons_configuration_wou
     assert (sshd.folder / "known_hosts").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_key_that_may_not_enter_is_named(ann: Person, hub: Path, sshd: Sshd) -> None:
     (sshd.folder / "authorized_keys").write_text("")
     assert kinds(ann.share(sshd.url(hub), sync=0)) == ["credentials"]
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_for_a_password_or_a_passphrase(ann: Person, hub: Path, sshd: Sshd) -> None:
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", sshd.folder / "key"], check=True)
     began = time.monotonic()
@@ -79,6 +84,7 @@ def test_nobody_is_asked_for_a_password_or_a_passphrase(ann: Person, hub: Path, 
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_named_and_work_goes_on(ann: Person, hub: Path, sshd: Sshd) -> None:
     ann.share(sshd.url(hub), sync=0)
     client = sshd.folder / "client"
@@ -88,11 +94,13 @@ def test_a_server_that_goes_away_is_named_and_work_goes_on(ann: Person, hub: Pat
     assert ann.has("a")
 
 
+@pytest.mark.slow
 def test_an_empty_place_on_the_server_is_named(ann: Person, hub: Path, sshd: Sshd) -> None:
     with pytest.raises(Exception, match="no such repository"):
         ann.share(sshd.url(hub.with_name("nowhere.git")))
 
 
+@pytest.mark.slow
 def test_plain_git_in_the_work_tree_uses_the_same_remote(ann: Person, hub: Path, sshd: Sshd) -> None:
     ann.share(sshd.url(hub), sync=0)
     ann.put("a", summary="a")

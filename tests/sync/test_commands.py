@@ -1,0 +1,91 @@
+"""Sharing by the command line: two homes, two daemons, and a bare directory between them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kgd.config import Home
+from tests.cli.conftest import Kgd
+from tests.daemon.conftest import ROOT, end_daemon
+from tests.sync.people import git, until
+
+
+class Somebody(Kgd):
+    """A person at a terminal of their own."""
+
+    def run(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        return super().run(*words, stdin=stdin, KGD_HOME=self.home.config, PYTHONPATH=str(ROOT), **environment)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Iterator[Callable[[str], Somebody]]:
+    made: list[Somebody] = []
+
+    def make(name: str) -> Somebody:
+        tree = tmp_path / name / "knowledge"
+        tree.mkdir(parents=True)
+        made.append(Somebody(tree, Home.at(str(tmp_path / name / "home"))))
+        made[-1]("up", "--standalone", "--id", "infra", "--quiet")
+        return made[-1]
+
+    yield make
+    for one in made:
+        end_daemon(one.home)
+
+
+@pytest.mark.slow
+def test_two_daemons_agree_within_seconds(people: Callable[[str], Somebody], hub: Path) -> None:
+    ann, bob = people("ann"), people("bob")
+    assert ann("remote") == (
+        "shared with nobody: nothing leaves this machine\n"
+        "`kgd share` publishes to the code's own remote, `kgd remote add NAME URL` to another.\n"
+    )
+    ann("put", "fact", "--summary", "by Ann")
+    assert ann("remote", "add", "origin", "../../hub.git") == f"origin  {hub}  refs/heads/main: ok\n  2 pushed\n"
+    said = bob("remote", "add", "origin", str(hub))
+    assert "1 pulled" in said
+    assert "by Ann" in bob("get", "fact")
+    bob("put", "fact", "--summary", "by Bob")
+    until(lambda: "by Bob" in ann("get", "fact"))
+    assert "nothing to do" in ann("sync")
+    assert f"published  origin ({hub} refs/heads/main)" in ann("up")
+    status = ann.json("status")
+    assert {one["name"]: one["state"] for one in status["stages"]}["push"] == "ok"
+    assert status["workspace"]["tip"] == git(hub, "rev-parse", "main")
+    ann("down")
+    bob("put", "later", "--summary", "while Ann was away")
+    assert "while Ann was away" in _soon(ann, "later")
+
+
+def _soon(one: Somebody, node: str) -> str:
+    until(lambda: one.run("get", node).returncode == 0)
+    return one("get", node)
+
+
+@pytest.mark.slow
+def test_what_waits_is_printed_with_what_to_do_and_told_by_the_exit_code(
+    people: Callable[[str], Somebody], hub: Path
+) -> None:
+    ann = people("ann")
+    for number in range(2):
+        ann("put", f"n{number}", "--summary", "x")
+    ann("remote", "add", "origin", str(hub), "--sync", "0")
+    git(hub, "update-ref", "refs/heads/main", "main~1")
+    done = ann.run("sync")
+    assert done.returncode == 12
+    assert "diverged" in done.stdout
+    assert "kgd sync --confirm" in done.stdout
+    assert "rewritten" in ann.run("status").stdout
+    assert "rewritten" in ann.run("doctor").stdout
+    assert "1 pushed" in ann("sync", "--confirm")
+    assert ann.run("sync").returncode == 0
+    refused = ann.run("remote", "add", "other", "https://ann:secret@example.org/x.git")
+    assert refused.returncode == 2
+    assert "secret" not in refused.stderr
+    assert ann.run("remote", "remove", "nobody").returncode == 3
+    ann("remote", "remove", "origin")
+    assert "shared with nobody" in ann("remote")
