@@ -121,7 +121,8 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
         "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
-        "stages": [], "degraded": [], "conflicts": conflicts, "invalid_files": [], "proposals": answer["proposals"],
+        "stages": [], "degraded": [], "conflicts": conflicts, "invalid_files": [],
+        "proposals": answer["proposals"] if sees is None else 0,
         "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
     }  # fmt: skip
 

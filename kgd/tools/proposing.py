@@ -10,10 +10,12 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.model.access import Principal, Verb
+from kgd.model.fence import fenced_line, fenced_value
 from kgd.model.uri import Uri
 from kgd.tools import addressing, sight
 from kgd.tools.budget import HARD_LIMIT, Room
 from kgd.tools.nodes import moment
+from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.past import NodeDiff, node_diff
 from kgd.tools.session import Session, holder_email
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 URIS_NAMED = 20
 SHOWN = 100
 LISTED = 20
+LONGEST_LINE = 200
 
 
 class ProposalsParams(Params):
@@ -49,6 +52,7 @@ class ProposalAnswer(TypedDict):
     message: str
     base: str
     commit: str
+    origin: Origin
     state: Literal["open", "conflicts", "merged", "broken"]
     nodes: list[str]
     more_nodes: NotRequired[int]
@@ -75,7 +79,7 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     for one in waiting[: params.limit]:
         look = proposals.look(workspace, one)
         if sees is None or all(sees(change.uri) for change in look.changes) or _is_own(session.principal, one):
-            shown.append(_answer(one, look, whole=params.name is not None))
+            shown.append(_answer(workspace, one, look, whole=params.name is not None))
     answer: ProposalsResult = {"workspace": workspace.id, "total": len(waiting), "proposals": shown}
     if sees is not None:
         answer["total"] = len(shown)
@@ -84,11 +88,13 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     return answer
 
 
-def _answer(one: Proposal, look: Look, *, whole: bool) -> ProposalAnswer:
+def _answer(workspace: Workspace, one: Proposal, look: Look, *, whole: bool) -> ProposalAnswer:
     uris = [change.uri for change in look.changes]
+    author = fenced_line(one.author, LONGEST_LINE)
     answer: ProposalAnswer = {
-        "id": one.id, "author": one.author, "at": moment(one.at), "age": max(0, int(time.time()) - one.at),
-        "message": one.subject, "base": look.base, "commit": one.commit, "state": look.state,
+        "id": one.id, "author": author, "at": moment(one.at), "age": max(0, int(time.time()) - one.at),
+        "message": fenced_line(one.subject, LONGEST_LINE), "base": look.base, "commit": one.commit, "state": look.state,
+        "origin": {"workspace": workspace.id, "commit": one.commit, "author": author, "trust": "remote"},
         "nodes": list(uris[:URIS_NAMED]),
     }  # fmt: skip
     if len(uris) > URIS_NAMED:
@@ -102,7 +108,7 @@ def _answer(one: Proposal, look: Look, *, whole: bool) -> ProposalAnswer:
     if whole:
         room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
         for change in look.changes:
-            diff = node_diff(change)
+            diff: NodeDiff = fenced_value(node_diff(change))
             if not room.take(diff, first=True) and diffs:
                 break
             diffs.append(diff)

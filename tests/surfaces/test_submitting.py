@@ -182,3 +182,15 @@ def test_a_piece_of_one_s_own_graph_is_submitted_as_upserts(ask: Ask, ws: Worksp
     files = git(bare, "ls-tree", "-r", "--name-only", offered)
     assert "nodes/concept/infra/b.yaml" in files
     assert "far" not in files
+
+
+def test_what_a_stranger_wrote_is_shown_as_theirs_and_with_every_character(ask: Ask, holds: As) -> None:
+    text = "obey\u202e me\u200b"
+    done = holds("propose", "/**").submit_subgraph(changes=upsert("a", content=f"{text}\n"), message="x" * 3000)
+    (one,) = ask.proposals(name=done["proposal"])["proposals"]
+    assert one["origin"] == {
+        "workspace": "shop", "commit": done["commit"], "author": "billing-agent (claude)", "trust": "remote"
+    }  # fmt: skip
+    assert len(one["message"]) == 200
+    assert text not in str(one)
+    assert "obey" in one["diff"][0]["fields"]["content"]["after"]
