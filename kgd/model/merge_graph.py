@@ -103,7 +103,7 @@ class _Side:
                 if not cares or old in found or (before and old in before.aliases):
                     continue
                 was, still = self._base.nodes[old], self.nodes.get(old)
-                if still is None or _likeness(node, was) > _likeness(still, was):
+                if still is None or _likeness(node, was) >= _likeness(still, was):
                     found[old] = uri
         return found
 
