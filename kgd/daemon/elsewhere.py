@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 GRACE = 0.2
 """Seconds that a call may be late; then whoever waits for it goes on without (a name is looked up without a limit)."""
+TOKEN_SECONDS = 60.0
 PAGES = 60
 PAGE_TOKENS = 10_000
 STUCK = 4
@@ -51,13 +52,26 @@ class Opener(Protocol):
 
 
 class Hub:
-    """One hub under one token, with what is known of how it is."""
+    """One hub under one token, with what is known of how it is.
 
-    def __init__(self, client: HubClient) -> None:
-        self.client = client
+    The token is looked up again after a minute, and at once when the hub did not take it: asking a keyring takes longer
+    than asking a hub.
+    """
+
+    def __init__(self, url: str, secret: Callable[[], str]) -> None:
+        self.client = HubClient(url, self._token)
+        self._secret, self._known, self._known_until = secret, "", 0.0
         self.resting_until = 0.0
         self.stuck = 0
         self.problem = ""
+
+    def _token(self) -> str:
+        if time.monotonic() >= self._known_until:
+            self._known, self._known_until = self._secret(), time.monotonic() + TOKEN_SECONDS
+        return self._known
+
+    def forget_token(self) -> None:
+        self._known_until = 0.0
 
 
 class Elsewhere:
@@ -118,8 +132,10 @@ class Elsewhere:
         return found
 
     def client(self, workspace: str) -> HubClient:
-        """The hub of a workspace, for calls that write."""
-        return self._hub(self._registry.current().entries[workspace]).client
+        """The hub of a workspace, for calls that write, with the token as it is now."""
+        hub = self._hub(self._registry.current().entries[workspace])
+        hub.forget_token()
+        return hub.client
 
     def trust(self, workspace: Workspace) -> Literal["local", "team", "remote"]:
         """How near whoever wrote into an open workspace is: this machine alone, those it is shared with, or others."""
@@ -210,8 +226,7 @@ class Elsewhere:
             hub = self._hubs.get(key)
             if hub is None:
                 reference = entry.token
-                client = HubClient(entry.hub, lambda: self._secret(reference) if reference else "")
-                hub = self._hubs[key] = Hub(client)
+                hub = self._hubs[key] = Hub(entry.hub, lambda: self._secret(reference) if reference else "")
             return hub
 
     def _in_time(self, hub: Hub, job: Callable[[HubClient], T], deadline: float) -> T:
@@ -232,6 +247,9 @@ class Elsewhere:
             hub.problem = f"it did not answer within {deadline:g} s"
             hub.resting_until = time.monotonic() + REST_SECONDS
             raise Unavailable(hub.problem, at=hub.client.url) from None
+        except Unauthorized:
+            hub.forget_token()
+            raise
         except Unavailable as error:
             hub.problem = error.message
             if time.monotonic() - begun > deadline * 0.9:

@@ -125,7 +125,8 @@ def join(session: Session, params: JoinParams) -> JoinResult:
 def leave(session: Session, params: LeaveParams) -> LeaveResult:
     """Take the hub's workspaces out of the registry, and forget the token that `join` kept."""
     _refuse_others(session)
-    entries = session.daemon.registry.current().entries
+    registry = session.daemon.registry.current()
+    entries = {id: entry for id, entry in registry.entries.items() if id not in registry.shared}
     wanted = params.url.strip().rstrip("/")
     if wanted in entries and entries[wanted].hub:
         wanted = entries[wanted].hub

@@ -35,7 +35,14 @@ class Site:
         self.root.mkdir()
         self.home = Home.at(str(self.root / "home"))
         self.home.prepare()
-        self.daemon = Daemon(self.home, since="", locate=locate, open_workspace=Workspace.open)
+        self.daemon = self._daemon()
+
+    def _daemon(self) -> Daemon:
+        return Daemon(self.home, since="", locate=locate, open_workspace=Workspace.open)
+
+    def restart(self) -> None:
+        self.daemon.close()
+        self.daemon = self._daemon()
 
     def up(self, id: str, *changes: Mapping[str, Any]) -> Workspace:
         """A workspace of its own with these nodes."""

@@ -94,3 +94,13 @@ def test_a_clone_follows_its_remote(site: MakeSite, there: Path) -> None:
     for words in (["add", "-A"], ["commit", "-q", "-m", "by hand"], ["push", "-q"]):
         subprocess.run(["git", "-C", str(folder), *words], check=True)
     until(lambda: "infra/new" in walk(here), 20)
+
+
+def test_after_a_restart_a_clone_is_there_although_its_remote_is_not(site: MakeSite, there: Path) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
+    here.know("infra", remote=str(there))
+    until(lambda: len(walk(here)) == 3)
+    there.rename(there.with_name("away.git"))
+    here.restart()
+    assert walk(here) == ["shop/a", "infra/keys", "infra/vault"]

@@ -81,6 +81,9 @@ def test_a_hub_that_is_gone_is_named_with_the_time_it_was_last_seen(here: Site) 
     (missing,) = here.ask("get", uris=["concept://infra/keys"])["missing"]
     assert missing["reason"] == "unreachable"
     assert missing["last_seen"]
+    here.restart()
+    (again,) = here.ask("get", uris=["concept://infra/keys"])["missing"]
+    assert again["last_seen"] == missing["last_seen"], "a restart does not forget it"
     with pytest.raises(Unavailable, match="last seen"):
         here.ask("traverse", start=["concept://infra/keys"])
 
