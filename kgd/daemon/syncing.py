@@ -58,7 +58,7 @@ class Syncing:
     """The remotes of one workspace, from `start` to `close`. Safe for threads.
 
     Args:
-        entry: What the registry says of the workspace now; its credential takes the place of a remote's own.
+        entry: What the registry says of the workspace now.
         chance: Where jitter comes from.
     """
 
@@ -171,6 +171,13 @@ class Syncing:
         same = one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote)
         return replace(one, seconds=entry.sync) if same else one
 
+    def registered_token(self, one: Remote) -> str:
+        """The reference that the registry has for exactly this address; never for another."""
+        entry = self.entry()
+        if entry is None or not entry.remote or not entry.token:
+            return ""
+        return entry.token if one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote) else ""
+
     def _add_registered(self) -> None:
         """A remote that the registry names is one that the person wants."""
         entry, layout = self._registered, self.workspace.layout
@@ -251,8 +258,7 @@ class _Runner:
 
     def _transport(self) -> GitRemote:
         syncing, remote = self._syncing, self.machine.remote
-        entry = syncing.entry()
-        reference = (entry.token if entry else "") or remote.token
+        reference = remote.token or syncing.registered_token(remote)
         environment = dict(syncing.environment) or person_environment()
         network = Network(environment, secret(reference) if reference else "", syncing.patience, stop=self._stopping)
         self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, syncing.scratch, network)

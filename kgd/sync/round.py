@@ -121,9 +121,9 @@ def run(
             raise
         if direction != "push":
             _take_proposals(host, remote, transport, listed, done)
-        done.stage = "push"
         if direction == "pull" or remote.direction == "pull":
             return done
+        done.stage = "push"
         try:
             return _push(host, remote, transport, theirs, done)
         except LostRace as lost:

@@ -378,6 +378,31 @@ def test_a_token_goes_in_the_header_alone(ann: Person, monkeypatch: pytest.Monke
         assert not any(secret.encode() in data for data in written)
 
 
+@pytest.mark.requirement("B4")
+def test_the_registrys_token_goes_to_its_own_address_and_to_no_other(
+    ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[int, set[str | None]] = {}
+
+    class Git(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.setdefault(self.server.server_port, set()).add(self.headers.get("Authorization"))  # type: ignore[attr-defined]
+            self.send_error(403)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("KGD_TEST_TOKEN", "opensesame123")
+    with web(Git) as mine, web(Git) as other:
+        registry = Path(ann.daemon.home.registry)
+        lines = f"    remote: http://127.0.0.1:{mine}/infra.git\n    token: env:KGD_TEST_TOKEN\n    sync: 0\n"
+        registry.write_text(registry.read_text() + lines)
+        ann.call("remote", action="add", name="other", url=f"http://127.0.0.1:{other}/infra.git", sync=0)
+        ann.call("sync")
+    assert seen[other] == {None}
+    assert all(header and header.startswith("Basic ") for header in seen[mine])
+
+
 @pytest.mark.slow
 def test_a_certificate_of_nobody_known_is_refused_whatever_the_environment_says(
     ann: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
