@@ -12,7 +12,7 @@ def main() -> int:
         from kgd.config import Home
 
         return pump.run(Home.find())
-    if sys.argv[1:2] == ["merge-driver"]:  # once for each file of a rebase
+    if sys.argv[1:2] == ["merge-driver"] and len(sys.argv) > 5:  # once for each file of a rebase
         from kgd.hooks import driver
 
         return driver.main(sys.argv[2:])

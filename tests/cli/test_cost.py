@@ -64,4 +64,4 @@ def test_the_completion_of_bash_completes() -> None:
 
 def test_every_command_has_help(kgd: Kgd) -> None:
     everything = kgd("--help")
-    assert all(f"  {verb.name} " in everything for verb in VERBS)
+    assert all(f"  {verb.name} " in everything for verb in VERBS if verb.group)

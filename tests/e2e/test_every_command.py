@@ -146,9 +146,12 @@ WRONG = [
     Wrong(["undo", "twice"], BAD, r"twice"),
     Wrong(["down", "now"], BAD, r"now"),
     Wrong(["uninstall", "-w", "nobody"], GONE, r"nobody"),
+    Wrong(["install", "here"], BAD, r"here"),
+    Wrong(["hook", "update"], BAD, r"no hook of kgd"),
+    Wrong(["merge-driver"], BAD, r"FILE"),
 ]  # fmt: skip
 
-ELSEWHERE = {"mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync"}
+ELSEWHERE = {"mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver"}
 """Commands that other tests call as they are meant; `mcp` is under every client."""
 
 
