@@ -72,6 +72,7 @@ class _Side:
 
     def __init__(self, base: Graph, graph: Graph) -> None:
         self.nodes, self._base = graph.nodes, base
+        self._base_conflicts = _by_uri(base.conflicts)
         self.conflicts, self.known = _by_uri(graph.conflicts), graph.conflicts.keys()
         self.acted_on = {c.uri for id, c in graph.conflicts.items() if id not in base.conflicts}
         self.acted_on |= {c.uri for id, c in base.conflicts.items() if id not in graph.conflicts}
@@ -102,10 +103,16 @@ class _Side:
                 cares = old in other.acted_on or other.changed(old)
                 if not cares or old in found or (before and old in before.aliases):
                     continue
-                was, still = self._base.nodes[old], self.nodes.get(old)
-                if still is None or _likeness(node, was) >= _likeness(still, was):
+                still = self.nodes.get(old)
+                if still is None or self._is_rather(old, node, still):
                     found[old] = uri
         return found
+
+    def _is_rather(self, old: Uri, moved: Node, still: Node) -> bool:
+        """Whether the node that was at `old` is rather the one that lists it than the one that has its name now."""
+        was = _words(self._base.nodes[old], self._base_conflicts.get(old, {}))
+        one, other = (_words(node, self.conflicts.get(node.uri, {})) for node in (moved, still))
+        return len(was & one) >= len(was & other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,18 +280,11 @@ class _Merge:
         self.conflicts[conflict.id] = conflict
 
 
-def _likeness(node: Node, was: Node) -> int:
-    """How much two versions say in the same words."""
-    same_text = sum(bool(one) and one == other for one, other in ((node.name, was.name), (node.summary, was.summary)))
-    lines = {line for line in node.content.split("\n") if line.strip()} & set(was.content.split("\n"))
-    keys = {relation.key for relation in node.relations} & {relation.key for relation in was.relations}
-    return (
-        same_text
-        + len(lines)
-        + len(keys)
-        + len(set(node.tags) & set(was.tags))
-        + len(node.data.keys() & was.data.keys())
-    )
+def _words(node: Node, conflicts: Conflicts) -> set[str]:
+    """What a version says, and what is open about it, piece by piece: to see of which node it is a version."""
+    texts = [node.name, node.summary, node.content, *node.tags, *(f"{r.type} {r.target}" for r in node.relations)]
+    texts += [str(side) for c in conflicts.values() for f in c.fields.values() for side in f.sides if side is not None]
+    return {line for text in texts for line in text.split("\n") if line.strip()}
 
 
 def _merged(was: Merged, a: Merged, b: Merged) -> Merged:

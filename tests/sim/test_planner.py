@@ -18,7 +18,7 @@ from tests.builders import new_layout
 from tests.sim import planner
 
 NONE: frozenset[str] = frozenset()
-FOUND = (520, 2470, 2496, 6043, 14470, 109282, 119409, 120782, 209179, 210603, 303621, 310634, 1082428, 3021486)
+FOUND = (520, 2470, 2496, 6043, 14470, 109282, 119409, 120782, 126869, 209179, 210603, 303621, 310634, 1082428, 3021486)
 """Seeds that found something once."""
 
 
