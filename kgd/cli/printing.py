@@ -201,7 +201,10 @@ def traverse(answer: Answer) -> None:
     for cut in answer["cut"]:
         _line(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
     for link in answer["broken_links"]:
-        _line(f"   broken: {link['source']} {link['type']} {link['target']}{_tail(link.get('reason'))}")
+        seen = f"{link['reason']}, last seen {link['last_seen']}" if link.get("last_seen") else link.get("reason")
+        _line(f"   broken: {link['source']} {link['type']} {link['target']}{_tail(seen)}")
+    for start in answer.get("absent", ()):
+        _line(f"   absent: {start['uri']}{_tail(start['reason'])}")
     for conflict in answer.get("conflicts", ()):
         _line(f"   conflict: {conflict['uri']}")
     if hint := answer.get("hint"):

@@ -131,3 +131,25 @@ def test_a_moved_node_of_another_workspace_is_found_under_its_old_name(site: Mak
     found = here.ask("traverse", start=["concept://shop/a"])
     assert names(found) == ["shop/a", "infra/new", "infra/next"]
     assert found["broken_links"] == []
+
+
+@pytest.mark.requirement("E12")
+def test_a_node_that_is_gone_elsewhere_is_a_broken_link_and_the_walk_goes_on(site: MakeSite, hub: MakeHub) -> None:
+    there = site("there")
+    there.up("infra", node("concept://infra/keys"), node("concept://infra/other"))
+    here = site("here")
+    here.up("near", node("concept://near/n"))
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.1), ("concept://infra/other", 0.2),
+                         ("concept://near/gone", 0.3), ("concept://shop/b", 0.4)), node("concept://shop/b"))  # fmt: skip
+    here.know_hub(hub(there), "infra")
+    assert names(here.ask("traverse", start=["concept://shop/a"])) == ["shop/a", "infra/keys", "infra/other", "shop/b"]
+    there.ask("put", workspace="infra", changes=[{"op": "delete", "uri": "concept://infra/keys"}])
+    found = here.ask("traverse", start=["concept://shop/a"])
+    assert names(found) == ["shop/a", "infra/other", "shop/b"]
+    assert found["broken_links"] == [
+        {"source": "concept://shop/a", "type": "uses", "target": f"concept://{workspace}/{name}", "weight": weight,
+         "reason": "gone", "workspace": workspace}
+        for workspace, name, weight in (("infra", "keys", 0.1), ("near", "gone", 0.3))
+    ]  # fmt: skip
+    there.ask("put", workspace="infra", changes=[node("concept://infra/keys")])
+    assert len(here.ask("traverse", start=["concept://shop/a"])["nodes"]) == 4
