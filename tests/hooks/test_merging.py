@@ -43,6 +43,21 @@ def test_a_deletion_against_an_edit_keeps_the_edit_and_records_the_deletion(ann:
 
 
 @pytest.mark.slow
+def test_a_node_that_one_side_moved_takes_the_edit_of_the_other_along(ann: Person, bob: Person) -> None:
+    bob.write("x", name="x", summary="edited at the old place", content="first")
+    bob.commit()
+    bob.git("push", "-q")
+    ann.git("mv", "nodes/concept/x.yaml", "nodes/concept/moved.yaml")
+    ann.write("moved", name="x", summary="one", aliases="\n- concept://ws/x", content="first")
+    ours = ann.commit()
+    ann.git("pull", "-q", "--no-edit")
+    assert "summary: edited at the old place" in ann.file("moved").read_text()
+    assert not ann.file("x").exists()
+    assert ann.tree_id() == daemons_tree(ann, ours, bob.head())
+    assert ann.is_clean()
+
+
+@pytest.mark.slow
 def test_what_both_wrote_differently_is_kept_twice_and_merges_on_whichever_side_it_is_merged(
     ann: Person, bob: Person
 ) -> None:
