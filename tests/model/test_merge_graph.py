@@ -1,0 +1,67 @@
+"""The laws of merging sets of nodes, whatever their names and aliases claim; histories are simulated in tests/sim."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.model.conflict import TWIN
+from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
+from kgd.model.node import Node
+from kgd.model.register import conflict_of, disagreement
+from kgd.model.uri import Uri
+
+URIS = [Uri(f"concept://ws/{name}") for name in "abc"]
+names = st.sampled_from(["x", "y", "z"])
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    nodes, conflicts = {}, {}
+    for uri in draw(st.lists(st.sampled_from(URIS), unique=True)):
+        others = [other for other in URIS if other != uri]
+        aliases = draw(st.lists(st.sampled_from(others), max_size=2, unique=True))
+        nodes[uri] = Node(uri, name=draw(names), summary=draw(names), aliases=tuple(aliases))
+        if draw(st.booleans()):
+            sides = {nodes[uri].name, draw(names)}
+            if len(sides) == 2:
+                found = conflict_of(uri, {"name": disagreement(None, sides)})
+                shown = {"name": sorted(sides).index(nodes[uri].name)}
+                found = type(found)(uri, found.fields, shown)
+                conflicts[found.id] = found
+    return Graph(nodes, conflicts)
+
+
+@given(graphs(), graphs())
+def test_merging_with_an_unchanged_side_is_the_other_side(base: Graph, x: Graph) -> None:
+    assert merge_graphs(base, x, base).graph == x
+    assert merge_graphs(base, base, x).graph == x
+
+
+@given(graphs(), graphs(), graphs())
+def test_the_result_does_not_depend_on_the_order_of_the_sides(base: Graph, a: Graph, b: Graph) -> None:
+    assert merge_graphs(base, a, b) == merge_graphs(base, b, a)
+
+
+@given(graphs(), graphs(), graphs())
+def test_a_merge_gives_nodes_under_their_own_names_and_invents_nothing(base: Graph, a: Graph, b: Graph) -> None:
+    merged = merge_graphs(base, a, b).graph
+    said = {name for side in (base, a, b) for node in side.nodes.values() for name in (node.name, node.summary)}
+    said |= {s for side in (base, a, b) for c in side.conflicts.values() for f in c.fields.values() for s in f.sides}
+    for uri, node in merged.nodes.items():
+        assert node.uri == uri
+        assert {node.name, node.summary} - {""} <= said
+
+
+@given(graphs(), graphs(), graphs())
+def test_what_both_sides_have_alike_is_there(base: Graph, a: Graph, b: Graph) -> None:
+    both = Graph(a.nodes, {})
+    assert merge_graphs(base, both, both).graph.nodes == a.nodes
+    assert b.nodes.keys() <= merge_graphs(EMPTY, a, b).graph.nodes.keys()
+
+
+def test_names_that_collide_are_pairs_and_those_that_met_before_are_none() -> None:
+    one, two, three = (Uri(f"concept://ws/{name}") for name in ("STRASSE", "strasse", "straße"))
+    found = twins([two, one, three], lambda x, y: False)
+    assert [conflict.fields[TWIN].sides for conflict in found] == [(one, two), (one, three), (two, three)]
+    assert twins([one, two], lambda x, y: True) == []
