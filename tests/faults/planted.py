@@ -27,6 +27,36 @@ class Bug(NamedTuple):
 
 
 BUGS = {
+    "hub-revoked": Bug(
+        "a token is not looked at again before its change is written", "kgd/daemon/tokens.py",
+        "        self._refuse_dead(record, self._clock())\n", "        pass\n",
+        ("tests/hub/test_commit_time.py::test_a_change_that_waits_while_its_token_is_revoked_is_not_written",),
+    ),
+    "hub-children": Bug(
+        "a revoked token leaves those made from it", "kgd/index/hub_state.py",
+        "ON tokens.parent = tree.id)", "ON tokens.parent = tree.id WHERE 0)",
+        ("tests/hub/test_tokens.py::test_a_revoked_token_takes_those_made_from_it_along",),
+    ),
+    "hub-old": Bug(
+        "what a client says its ref held is believed", "kgd/hub/pushed.py",
+        "        return receive.Update(ref, branch, new)\n", "        return receive.Update(ref, old, new)\n",
+        ("tests/hub/test_git.py::test_what_a_client_says_its_ref_held_is_not_believed",),
+    ),
+    "hub-served": Bug(
+        "a token reaches workspaces that the hub does not serve", "kgd/hub/gate.py",
+        "scope.workspace in served)", "True)",
+        ("tests/hub/test_api.py::test_what_is_not_served_or_not_in_scope_looks_as_if_it_were_not_there",),
+    ),
+    "hub-validator": Bug(
+        "a read's validator is the same for every token", "kgd/hub/v1.py",
+        "name, arguments, holder, states]", "name, arguments, states]",
+        ("tests/hub/test_api.py::test_an_unchanged_read_is_answered_without_a_body_until_something_changes",),
+    ),
+    "hub-session": Bug(
+        "a session of MCP is anybody's", "kgd/mcp/door.py",
+        "client_id=id, subject=id", 'client_id="x", subject="x"',
+        ("tests/hub/test_mcp.py::test_a_session_belongs_to_its_token",),
+    ),
     "keep": Bug(
         "no .keep beside a new pack", "kgd/git/pack.py",
         "        write_new(keep, KEEP, flush=False)", "        pass",

@@ -353,6 +353,27 @@ def test_only_the_three_addresses_of_the_protocol_are_there(hub: Hub) -> None:
     assert _raw(hub, token, "git-receive-pack", b"0000", Content_Type="text/plain") == 422
 
 
+def test_what_a_client_says_its_ref_held_is_not_believed(hub: Hub, clone: Callable[..., Clone]) -> None:
+    """Named as the old value, a commit that somebody else only proposed would pass for what is there already."""
+    proposer = clone(hub.mint("propose", "/app/**", name="proposer"), "proposer")
+    proposed = proposer.edit(CHECKOUT, "Only proposed")
+    proposer.git("push", "-q", "origin", "HEAD:proposals/later")
+    token = hub.mint("write", "/services/**")
+    mine = clone(token, "mine")
+    mine.git("fetch", "-q", "origin", "proposals/proposer/later")
+    mine.git("checkout", "-q", "FETCH_HEAD")
+    tip = mine.edit("nodes/concept/services/on-top.yaml", "On top of it")
+    packed = subprocess.run(["git", "-C", mine.at, "pack-objects", "--revs", "--stdout", "-q"],
+                            input=f"{tip}\n^{proposed}\n".encode(), capture_output=True, check=True)  # fmt: skip
+    before = _tip(hub)
+    for old in (proposed, tip, "0" * 40):
+        line = f"{old} {tip} refs/heads/main\0 report-status\n".encode()
+        body = b"%04x" % (len(line) + 4) + line + b"0000" + packed.stdout
+        _raw(hub, token, "git-receive-pack", body, Content_Type="application/x-git-receive-pack-request")
+        assert _tip(hub) == before
+    assert summary_of(hub, "app/checkout") != "Only proposed"
+
+
 @pytest.mark.slow
 def test_a_pack_that_is_garbage_or_inflates_without_end_changes_nothing(hub: Hub) -> None:
     token = hub.mint("read,write")
