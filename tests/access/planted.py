@@ -1,0 +1,98 @@
+"""Checks of scopes dropped one at a time from a copy of the code, to see which test notices.
+
+    python -m tests.access.planted [NAME...]
+
+Prints a row for each. Not part of any suite: it takes some minutes, and is run again where a check changes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults.planted import CONTROL, Bug, plant, run
+
+ACCESS = "tests/access/"
+RANDOM = f"{ACCESS}test_breaches.py::test_no_operation_reaches_outside_its_token"
+OUTSIDE = f"{ACCESS}test_submissions.py::test_outside_the_scope_nothing_is_merged_and_nothing_waits"
+
+BUGS = {
+    "alias": Bug(
+        "an alias may take any name", "kgd/workspace/touched.py",
+        "    return frozenset(ends | aliases)", "    return frozenset(ends)",
+        (RANDOM, OUTSIDE,
+         f"{ACCESS}test_touched.py::test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes"),
+    ),
+    "segments": Bug(
+        "a segment is matched by its beginning", "kgd/model/globs.py",
+        "        return pattern == segment", "        return segment.startswith(pattern)",
+        (RANDOM, OUTSIDE),
+    ),
+    "dots": Bug(
+        "an outside address with .. is where it is spelled", "kgd/model/globs.py",
+        '    return plain in ("", ".", "..") or', "    return False and",
+        (f"{ACCESS}test_globs.py::test_a_scope_covers_paths_under_every_scheme",),
+    ),
+    "policy": Bug(
+        "the first rule of the policy counts", "kgd/model/access.py",
+        "for rule in reversed(self.rules):", "for rule in self.rules:",
+        (RANDOM, f"{ACCESS}test_authorize.py::test_the_last_rule_that_covers_a_path_and_speaks_of_the_holder_counts"),
+    ),
+    "permit": Bug(
+        "what a change comes to is not asked about, only what it names", "kgd/workspace/transaction.py",
+        "        if self.permit:\n", "        if False:\n",
+        (OUTSIDE, "tests/surfaces/test_scopes.py::test_a_write_is_held_to_the_scope"),
+    ),
+    "chain": Bug(
+        "a proposal is judged by its net change alone", "kgd/workspace/accepting.py",
+        "touched | _touched_by_commits(workspace, tip, commit))", "touched)",
+        (f"{ACCESS}test_proposals.py::test_a_change_that_a_later_commit_of_it_takes_back_is_judged_too",),
+    ),
+    "vet": Bug(
+        "a proposal is accepted unlooked at", "kgd/workspace/accepting.py",
+        "    vet(workspace, bases[0], commit)\n", "    pass\n",
+        (f"{ACCESS}test_proposals.py::test_what_no_workspace_can_hold_is_shown_as_broken_and_not_accepted",),
+    ),
+    "base": Bug(
+        "what happened since the base is written over", "kgd/workspace/submission.py",
+        "    if merged.conflicts:\n", "    if False:\n",
+        (f"{ACCESS}test_submissions.py::test_where_both_changed_the_same_it_waits_and_names_the_node",),
+    ),
+    "requests": Bug(
+        "request ids of two tokens are one", "kgd/tools/session.py",
+        '        return f"{self.principal.id}/{request_id}"', "        return request_id",
+        ("tests/surfaces/test_scopes.py::test_two_holders_may_choose_the_same_request_id",),
+    ),
+    "search": Bug(
+        "a hidden hit still counts", "kgd/tools/searching.py",
+        "LOOKED_THROUGH) if sees(hit.uri)]", "LOOKED_THROUGH)]",
+        ("tests/surfaces/test_scopes.py::test_a_search_finds_and_counts_nothing_hidden",),
+    ),
+    "read": Bug(
+        "a node may be got by anybody", "kgd/model/access.py",
+        "    if not any(scope.covers(place) for scope in granted):", "    if verb is not Verb.READ and not granted:",
+        ("tests/surfaces/test_scopes.py::test_only_what_may_be_read_is_got", RANDOM),
+    ),
+}  # fmt: skip
+
+
+def main() -> int:
+    missed = 0
+    chosen = [BUGS[name] for name in sys.argv[1:] or BUGS]
+    with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+        plant(CONTROL, Path(place))
+        for test in sorted({test for bug in chosen for test in bug.tests}):
+            assert not run(Path(place), test), f"{test} fails without any bug"
+    for bug in chosen:
+        with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+            plant(bug, Path(place))
+            for test in bug.tests:
+                found = run(Path(place), test)
+                missed += not found
+                print(f"| {bug.what} | {test.removeprefix('tests/')} | {'found' if found else 'MISSED'} |", flush=True)
+    return min(missed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
