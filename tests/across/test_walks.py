@@ -139,8 +139,17 @@ def test_a_node_that_is_gone_elsewhere_is_a_broken_link_and_the_walk_goes_on(sit
     there.up("infra", node("concept://infra/keys"), node("concept://infra/other"))
     here = site("here")
     here.up("near", node("concept://near/n"))
-    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.1), ("concept://infra/other", 0.2),
-                         ("concept://near/gone", 0.3), ("concept://shop/b", 0.4)), node("concept://shop/b"))  # fmt: skip
+    here.up(
+        "shop",
+        node(
+            "concept://shop/a",
+            ("concept://infra/keys", 0.1),
+            ("concept://infra/other", 0.2),
+            ("concept://near/gone", 0.3),
+            ("concept://shop/b", 0.4),
+        ),
+        node("concept://shop/b"),
+    )
     here.know_hub(hub(there), "infra")
     assert names(here.ask("traverse", start=["concept://shop/a"])) == ["shop/a", "infra/keys", "infra/other", "shop/b"]
     there.ask("put", workspace="infra", changes=[{"op": "delete", "uri": "concept://infra/keys"}])

@@ -1,0 +1,276 @@
+"""This file is where what stands in a registry becomes values: its entries, a person's settings, an organisation's part."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from kgd.config.credentials import check_reference
+from kgd.errors import Invalid
+from kgd.git.url import HTTP, HTTPS
+from kgd.git.url import parse as parse_url
+from kgd.model.uri import is_workspace_id
+
+SYNC_LIMIT = 86_400
+SHARED_LIMIT = 1 << 20
+
+
+class Placed(Protocol):
+    """What a registry entry is made from."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def work_tree(self) -> Path: ...
+    @property
+    def code_tree(self) -> Path | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registered workspace.
+
+    `path` is the code repository that it lives in, or its own folder where it is `standalone`; `code` is the code tree
+    that a standalone one is about. One of another team has no path here: it is known by its git `remote`, or by the
+    `hub` that serves it. A path may come with a remote, which it is then shared through, under `ref`.
+
+    `token` refers to a credential and is none; `sync` is seconds between two looks, 0 is by hand only, None the usual.
+    """
+
+    id: str
+    path: str = ""
+    code: str = ""
+    standalone: bool = False
+    remote: str = ""
+    hub: str = ""
+    ref: str = ""
+    token: str = ""
+    sync: float | None = None
+
+    @classmethod
+    def of(cls, placed: Placed) -> Entry:
+        """The entry of a workspace: the code repository it lives in, or its own folder."""
+        code = placed.code_tree
+        if code is not None and placed.work_tree.parent == code:
+            return cls(placed.id, str(code))
+        return cls(placed.id, str(placed.work_tree), code=str(code or ""), standalone=True)
+
+    def written(self) -> dict[str, str | bool | float]:
+        """As the file has it; what is at its default is left out."""
+        known: dict[str, str | bool | float | None] = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        return {name: value for name, value in known.items() if value or (name == "sync" and value is not None)}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Texts of one form; `spelled` says it in words. The empty text is one of them."""
+
+    pattern: str
+    spelled: str
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, str) and (not value or bool(re.fullmatch(self.pattern, value)))
+
+    def __str__(self) -> str:
+        return self.spelled
+
+
+def _setting(default: Any, allowed: range | tuple[str, ...] | Form, meaning: str) -> Any:
+    return field(default=default, metadata={"allowed": allowed, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person may set for all workspaces of a home. The metadata of each field is what docs/config.md says."""
+
+    context_size: int = _setting(
+        100, range(1, 100_001), "nodes that a conversation's ActiveContext holds before it lets the oldest go"
+    )
+    log_level: str = _setting(
+        "info", ("debug", "info", "warning", "error"), "what the daemon's log holds; read when the daemon starts"
+    )
+    rescan_seconds: int = _setting(
+        30, range(1, 61), "how often watched folders are looked through in full all the same"
+    )
+    remote_seconds: int = _setting(
+        30, range(5, 601), "how long a remote may show no sign of progress before the attempt is given up"
+    )
+    http_port: int = _setting(
+        0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
+    )
+    resolver_url: str = _setting(
+        "",
+        Form(
+            r"https://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[!-~]*)?",
+            "https://HOST/PATH, http:// for this machine alone",
+        ),
+        "base of an OpenAI-compatible endpoint that settles conflicts when the client has no model; empty is off",
+    )
+    resolver_model: str = _setting("", Form("[!-~]{1,200}", "a name"), "the model that is asked there")
+    resolver_token: str = _setting(
+        "", Form("(env|keyring|file):[!-~]+", "env:NAME, keyring:NAME, file:PATH"), "where the token for it is"
+    )
+    resolver_seconds: int = _setting(60, range(1, 601), "how long that endpoint, or a client's model, may take")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """What the file says: a value, never half of an edit.
+
+    `organisation` is where a registry that many people share comes from; those of its entries that the file does not
+    have itself are among `entries`, and named in `shared`.
+    """
+
+    entries: dict[str, Entry]
+    settings: Settings = Settings()
+    organisation: str = ""
+    shared: frozenset[str] = frozenset()
+
+
+def parse(data: bytes, path: str) -> Registry:
+    """The registry in `data`; an absent or empty file is an empty one.
+
+    Raises:
+        KgdError: With file and line; nothing of a broken file is used.
+    """
+    if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
+        return Registry({})
+    from kgd.codec.reading import read  # ruamel costs 50 ms, and most homes are asked before they have a registry
+
+    where = os.path.basename(path)
+    document = read(data, where)
+    _known(document, {"workspaces", "settings", "registry"}, data, where)
+    settings = _settings(_mapping(document.get("settings"), "settings", data, where), data, where)
+    return Registry(_entries(document, data, where), settings, _organisation(document.get("registry"), data, where))
+
+
+def parse_shared(data: bytes) -> dict[str, Entry]:
+    """The entries of an organisation's registry: workspaces by remote or hub, and nothing of this machine.
+
+    A credential's reference is refused: whoever writes that file could have any of a person's secrets sent to a server
+    of their choice. `kgd join` and entries of one's own say which token goes where.
+
+    Raises:
+        KgdError: With line; nothing of a broken file is used.
+    """
+    if len(data) > SHARED_LIMIT:
+        raise Invalid(f"an organisation's registry has at most {SHARED_LIMIT} bytes")
+    if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
+        return {}
+    from kgd.codec.reading import read
+
+    where = "workspaces.yaml"
+    document = read(data, where)
+    _known(document, {"workspaces"}, data, where)
+    for id, given in _mapping(document.get("workspaces"), "workspaces", data, where).items():
+        _known(_mapping(given, id, data, where), {"remote", "hub", "ref", "sync"}, data, where)
+    return _entries(document, data, where)
+
+
+def _entries(document: dict[str, Any], data: bytes, where: str) -> dict[str, Entry]:
+    workspaces = _mapping(document.get("workspaces"), "workspaces", data, where)
+    return {id: _entry(id, _mapping(given, id, data, where), data, where) for id, given in workspaces.items()}
+
+
+def _organisation(value: Any, data: bytes, where: str) -> str:
+    """A git address, or the absolute path of a YAML file."""
+    if value is None:
+        return ""
+    try:
+        if not isinstance(value, str):
+            raise Invalid("'registry' is an address or a path")
+        text = os.path.expanduser(value)
+        if not is_shared_file(text):
+            parse_url(text)
+        return text
+    except Invalid as error:
+        raise Invalid(f"'registry': {error.message}", at=_place("registry", data, where), next=error.next) from None
+
+
+def is_shared_file(organisation: str) -> bool:
+    """Whether an organisation's registry is a plain file, and not a git repository."""
+    return os.path.isabs(organisation) and organisation.endswith((".yaml", ".yml"))
+
+
+def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
+    if not is_workspace_id(id):
+        raise Invalid(f"'{id[:70]}' is not a workspace id", at=_place(id, data, where),
+                      next="An id has lower-case letters, digits and dashes.")  # fmt: skip
+    at = _place(id, data, where)
+    _known(given, {f.name for f in fields(Entry)} - {"id"}, data, where)
+    for name in ("path", "code", "remote", "hub", "ref", "token"):
+        if not isinstance(given.get(name, ""), str):
+            raise Invalid(f"'{name}' of workspace '{id}' must be a text", at=at)
+    path, code = (os.path.expanduser(given.get(name, "")) for name in ("path", "code"))
+    for name, value in (("path", path), ("code", code)):
+        if value and not os.path.isabs(value):
+            raise Invalid(f"'{name}' of workspace '{id}' must be an absolute path", at=at)
+    standalone, remote, hub = given.get("standalone", False), given.get("remote", ""), given.get("hub", "")
+    if not isinstance(standalone, bool):
+        raise Invalid(f"workspace '{id}': 'standalone' must be true or false", at=at)
+    if not (path or remote or hub) or (hub and (path or remote)):
+        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub comes alone", at=at)
+    seconds = given.get("sync")
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)
+                                or not 0 <= seconds <= SYNC_LIMIT):  # fmt: skip
+        raise Invalid(f"workspace '{id}': 'sync' is seconds, 0 to {SYNC_LIMIT}", at=at)
+    _check_remote(id, given, at)
+    return Entry(id, path, code, standalone, remote, hub, given.get("ref", ""), given.get("token", ""), seconds)
+
+
+def _check_remote(id: str, given: dict[str, Any], at: str) -> None:
+    """Where it leads, and by which reference its credential is found; neither may hold the credential itself."""
+    try:
+        if given.get("token"):
+            check_reference(given["token"])
+        if given.get("remote"):
+            parse_url(os.path.expanduser(given["remote"]))
+        if given.get("hub") and parse_url(given["hub"]).kind not in (HTTP, HTTPS):
+            raise Invalid("a hub is an https:// address")
+        if given.get("ref") and not re.fullmatch(r"refs/(heads|kgd)/[A-Za-z0-9_][A-Za-z0-9._/+-]{0,190}", given["ref"]):
+            raise Invalid("'ref' is a full name such as refs/heads/kgd")
+    except Invalid as error:
+        raise Invalid(f"workspace '{id}': {error.message}", at=at, next=error.next) from None
+
+
+def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:
+    _known(given, {f.name for f in fields(Settings)}, data, where)
+    for setting in fields(Settings):
+        allowed = setting.metadata["allowed"]
+        value = given.get(setting.name, setting.default)
+        if isinstance(value, bool) or value not in allowed:
+            raise Invalid(f"'{setting.name}' must be one of: {spelled(allowed)}", at=_place(setting.name, data, where))
+    return Settings(**given)
+
+
+def spelled(allowed: range | tuple[str, ...] | Form) -> str:
+    """What a setting may be, in words."""
+    if isinstance(allowed, Form):
+        return str(allowed)
+    return f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)
+
+
+def _mapping(value: Any, name: str, data: bytes, where: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Invalid(f"'{name[:70]}' must be a mapping", at=_place(name, data, where))
+    return value
+
+
+def _known(given: dict[str, Any], allowed: set[str], data: bytes, where: str) -> None:
+    for name in given:
+        if name not in allowed:
+            raise Invalid(f"'{name[:70]}' is not known here", at=_place(name, data, where),
+                          next=f"Known: {', '.join(sorted(allowed))}.")  # fmt: skip
+
+
+def _place(key: str, data: bytes, where: str) -> str:
+    """``file:line`` of the first line that begins with that key."""
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if line.strip().lstrip("'\"").startswith(key):
+            return f"{where}:{number}"
+    return where
