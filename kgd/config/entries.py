@@ -1,4 +1,4 @@
-"""This file is where what stands in a registry becomes values: its entries, a person's settings, an organisation's part."""
+"""This file is where what stands in a registry becomes values: entries, settings, and an organisation's part."""
 
 from __future__ import annotations
 
