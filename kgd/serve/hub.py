@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,14 @@ class Hub:
         self._server = HubServer(app, self._listen, self._listening, closing)
         self._daemon.listening = self._listen.url(self._server.port)
         self._serving = asyncio.create_task(self._server.run_here())
+        self._serving.add_done_callback(self._ended)
         log.info("serving as a hub", extra={"url": self._daemon.listening})
+
+    def _ended(self, serving: asyncio.Task[None]) -> None:
+        """Nobody asked it to: then the daemon leaves too, so that a service manager starts both again."""
+        if self._daemon.listening:
+            log.critical("the hub ended by itself", exc_info=None if serving.cancelled() else serving.exception())
+            os.kill(os.getpid(), signal.SIGTERM)
 
     async def close(self) -> None:
         """Answer what was read, as far as that takes no longer than a moment, and let go of the port."""

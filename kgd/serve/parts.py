@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +102,14 @@ class Parts:
         from kgd.serve.hub import Hub
 
         self._hub = Hub(self.daemon, listen, listening)
-        await self._hub.start(surface)
+        try:
+            await self._hub.start(surface)
+        except Exception:
+            # A hub that does not serve is no hub: whoever started it has to notice.
+            log.critical("the hub could not be started", exc_info=True)
+            sys.stderr.write("kgd: the hub could not be started; its log says why\n")
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
         sys.stderr.write(f"kgd: serving {self.daemon.listening}\n")
         sys.stderr.flush()
 

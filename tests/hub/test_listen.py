@@ -140,3 +140,11 @@ def test_the_command_line_mints_a_token_alone_on_its_output(own_hub: Callable[..
 
 def _places(hub: Hub) -> tuple[str, str, str]:
     return hub.home.config, hub.home.state, hub.home.logs
+
+
+@pytest.mark.slow
+def test_a_hub_that_cannot_serve_ends_instead_of_pretending(own_hub: Callable[..., Hub]) -> None:
+    hub = own_hub()
+    (hub.folder / "home" / "state" / "hub-hooks").write_text("in the way")
+    with pytest.raises(AssertionError, match="could not be started"):
+        hub.start()

@@ -49,6 +49,7 @@ def test_an_acknowledged_change_is_in_the_upstream(over: tuple[Hub, Path], tmp_p
     assert holds(upstream, tip.stdout.strip())
 
 
+@pytest.mark.slow
 def test_without_the_upstream_no_success_is_said_and_a_retry_applies_once(over: tuple[Hub, Path]) -> None:
     hub, upstream = over
     token = hub.mint("read,write")
