@@ -38,6 +38,8 @@ SETTLE = 0.003
 """Seconds in which commits that come together are pushed together, where none was pushed just before."""
 DEBOUNCE = 0.3
 """Seconds between two rounds that commits ask for."""
+QUIET = 0.002
+"""Seconds that a watched directory is left alone after it changed: looking at its refs costs less than waiting."""
 BUSY_SECONDS = 60.0
 """How long a call waits for a round that is under way."""
 CLOSE_SECONDS = 3.0
@@ -310,7 +312,7 @@ class _Runner:
             self._watch = None
         if git_dir is not None and self._watch is None and not self._stopping.is_set():
             folders = [Folder(git_dir, recursive=False), Folder(git_dir / "refs")]
-            watch = Watch(folders, self._changed_there, rescan_seconds=600.0)
+            watch = Watch(folders, self._changed_there, rescan_seconds=600.0, quiet_seconds=QUIET)
             watch.start()
             self._watch = (watch, inode)
 

@@ -67,11 +67,11 @@ class Watch(FileSystemEventHandler):
 
     def __init__(
         self, folders: Iterable[Folder], on_change: OnChange, *, rescan_seconds: float = 30.0,
-        clock: Callable[[], float] = time.monotonic,
+        quiet_seconds: float = QUIET_SECONDS, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.degraded = ""
         self._folders, self._on_change = list(folders), on_change
-        self._rescan_seconds, self._clock = rescan_seconds, clock
+        self._rescan_seconds, self._quiet_seconds, self._clock = rescan_seconds, quiet_seconds, clock
         self._lock = threading.Condition()
         self._changed: set[str] = set()
         self._everything = False
@@ -195,7 +195,7 @@ class Watch(FileSystemEventHandler):
                 now = self._clock()
                 ripe = due
                 if self._changed or self._everything:
-                    quiet = min(LONGEST_SECONDS, QUIET_SECONDS * (1 + len(self._changed) / 50))
+                    quiet = min(LONGEST_SECONDS, self._quiet_seconds * (1 + len(self._changed) / 50))
                     ripe = min(due, self._last + quiet, self._first + LONGEST_SECONDS)
                 if now >= ripe:
                     return True
