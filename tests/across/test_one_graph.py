@@ -116,3 +116,17 @@ def test_a_step_into_a_hub_is_one_call() -> None:
     found = walk_across("home", [home], [Uri("concept://home/start")], cloud)
     assert len(found.walk.nodes) == 41
     assert cloud.calls == 1
+
+
+def test_another_workspace_does_not_take_a_name_of_this_one() -> None:
+    """Neither by a node that it holds under it nor by saying that one of its own was called so."""
+    cloud = Cloud(0, 0, 0)
+    home, near = cloud.graphs["home"], cloud.graphs["near"]
+    stolen, forged = Uri("concept://home/stolen"), Uri("concept://home/forged")
+    home.put(Card(Uri("concept://home/start"), "concept", "", "", b"b" * 20, ""),
+             [Relation("a", uri, 0.1) for uri in (stolen, forged, Uri("concept://near/n"))])  # fmt: skip
+    near.put(Card(Uri("concept://near/n"), "concept", "", "", b"b" * 20, ""), aliases=[stolen])
+    near.put(Card(forged, "concept", "", "", b"b" * 20, ""), [Relation("a", Uri("concept://near/n"), 0)])
+    found = walk_across("home", [home], [Uri("concept://home/start")], cloud)
+    assert [node.uri for node in found.walk.nodes] == ["concept://home/start", "concept://near/n"]
+    assert [(link.target, why.reason) for link, why in found.broken()] == [(forged, "missing"), (stolen, "missing")]
