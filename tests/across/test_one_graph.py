@@ -130,3 +130,23 @@ def test_another_workspace_does_not_take_a_name_of_this_one() -> None:
     found = walk_across("home", [home], [Uri("concept://home/start")], cloud)
     assert [node.uri for node in found.walk.nodes] == ["concept://home/start", "concept://near/n"]
     assert [(link.target, why.reason) for link, why in found.broken()] == [(forged, "missing"), (stolen, "missing")]
+
+
+def test_locks_are_taken_in_one_order_whatever_the_walk_began_with() -> None:
+    cloud, taken = Cloud(0, 0, 0), list[str]()
+
+    class Recorded:
+        def __init__(self, id: str) -> None:
+            self.id = id
+
+        def __enter__(self) -> None:
+            taken.append(self.id)
+
+        def __exit__(self, *_: object) -> None: ...
+
+    for id, graph in cloud.graphs.items():
+        graph.lock = Recorded(id)  # type: ignore[assignment]
+    for order in (IDS, IDS[::-1]):
+        traverse([cloud.graphs[order[0]], *(Joined(id, cloud.graphs[id]) for id in order[1:])], [])
+        assert taken == sorted(IDS)
+        taken.clear()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kgd.sync.hubs import HubClient
 from tests.across.sites import Hub, Site, names, node
 
 MakeSite = Callable[[str], Site]
@@ -162,3 +163,22 @@ def test_a_node_that_is_gone_elsewhere_is_a_broken_link_and_the_walk_goes_on(sit
     ]  # fmt: skip
     there.ask("put", workspace="infra", changes=[node("concept://infra/keys")])
     assert len(here.ask("traverse", start=["concept://shop/a"])["nodes"]) == 4
+
+
+def test_a_hub_does_not_walk_beyond_what_a_token_is_for(site: MakeSite, hub: MakeHub) -> None:
+    """Neither into another of its workspaces nor, with credentials of its own, into those of a further hub."""
+    third = site("third")
+    third.up("gamma", node("concept://gamma/g", name="for the second team"))
+    there = site("there")
+    there.up("vault", node("concept://vault/v", name="not for everybody"))
+    there.up("infra", node("concept://infra/keys", ("concept://vault/v", 0.1), ("concept://gamma/g", 0.1)))
+    there.know_hub(hub(third), "gamma")
+    assert len(there.ask("traverse", start=["concept://infra/keys"])["nodes"]) == 3
+    served = hub(there)
+    token = served.token(["infra"])
+    client = HubClient(served.url, lambda: token)
+    found = client.call("infra", "traverse", {"start": ["concept://infra/keys"]})
+    client.close()
+    assert names(found) == ["infra/keys"]
+    assert [(link["target"], link["reason"]) for link in found["broken_links"]] == [
+        ("concept://gamma/g", "unknown_workspace"), ("concept://vault/v", "unknown_workspace")]  # fmt: skip
