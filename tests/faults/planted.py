@@ -27,6 +27,63 @@ class Bug(NamedTuple):
 
 
 BUGS = {
+    "sync-vetting": Bug(
+        "what a remote's commits change is not looked at", "kgd/sync/vetting.py",
+        "                _check_harmless(path, entry, commit, budget)\n", "",
+        ("tests/sync/test_vetting.py::test_each_is_refused_and_nothing_of_it_is_kept",
+         "tests/sync/test_vetting.py::test_a_link_in_the_middle_of_the_history_is_found"),
+    ),
+    "sync-sizes": Bug(
+        "objects are read without asking for their size", "kgd/sync/vetting.py",
+        "        _check_sizes(incoming, budget)\n", "",
+        ("tests/sync/test_vetting.py::test_sizes_and_counts_are_asked_of_headers_before_anything_is_read",),
+    ),
+    "sync-brake": Bug(
+        "a sync deletes as much as it likes", "kgd/sync/round.py",
+        "    if found:\n        gone, total", "    if False:\n        gone, total",
+        ("tests/sync/test_trouble.py::test_a_sync_that_would_remove_much_is_held_until_somebody_says_so",),
+    ),
+    "sync-rewritten": Bug(
+        "rewritten history is followed", "kgd/sync/round.py",
+        "if not confirmed and not decided:", "if False:",
+        ("tests/sync/test_trouble.py::test_a_force_push_is_not_followed_and_the_old_tip_is_kept",),
+    ),
+    "sync-unrelated": Bug(
+        "another history is merged", "kgd/sync/round.py",
+        "if not vetted.related:", "if False:",
+        ("tests/sync/test_trouble.py::test_a_remote_that_became_another_repository_is_refused",),
+    ),
+    "sync-emptied": Bug(
+        "an emptied remote is filled again", "kgd/sync/round.py",
+        "if known is None or _confirms(confirm, known):", "if True:",
+        ("tests/sync/test_trouble.py::test_an_emptied_remote_is_not_filled_again_before_somebody_says_so",),
+    ),
+    "sync-lease": Bug(
+        "a push replaces what came between", "kgd/git/remote.py",
+        """f"--force-with-lease={ref}:{old.hex() if old else ''}",""", '"--force",',
+        ("tests/sync/test_sharing.py::test_a_push_never_replaces_what_came_between_the_look_and_the_push",),
+    ),
+    "sync-proposal-names": Bug(
+        "a proposal's name is used as it comes", "kgd/sync/round.py",
+        "if _PROPOSAL(short) and len(short) <= 200", "if short",
+        ("tests/sync/test_vetting.py::test_a_proposal_cannot_name_itself_out_of_its_place",),
+    ),
+    "sync-host-key": Bug(
+        "any host key will do", "kgd/git/remote.py",
+        "StrictHostKeyChecking=yes", "StrictHostKeyChecking=no",
+        ("tests/sync/test_ssh.py::test_a_wrong_host_key_is_refused_before_anything_is_said",),
+    ),
+    "sync-certificate": Bug(
+        "the shell's word against certificates counts", "kgd/git/remote.py",
+        'if name != "GIT_SSL_NO_VERIFY"', "if True",
+        ("tests/sync/test_trouble.py::test_a_certificate_of_nobody_known_is_refused_whatever_the_environment_says",),
+    ),
+    "sync-token": Bug(
+        "the registry's credential goes to every remote", "kgd/daemon/syncing.py",
+        "return entry.token if one.url == remote_settings.parse_stored(self.workspace.layout, entry.remote) else \"\"",
+        "return entry.token",
+        ("tests/sync/test_trouble.py::test_the_registrys_token_goes_to_its_own_address_and_to_no_other",),
+    ),
     "hub-revoked": Bug(
         "a token is not looked at again before its change is written", "kgd/daemon/tokens.py",
         "        self._refuse_dead(record, self._clock())\n", "        pass\n",
