@@ -7,16 +7,19 @@ Every replica computes the same, and what was settled behind one of the ancestor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 C = TypeVar("C", bytes, int)
 """The id of a commit."""
 T = TypeVar("T")
 """What a commit holds: a tree, or a graph."""
 
-DEEPEST = 32
-"""Criss-crosses upon each other that are followed; below, the first ancestor in id order stands for all of them."""
+WIDEST = 16
+"""Best common ancestors of one pair that are merged."""
+MOST = 64
+"""Merges of common ancestors for one merge. A history made to cost more than that has fewer ancestors merged: the
+first in id order stands for all, which may give a conflict too many, and costs nobody an edit."""
 
 
 def in_common(
@@ -34,33 +37,44 @@ def in_common(
         held: What a commit holds.
         merge: The three-way merge of what two commits hold.
     """
-    return _folded(_sorted(bases(a, b)), bases, held, merge, DEEPEST)
+    return _Ancestors(bases, held, merge).folded(sorted(bases(a, b)))
 
 
-def _folded(
-    found: Sequence[C],
-    bases: Callable[[C, C], Sequence[C]],
-    held: Callable[[C], T],
-    merge: Callable[[T | None, T, T], T],
-    depth: int,
-) -> T | None:
-    if not found:
-        return None
-    merged = held(found[0])
-    if depth == 0:
+class _Ancestors(Generic[C, T]):
+    def __init__(
+        self, bases: Callable[[C, C], Sequence[C]], held: Callable[[C], T], merge: Callable[[T | None, T, T], T]
+    ) -> None:
+        self._bases: Callable[[C, C], Sequence[C]] = bases
+        self._held: Callable[[C], T] = held
+        self._merge: Callable[[T | None, T, T], T] = merge
+        self._left = MOST
+        self._known: dict[tuple[C, ...], T] = {}
+
+    def folded(self, found: Sequence[C]) -> T | None:
+        """What the merge of these commits holds, one after the other."""
+        if not found:
+            return None
+        key = tuple(found[:WIDEST])
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        merged = self._held(key[0])
+        for n, one in enumerate(key[1:], 1):
+            if self._left == 0:
+                break
+            self._left -= 1
+            # What is merged so far descends from all before it, so it has in common with the next what any of them has.
+            common = self._best({base for before in key[:n] for base in self._bases(before, one)})
+            merged = self._merge(self.folded(common), merged, self._held(one))
+        self._known[key] = merged
         return merged
-    for n, one in enumerate(found[1:], 1):
-        # What is merged so far descends from all before it, so it has in common with the next what any of them has.
-        common = _best({base for before in found[:n] for base in bases(before, one)}, bases)
-        merged = merge(_folded(common, bases, held, merge, depth - 1), merged, held(one))
-    return merged
 
-
-def _best(candidates: set[C], bases: Callable[[C, C], Sequence[C]]) -> list[C]:
-    """Those that are no ancestor of another."""
-    ordered = _sorted(candidates)
-    return [one for one in ordered if not any(list(bases(one, other)) == [one] for other in ordered if other != one)]
-
-
-def _sorted(commits: Iterable[C]) -> list[C]:
-    return sorted(commits)
+    def _best(self, candidates: set[C]) -> list[C]:
+        """Those that are no ancestor of another."""
+        ordered = sorted(candidates)[:WIDEST]
+        if len(ordered) < 2:
+            return ordered
+        return [
+            one for one in ordered
+            if not any(list(self._bases(one, other)) == [one] for other in ordered if other != one)
+        ]  # fmt: skip

@@ -26,6 +26,14 @@ def merge_text(base: str, a: str, b: str) -> str | None:
         return a
     if a == base:
         return b
+    if base.endswith("\n") and a.endswith("\n") and b.endswith("\n"):
+        # Without its last line end, what was added to a text is at its end, and not before an empty line.
+        merged = _merge_lines(base[:-1], a[:-1], b[:-1])
+        return None if merged is None else merged + "\n"
+    return _merge_lines(base, a, b)
+
+
+def _merge_lines(base: str, a: str, b: str) -> str | None:
     base_lines, a_lines, b_lines = base.split("\n"), a.split("\n"), b.split("\n")
     to_a, to_b = _matches(base_lines, a_lines), _matches(base_lines, b_lines)
     out: list[str] = []
@@ -33,10 +41,10 @@ def merge_text(base: str, a: str, b: str) -> str | None:
     for stable in [*(n for n in range(len(base_lines)) if n in to_a and n in to_b), len(base_lines)]:
         at_end = stable == len(base_lines)
         to_j, to_k = (len(a_lines), len(b_lines)) if at_end else (to_a[stable], to_b[stable])
-        merged = _chunk(base_lines[i:stable], a_lines[j:to_j], b_lines[k:to_k], at_end)
-        if merged is None:
+        chunk = _chunk(base_lines[i:stable], a_lines[j:to_j], b_lines[k:to_k], at_end)
+        if chunk is None:
             return None
-        out += merged
+        out += chunk
         if not at_end:
             out.append(base_lines[stable])
         i, j, k = stable + 1, to_j + 1, to_k + 1

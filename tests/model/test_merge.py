@@ -175,6 +175,12 @@ def test_prose_edited_in_different_places_merges() -> None:
     assert merge_text("one\ntwo\nthree\n", "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n") == "ONE\ntwo\nTHREE\n"
 
 
+def test_lines_added_by_both_at_the_end_are_both_kept() -> None:
+    merged = merge_text("- one\n", "- one\n- two\n", "- one\n- three\n")
+    assert merged is not None
+    assert sorted(merged.splitlines()) == ["- one", "- three", "- two"]
+
+
 def test_prose_edited_in_one_place_by_both_does_not_merge() -> None:
     assert merge_text("one\n", "uno\n", "eins\n") is None
 

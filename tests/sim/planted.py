@@ -15,7 +15,7 @@ from tests.faults.planted import CONTROL, Bug, plant, run
 
 PLANNER = "tests/sim/test_planner.py::test_no_edit_is_lost_and_replicas_agree_in_a_thousand_schedules"
 MODEL = "tests/model/test_merge.py::"
-TREES = "tests/workspace/test_merge.py::"
+TREES = "tests/workspace/test_merge_histories.py::"
 
 BUGS = {
     "sets": Bug(
@@ -85,7 +85,7 @@ BUGS = {
     ),
     "bases": Bug(
         "of several common ancestors one is taken", "kgd/model/ancestry.py",
-        "    for n, one in enumerate(found[1:], 1):", "    for n, one in enumerate(found[:0], 1):",
+        "        for n, one in enumerate(key[1:], 1):", "        for n, one in enumerate(key[:0], 1):",
         (PLANNER, f"{TREES}test_what_was_settled_stays_settled_where_replicas_merged_criss_cross"),
     ),
     "twins": Bug(
