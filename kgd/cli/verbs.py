@@ -281,7 +281,8 @@ VERBS: tuple[Verb, ...] = (
          (_arg("name", help="which hook", metavar="NAME"),
           _arg("arguments", nargs="*", help="what git gave it", metavar="ARGUMENT")), own="hook"),
     Verb("merge-driver", "", "what git runs to merge one file (docs/git.md)",
-         (_arg("files", nargs="+", help="base, ours, theirs and the path, as git gives them", metavar="FILE"),), own="merge_driver"),
+         (_arg("files", nargs="+", help="base, ours, theirs and the path, as git gives them", metavar="FILE"),),
+         own="merge_driver"),
 )  # fmt: skip
 
 GROUPS = ("Running", "Writing", "Reading", "The past", "Sharing", "Care")

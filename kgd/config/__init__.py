@@ -147,7 +147,7 @@ def person_environment() -> dict[str, str]:
 
 
 def pushing_as() -> str:
-    """Who pushes, as the server that started git says it: a principal as JSON (docs/git.md); empty if it says nothing."""
+    """Who pushes, as the server that started git says it: a principal as JSON (docs/git.md), or nothing."""
     return os.environ.get("KGD_PRINCIPAL", "")
 
 
