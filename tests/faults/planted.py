@@ -215,6 +215,38 @@ BUGS = {
         "nothing was checked and nothing is taken\" >&2 ;;", "nothing was checked\" >&2; exit 0 ;;",
         ("tests/hooks/test_installing.py::test_without_kgd_a_server_takes_nothing",),
     ),
+    "across-alias": Bug(
+        "another workspace may say that a node of its own has one of our names", "kgd/graph/across.py",
+        "return self._source.resolve(uri) if workspace_of(uri) == self.workspace else uri",
+        "return self._source.resolve(uri)",
+        ("tests/across/test_one_graph.py::test_another_workspace_does_not_take_a_name_of_this_one",),
+    ),
+    "across-locks": Bug(
+        "a walk takes the locks of workspaces as it came to them", "kgd/graph/traverse.py",
+        'key=lambda source: getattr(source, "workspace", "")', "key=lambda source: 0",
+        ("tests/across/test_one_graph.py::test_locks_are_taken_in_one_order_whatever_the_walk_began_with",),
+    ),
+    "hub-forges": Bug(
+        "a hub speaks for nodes of others", "kgd/graph/region.py",
+        "if workspace_of(source) in (None, *self.workspaces):", "if True:",
+        ("tests/across/test_bad_hubs.py::test_a_hub_speaks_for_its_own_nodes_alone",),
+    ),
+    "hub-beyond": Bug(
+        "a hub walks on into what a token is not for", "kgd/daemon/elsewhere.py",
+        "if self._allowed is not None and workspace not in self._allowed:", "if False:",
+        ("tests/across/test_walks.py::test_a_hub_does_not_walk_beyond_what_a_token_is_for",),
+    ),
+    "hub-kept": Bug(
+        "an answer that was kept is used under another token", "kgd/sync/hubs.py",
+        "_key(path, body, token)", '_key(path, body, "")',
+        ("tests/across/test_hub_client.py::"
+         "test_the_same_question_again_is_asked_with_the_validator_and_costs_no_answer",),
+    ),
+    "shared-token": Bug(
+        "a registry that others write says which secret goes where", "kgd/config/entries.py",
+        '{"remote", "hub", "ref", "sync"}', '{"remote", "hub", "ref", "sync", "token"}',
+        ("tests/across/test_registry.py::test_a_credential_reference_is_nothing_for_an_organisation_to_say",),
+    ),
 }  # fmt: skip
 
 
