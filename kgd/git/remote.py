@@ -43,6 +43,7 @@ _SWITCHES = (
     "http.cookieFile=", "http.emptyAuth=false", "http.delegation=none", "fetch.unpackLimit=1", "transfer.unpackLimit=1",
     "fetch.writeCommitGraph=false", "fetch.negotiationAlgorithm=default", "push.gpgSign=false", "push.followTags=false",
     "core.bigFileThreshold=1m", "core.alternateRefsCommand=:", "pack.threads=1",
+    "core.fsync=none",  # what is fetched lies in a scratch repository, and is flushed when it is moved in
 )  # fmt: skip
 _SSH_OPTIONS = (
     "BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
