@@ -248,3 +248,12 @@ def test_to_type_what_the_other_side_wrote_settles_the_dispute() -> None:
     assert shown is not None
     merged = merge(shown, replace(shown, name="x"), replace(shown, tags=("t",)), (records, records, records))
     assert merged == Merged(Node(URI, name="x", tags=("t",)))
+
+
+def test_a_decision_for_what_was_shown_is_no_less_than_one_for_something_new() -> None:
+    disputed = merge(Node(URI, name="a"), Node(URI, name="x"), Node(URI, name="y"))
+    shown = disputed.node
+    assert shown is not None
+    merged = merge(shown, shown, replace(shown, name="new"), (disputed.records, {}, {}))
+    assert merged.records["name"].fields["name"].sides == ("new", "y")
+    assert merged.records["name"].fields["name"].round == 1

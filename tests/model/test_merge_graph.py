@@ -65,3 +65,12 @@ def test_names_that_collide_are_pairs_and_those_that_met_before_are_none() -> No
     found = twins([two, one, three], lambda x, y: False)
     assert [conflict.fields[TWIN].sides for conflict in found] == [(one, two), (one, three), (two, three)]
     assert twins([one, two], lambda x, y: True) == []
+
+
+def test_a_node_made_anew_where_one_was_moved_from_is_another_node() -> None:
+    a, b, _ = URIS
+    base = Graph({b: Node(b, name="x", summary="x")})
+    moved = Node(a, name="x", summary="x", aliases=(b,))
+    merged = merge_graphs(base, Graph({a: moved}), Graph({a: moved, b: Node(b, name="y")}))
+    assert merged.graph == Graph({a: moved, b: Node(b, name="y")})
+    assert merged.clashes == ()

@@ -150,8 +150,8 @@ def test_a_move_against_a_deletion_keeps_the_node_and_records_the_deletion(past:
 
 
 def test_a_deletion_by_someone_who_had_not_seen_a_conflict_about_the_node_is_one_more(past: Histories) -> None:
-    base = past.commit(node(name="A") | node("z"))
-    disputed = conflict_of(uri("a"), {"name": disagreement("A", ("A", "B"))})
+    base = past.commit(node(name="B") | node("z"))
+    disputed = conflict_of(uri("a"), {"name": disagreement(None, ("A", "B"))})
     shown = past.commit(node(name="B") | node("z") | record_files([disputed], NONE), base)
     kept = past.merge(shown, past.commit(node("z"), base))
     assert past.nodes(kept)[uri("a")].name == "B"
@@ -238,15 +238,18 @@ def test_memories_merge_their_front_matter_by_field_and_their_prose_by_line(past
 
 
 def test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source(past: Histories) -> None:
-    def part(kind: str, *names: str, source: str = "") -> Files:
+    def part(kind: str, *names: str, source: str = "", number: int = 0) -> Files:
         nodes = tuple(Node(Uri(f"{kind}://ws/t/{name}")) for name in names)
-        return {f"bulk/{kind}/3f/t/0.yaml": bulk.encode(bulk.Part(nodes, source))}
+        return {f"bulk/{kind}/3f/t/{number}.yaml": bulk.encode(bulk.Part(nodes, source))}
 
-    base = past.commit(part("message", "1") | part("chunk", "1", source="a"))
-    one = past.commit(part("message", "1", "2") | part("chunk", "1", "2", source="b"), base)
+    second = part("chunk", "9", source="a", number=1)
+    base = past.commit(part("message", "1") | part("chunk", "1", source="a") | second)
+    longer = part("chunk", "1", "2", source="b") | part("chunk", "9", "10", source="b", number=1)
+    one = past.commit(part("message", "1", "2") | longer, base)
     two = past.commit(part("message", "1", "3") | part("chunk", "1", "3", source="c"), base)
     files = past.files(past.merge(one, two))
     assert files["bulk/message/3f/t/0.yaml"] == part("message", "1", "2", "3")["bulk/message/3f/t/0.yaml"]
+    assert "bulk/chunk/3f/t/1.yaml" not in files
     assert files["bulk/chunk/3f/t/0.yaml"] == part("chunk", "1", "3", source="c")["bulk/chunk/3f/t/0.yaml"]
 
 
