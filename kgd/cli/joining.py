@@ -15,7 +15,10 @@ LONGEST = 1_000
 
 
 def join(given: Given, options: Given) -> int:
+    from kgd.sync.wire import Address
+
     args: Given = {name: given[name] for name in ("url", "replace") if name in given}
+    Address.parse(args["url"])  # before anybody types a secret for it
     args["token"] = _token()
     with Connection(Home.find()) as connection:
         answer = connection.call("join", args)

@@ -76,4 +76,3 @@ def environment(git_dir: Path, hooks: Path, request: Mapping[str, str]) -> dict[
         "GIT_HTTP_EXPORT_ALL": "1",
         **request,
     }
-

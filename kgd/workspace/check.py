@@ -84,7 +84,8 @@ def _graph(workspace: Workspace) -> Iterator[Finding]:
 
 def _versions(workspace: Workspace) -> Iterator[Finding]:
     counted = {row.path: row.count for row in versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip))}
-    wrong = [path for path, count in counted.items() if paths.is_node_path(path) and workspace.version(path) != count]
+    nodes = ((path, count) for path, count in counted.items() if paths.is_node_path(path))
+    wrong = [path for path, count in nodes if workspace.version(path, anew=True) != count]
     if wrong:
         yield Finding(
             "error", "versions", f"{len(wrong)} versions differ from history, {wrong[0]} first", "Run `kgd reindex`."

@@ -102,8 +102,8 @@ class Counted:
 
     # ---- being asked
 
-    def version(self, path: str) -> Version | None:
-        """Derived from history, the newest flush included.
+    def version(self, path: str, *, anew: bool = False) -> Version | None:
+        """Derived from history, the newest flush included. `anew`: as the file has it, not as it was looked up lately.
 
         Raises:
             Unavailable: They are still being counted after two minutes, or the derived file cannot be read just now.
@@ -111,7 +111,7 @@ class Counted:
         with self._lock:
             if fresh := self._fresh.get(path):
                 return fresh
-            if path in self._looked:
+            if path in self._looked and not anew:
                 return self._looked[path]
             era = self._era
         found = self._ask(lambda: self.look(path), "versions are being counted from history")

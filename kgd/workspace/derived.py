@@ -165,13 +165,13 @@ class Derived:
 
     # ---- being asked
 
-    def version(self, path: str) -> Version | None:
-        """Derived from history, the newest flush included.
+    def version(self, path: str, *, anew: bool = False) -> Version | None:
+        """Derived from history, the newest flush included; see `Counted.version`.
 
         Raises:
             Unavailable: They are still being counted after two minutes.
         """
-        return self._counted.version(path)
+        return self._counted.version(path, anew=anew)
 
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one."""

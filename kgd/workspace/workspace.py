@@ -378,8 +378,8 @@ class Workspace:
     def twin(self, uri: Uri) -> Uri | None:
         return self.graph.twin(uri)
 
-    def version(self, path: str) -> int:
-        found = self._derived.version(path)
+    def version(self, path: str, *, anew: bool = False) -> int:
+        found = self._derived.version(path, anew=anew)
         return found.count if found else 0
 
     def served_blob(self, path: str, version: int) -> bytes | None:

@@ -82,6 +82,10 @@ RIGHT = [
     Right(["fsck"], r"shop"),
     Right(["conflicts"], r"no open conflicts"),
     Right(["remote"], r"shared with nobody"),
+    Right(["proposals"], r"nothing waits|no proposals"),
+    Right(["review", "--since", "yesterday"], r"concept://shop/auth"),
+    Right(["whoami"], r"Ann Person"),
+    Right(["token", "list"], r"no tokens|token"),
 ]  # fmt: skip
 
 WRONG = [
@@ -140,6 +144,15 @@ WRONG = [
     Wrong(["remote", "remove", "nobody"], GONE, r"nobody"),
     Wrong(["share"], RULE, r"no remote"),
     Wrong(["sync"], GONE, r"shared with nobody"),
+    Wrong(["proposals", "nothing-of-the-kind"], GONE, r"nothing-of-the-kind"),
+    Wrong(["accept", "nothing-of-the-kind"], GONE, r"nothing-of-the-kind"),
+    Wrong(["reject", "nothing-of-the-kind"], GONE, r"nothing-of-the-kind"),
+    Wrong(["submit", "nobody", "--roots", "auth"], GONE, r"nobody"),
+    Wrong(["review", "--since", "the other day"], BAD, r"date|day"),
+    Wrong(["join", "not-an-address"], BAD, r"address"),
+    Wrong(["leave", "http://127.0.0.1:9"], GONE, r"127\.0\.0\.1"),
+    Wrong(["whoami", "too", "much"], BAD, r"much"),
+    Wrong(["token", "revoke", "0123abcd"], GONE, r"0123abcd|token"),
     Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"not open"),
     Wrong(["resolve", "0123abcd", "--take", "c"], BAD, r"take"),
     Wrong(["resolve", "0123abcd", "--take", "a", "--fields", "{}"], BAD, r"--take or --fields"),
@@ -151,7 +164,10 @@ WRONG = [
     Wrong(["merge-driver"], BAD, r"FILE"),
 ]  # fmt: skip
 
-ELSEWHERE = {"mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver"}
+ELSEWHERE = {
+    "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver", "accept",
+    "reject", "submit", "join", "leave",
+}  # fmt: skip
 """Commands that other tests call as they are meant; `mcp` is under every client."""
 
 

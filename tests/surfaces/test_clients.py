@@ -19,7 +19,9 @@ from tests.surfaces.conftest import git, make_code, until, upsert
 
 ROOT = Path(__file__).parents[2]
 KGD = [sys.executable, "-m", "kgd.cli"]
-TOOLS = ["search", "get", "traverse", "put", "history", "status", "ingest", "resolve_conflicts"]
+TOOLS = [
+    "search", "get", "traverse", "put", "history", "status", "ingest", "sync", "resolve_conflicts", "submit_subgraph",
+]  # fmt: skip
 
 
 @pytest.fixture
