@@ -391,6 +391,8 @@ def remotes(answer: Answer) -> None:
                 _line(f"    {wait['next']}")
     if not answer["remotes"]:
         _line("shared with nobody: nothing leaves this machine")
+    for warning in answer.get("warnings", ()):
+        _line(f"! {warning}")
     if answer.get("next"):
         _line(answer["next"])
 

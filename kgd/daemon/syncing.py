@@ -6,6 +6,7 @@ ended is in its `Machine`, loud in `kgd status`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -137,9 +138,15 @@ class Syncing:
                 remote_settings.remote(self.workspace.layout, name)
             raise NotFound(
                 "this workspace is shared with nobody",
-                next="`kgd share` publishes it to the code's own remote, `kgd remote add NAME URL` to another.",
+                next="`kgd share` publishes it to the remote of this repository, `kgd remote add NAME URL` to another.",
             )
         return [one.round(direction, confirm, by_hand=True) for one in chosen]
+
+    def is_cloned(self, name: str) -> bool:
+        """Whether a plain ``git clone`` of this remote checks out something; see `GitRemote.point_head`."""
+        with self._lock:
+            runner = self._runners.get(name)
+        return runner is None or runner.is_cloned()
 
     def stages(self) -> tuple[Stage, ...]:
         """Fetch and push of each remote; its name is added where there are several."""
@@ -229,6 +236,11 @@ class _Runner:
             return self._round(direction, confirm, by_hand)
         finally:
             self._busy.release()
+
+    def is_cloned(self) -> bool:
+        with self._busy, contextlib.suppress(KgdError):
+            return self._transport().point_head(self.machine.remote.ref)
+        return True
 
     def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
         machine, syncing = self.machine, self._syncing

@@ -138,6 +138,29 @@ class GitRemote:
         except _Failed as failed:
             raise _of_push(failed.cause, self.url) from None
 
+    def point_head(self, ref: str) -> bool:
+        """See to it that a clone checks out something: whether the remote's HEAD leads to a branch now.
+
+        Where it leads nowhere and `ref` is the only branch of a bare directory, it leads to `ref` from now on. Of a
+        repository elsewhere only whoever keeps it can say so.
+
+        Raises:
+            Trouble: It cannot be asked.
+        """
+        if self._run(self._asking(), ["ls-remote", "--quiet", "--", self.url.text, "HEAD"]).strip():
+            return True
+        directory = self.url.directory
+        git_dir = repository_at(directory) if directory is not None else None
+        if git_dir is None or place.setting(git_dir, "core.bare") != "true":
+            return False
+        if list(refs.list_refs(git_dir, "refs/heads/")) != [ref]:
+            return False
+        try:
+            program.run(git_dir, ["symbolic-ref", "HEAD", ref])
+        except (GitFailed, KgdError):
+            return False
+        return True
+
     # ---- inside
 
     def _read(self, ref: str, prefix: str) -> dict[str, ObjectId] | None:

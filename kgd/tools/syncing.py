@@ -61,6 +61,7 @@ class RemotesResult(TypedDict):
     tip: str
     remotes: list[RemoteAnswer]
     conflicts: int
+    warnings: NotRequired[list[str]]
     next: NotRequired[str]
 
 
@@ -94,7 +95,7 @@ class ShareParams(Nothing):
 
 
 def share(session: Session, params: ShareParams) -> RemotesResult:
-    """Publishes to the code's own remote, or to the one that the workspace was cloned from."""
+    """Publishes to the remote of the repository: the code's own, or the one that the workspace was cloned from."""
     workspace = _mine(session, params.workspace, params.environment)
     layout = workspace.layout
     found = code_remotes(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree,
@@ -108,7 +109,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
         )  # fmt: skip
     name, there = next(iter(found.items()))
     wanted = Remote(name, url.parse(there, layout.work_tree), params.ref or layout.branch, params.token, params.sync)
-    return _add(session, workspace, wanted)
+    return _add(session, workspace, wanted, of_code=layout.in_code)
 
 
 class RemoteParams(Nothing):
@@ -155,8 +156,11 @@ def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspac
     return workspace
 
 
-def _add(session: Session, workspace: Workspace, wanted: Remote) -> RemotesResult:
-    """From here on it is published there: somebody said so. A remote that turns out to be another one is not kept."""
+def _add(session: Session, workspace: Workspace, wanted: Remote, *, of_code: bool = False) -> RemotesResult:
+    """From here on it is published there: somebody said so. A remote that turns out to be another one is not kept.
+
+    A repository `of_code` has a default branch of its own; in any other, whoever clones it gets the workspace.
+    """
     if wanted.token:
         check_reference(wanted.token)
     if workspace.read_only:
@@ -171,7 +175,15 @@ def _add(session: Session, workspace: Workspace, wanted: Remote) -> RemotesResul
         remote_settings.remove(workspace.layout, wanted.name)
         syncing.reload()
         raise error
-    return _answer(workspace, [_after_round(one) for one in answers])
+    answer = _answer(workspace, [_after_round(one) for one in answers])
+    is_branch = wanted.ref.startswith("refs/heads/") and not of_code
+    if is_branch and answers[0].done.pushed and not syncing.is_cloned(wanted.name):
+        answer["warnings"] = [
+            f"the HEAD of {wanted.url.text} names a branch that is not there, so `git clone` of it checks out nothing. "
+            f"Let its default branch be {wanted.ref.removeprefix('refs/heads/')}: in the server's settings, or there "
+            f"with `git symbolic-ref HEAD {wanted.ref}`."
+        ]
+    return answer
 
 
 def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
@@ -180,7 +192,7 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
         "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflict_count,
     }  # fmt: skip
     if not remotes:
-        answer["next"] = "`kgd share` publishes to the code's own remote, `kgd remote add NAME URL` to another."
+        answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
     elif workspace.conflict_count:
         answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
     return answer
@@ -239,7 +251,7 @@ SYNC = Tool(
     run=sync,
 )
 SHARE = Tool(
-    name="share", title="Share a workspace", description="Publishes to the code's own remote.",
+    name="share", title="Share a workspace", description="Publishes to the repository's own remote.",
     Params=ShareParams, Result=RemotesResult, hints=Hints(idempotent=True, open_world=True), run=share,
 )  # fmt: skip
 REMOTE = Tool(

@@ -42,7 +42,7 @@ def test_two_daemons_agree_within_seconds(people: Callable[[str], Somebody], hub
     ann, bob = people("ann"), people("bob")
     assert ann("remote") == (
         "shared with nobody: nothing leaves this machine\n"
-        "`kgd share` publishes to the code's own remote, `kgd remote add NAME URL` to another.\n"
+        "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another.\n"
     )
     ann("put", "fact", "--summary", "by Ann")
     assert ann("remote", "add", "origin", "../../hub.git") == f"origin  {hub}  refs/heads/main: ok\n  2 pushed\n"

@@ -45,6 +45,27 @@ def test_the_first_who_shares_makes_the_branch_and_the_second_gets_it(ann: Perso
     agree(ann, bob)
 
 
+def test_a_plain_clone_of_what_was_shared_checks_it_out_whatever_branch_the_server_was_made_with(
+    ann: Person, tmp_path: Path
+) -> None:
+    made = tmp_path / "old-style.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "master", str(made)], check=True)
+    ann.put("a", summary="by Ann")
+    assert "warnings" not in ann.call("remote", action="add", name="origin", url=str(made))
+    git(tmp_path, "clone", "-q", str(made), "cleo")
+    assert "by Ann" in (tmp_path / "cleo/nodes/concept/a.yaml").read_text()
+
+
+def test_where_the_default_branch_of_the_server_is_not_ours_to_choose_it_is_said_what_to_do(
+    ann: Person, hub: Path
+) -> None:
+    first = git(hub, "commit-tree", "-m", "of others", git(hub, "mktree", input=""))
+    git(hub, "update-ref", "refs/heads/docs", first)
+    (warning,) = ann.call("remote", action="add", name="origin", url=str(hub), ref="refs/heads/knowledge")["warnings"]
+    assert "git symbolic-ref HEAD refs/heads/knowledge" in warning
+    assert git(hub, "symbolic-ref", "HEAD") == "refs/heads/main"
+
+
 def test_what_one_writes_the_other_has_within_seconds_without_a_call(ann: Person, bob: Person, hub: Path) -> None:
     ann.share(hub)
     bob.share(hub)
