@@ -8,8 +8,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any
 
@@ -82,4 +83,13 @@ class Child:
 def _begin(line: Connection, world: dict[str, str], target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.environ.update(world)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     target(line, *arguments)
+
+
+def _end_with_parent() -> None:
+    """Who killed the parent cannot kill us: our threads would go on writing for nobody."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
