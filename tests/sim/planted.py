@@ -26,7 +26,7 @@ BUGS = {
     "appended": Bug(
         "of blocks appended by both, one side's are kept", "kgd/model/prose.py",
         "blocks = {block: None for side in (a, b)", "blocks = {block: None for side in (max(a, b),)",
-        (f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps"),
+        (f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps",),
     ),
     "silent": Bug(
         "a field changed by both is decided and not recorded", "kgd/model/merge.py",
