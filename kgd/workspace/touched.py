@@ -1,7 +1,8 @@
 """This file is where it is worked out which nodes a change is about, so that somebody's right to it can be judged.
 
 Every file of a workspace belongs to nodes: a node's file to the node, a conflict record or changelog entry to the node
-that it is about, a part of a document or thread to that, a memory to all nodes that name it. What belongs to no node
+that it is about, a part of a document or thread to that, a memory to all nodes that name it, what a merge put below
+``kept/`` to the nodes of the file that it was put beside. What belongs to no node
 (``kgd.yaml``, ``.gitattributes``, a file kgd does not know) is for administrators. An alias that comes or goes touches
 the URI that it stands for, which is the other end of a move.
 """
@@ -132,6 +133,20 @@ def of_nodes(before: Node | None, after: Node | None) -> frozenset[Uri]:
     return frozenset(ends | aliases)
 
 
+_VARIANT = re.compile(r"(.+)\.variant-[0-9a-f]{8}(\.[^./]*)?\Z").match
+_SIDE = re.compile(r"(.+)-[0-9a-f]{8}\.txt\Z").match
+
+
+def _kept_beside(path: str) -> str:
+    """The file beside which a merge put this one (see `merge_files`); itself where its name tells of none."""
+    below = path.removeprefix("kept/")
+    if below.startswith(("nodes/", "bulk/", "log/")):
+        found = _VARIANT(below)
+        return f"{found[1]}{found[2] or ''}" if found else path
+    found = _SIDE(below)
+    return f"conflicts/{found[1]}.yaml" if found else path
+
+
 @dataclass(slots=True)
 class _Look:
     read: Read
@@ -140,6 +155,9 @@ class _Look:
 
     def at(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Touched:
         top = path.partition("/")[0]
+        if top == "kept" and (beside := _kept_beside(path)) != path:
+            found = self.at(beside, None, None)  # by its name alone: what it holds may be anything
+            return Touched(settings=frozenset((path,))) if found.settings else found
         if top == "nodes":
             uris = self._node(path, old, new)
         elif top == "conflicts":

@@ -14,6 +14,7 @@ from kgd.model.conflict import Conflict, FieldConflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, parse
 from kgd.workspace import touched
+from kgd.workspace.merge_files import record_files, variant_of
 from kgd.workspace.touched import Touched, authorize_all
 from kgd.workspace.workspace import Workspace
 from tests.access.conftest import holder
@@ -98,6 +99,21 @@ def test_a_changelog_entry_is_about_its_parent(ws: Workspace) -> None:
     assert of(ws, {path: "id: x\n"}) == Touched(frozenset({Uri("atom://ws/infra/page")}))
     wrong = path.replace("/page/", "/other/")
     assert of(ws, {wrong: "id: x\n"}).settings == {wrong}
+
+
+def test_what_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Workspace) -> None:
+    large, deep = "x" * 1_200_000, uri("infra/deep/a")
+    conflict = Conflict(deep, {"content": FieldConflict(None, (large, large[1:]))}, {"content": 0})
+    written = record_files([conflict], ws.sharded)
+    assert len(written) == 3, "the record names two files that hold the sides"
+    assert of(ws, {path: data.decode() for path, data in written.items()}) == Touched(frozenset({deep}))
+    node_file, log_file = paths.path_of(deep), paths.log_path(Uri("atom://ws/infra/page"), "01J00000000000000000000000")
+    assert of(ws, {variant_of(node_file, b"uri: ["): "uri: ["}).uris == {deep}
+    assert of(ws, {variant_of(log_file, b"x"): "x"}).uris == {Uri("atom://ws/infra/page")}
+    for lost in ("kept/unreadable-0a1b2c3d.txt", "kept/nodes/concept/a.yaml", "kept/concept/infra/a.txt",
+                 "kept/kept/nodes/concept/a.variant-0a1b2c3d.yaml",
+                 "kept/kgd-0a1b2c3d.txt"):  # fmt: skip
+        assert of(ws, {lost: "x"}).settings == {lost}
 
 
 def test_a_bulk_part_is_about_its_thread_or_document(ws: Workspace) -> None:
