@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from kgd.codec import bulk, documents
@@ -20,7 +21,8 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Refused
 from kgd.git import pack, refs
-from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, raw
+from kgd.git.foreign import OWNED_FOLDERS, Bounds, harm_of, measure
+from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import settings_at
 from kgd.model.access import Principal, Verb
@@ -33,29 +35,20 @@ from kgd.workspace.touched import Touched
 PROPOSALS = "refs/heads/proposals/"
 INTERNAL = "refs/kgd/"
 
-_OWNED = ("nodes", "conflicts", "memories", "log", "bulk", "kept")
-_BAD_NAME = re.compile(
-    rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Bounds):
     """The most that one push may bring."""
 
     objects: int = 1_000_000
     bytes: int = 512 << 20
-    """Of all objects together, inflated."""
     blob: int = 1 << 20
     tree: int = 4 << 20
-    commit: int = 1 << 20
     commits: int = 20_000
     changes: int = 1_000_000
     """Paths that all new commits change, together."""
     entries: int = 2_000_000
     """Entries of folders that are compared for one commit."""
-    depth: int = 72
-    name: int = 255
     seconds: float = 60.0
 
 
@@ -125,7 +118,7 @@ def check_push(
     """
     pushed = Pushed(store, principal, settings, branch, limits, may_propose, only_ours, clock, clock())
     if quarantine is not None:
-        _measure(store, quarantine, limits)
+        measure(store, list(islice(_ids(quarantine), limits.objects + 1)), limits)
     return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
 
 
@@ -255,7 +248,9 @@ def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
 
 def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:
     mode, id = entry
-    reason = _harm(path, mode, pushed.limits)
+    reason = harm_of(path, mode, pushed.limits)
+    if not reason and mode != FILE and path.partition("/")[0] in OWNED_FOLDERS:
+        reason = "an executable file"
     if reason:
         raise Refused(f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Take that commit out, and push.")
     found = pushed.store.kind_and_size(id)
@@ -263,23 +258,6 @@ def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> Non
         raise Damaged("a file's content was not sent", at=path)
     if found[1] > pushed.limits.blob:
         raise Limit(f"a file has {found[1]} bytes, {pushed.limits.blob} are taken at most", at=path)
-
-
-def _harm(path: str, mode: bytes, limits: Limits) -> str:
-    """Why nobody should have this file in a work tree; empty where they may."""
-    if not mode.startswith(PLAIN):
-        return "a symbolic link" if mode == b"120000" else "a submodule, or an entry of no known kind"
-    names = raw(path).split(b"/")
-    if mode != FILE and names[0].decode("utf-8", "replace") in _OWNED:
-        return "an executable file"
-    if len(names) > limits.depth:
-        return f"folders that are nested deeper than {limits.depth}"
-    for number, name in enumerate(names):
-        if len(name) > limits.name or _BAD_NAME.search(name) or not _is_text(name):
-            return "a file whose name cannot be let into a work tree"
-        if number and name.lower() == b".gitattributes":
-            return "a .gitattributes below the top"
-    return ""
 
 
 def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> None:
@@ -290,7 +268,7 @@ def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> No
     """
     store, settings = pushed.store, pushed.settings
     top = store.tree(after)
-    for name in _OWNED:
+    for name in OWNED_FOLDERS:
         if name.encode() in top and top[name.encode()][0] != FOLDER:
             raise Invalid("this has to be a folder", at=name)
     if SETTINGS.encode() not in top:
@@ -306,26 +284,6 @@ def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> No
             bulk.decode(data, at=path)
         elif path.startswith("log/"):
             documents.read_mapping(data, path)
-
-
-def _measure(store: ObjectStore, quarantine: Path, limits: Limits) -> None:
-    """Every object of the push, by its header: nothing is read that is larger than its kind may be.
-
-    Raises:
-        Limit, Damaged: Nothing of it was inflated.
-    """
-    most = {"blob": limits.blob, "tree": limits.tree, "commit": limits.commit, "tag": limits.commit}
-    total = 0
-    for count, id in enumerate(_ids(quarantine), 1):
-        found = store.kind_and_size(id)
-        if found is None:
-            raise Damaged("an object of the push is not there", at=id.hex())
-        kind, size = found
-        total += size
-        if size > most[kind]:
-            raise Limit(f"a {kind} has {size} bytes, {most[kind]} are taken at most", at=id.hex())
-        if total > limits.bytes or count > limits.objects:
-            raise Limit(f"one push brings at most {limits.objects} objects and {limits.bytes} bytes")
 
 
 def _ids(quarantine: Path) -> Iterator[ObjectId]:
@@ -346,14 +304,6 @@ def _is_commit(store: ObjectStore, id: ObjectId) -> None:
 def _in_time(pushed: Pushed) -> None:
     if pushed.clock() - pushed.began > pushed.limits.seconds:
         raise Limit("the push takes too long to be checked", next="Push it in parts.")
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def workspace_branch(

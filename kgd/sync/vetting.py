@@ -8,42 +8,33 @@ nothing sensible is no reason to stop a team: it is taken, and named as an inval
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Damaged, KgdError, Limit
+from kgd.git.foreign import OWNED_FOLDERS, Bounds, harm_of, measure
 from kgd.git.incoming import Incoming
-from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, raw
+from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId
 from kgd.git.trouble import Trouble
-
-OWNED_FOLDERS = ("nodes", "conflicts", "memories", "log", "bulk")
-ATTRIBUTES = ".gitattributes"
 
 _MEND = "Nothing of it was taken. A further commit on the remote that mends it is enough."
 _DROP = "Nothing of it was taken. It stands in the remote's history: whoever keeps it has to take the commit out."
-_BAD_NAME = re.compile(
-    rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
-)
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Bounds):
     """The most that one fetch may bring."""
 
     objects: int = 5_000_000
     bytes: int = 8 << 30
     blob: int = 64 << 20
     tree: int = 8 << 20
-    commit: int = 1 << 20
     file: int = 1 << 20
     """Bytes of a file in the newest tree."""
     changes: int = 5_000_000
     """Paths that all new commits changed, together."""
-    depth: int = 72
-    name: int = 255
 
 
 BUDGET = Budget()
@@ -64,7 +55,7 @@ def vet(incoming: Incoming, tip: ObjectId, workspace: str, sharded: frozenset[st
         Trouble: Of kind ``refused``: what is wrong, and where.
     """
     try:
-        _check_sizes(incoming, budget)
+        measure(incoming, incoming.ids, budget)
         commits, related = _new_commits(incoming, tip)
         _check_top(incoming, tip, workspace, sharded)
         left = budget.changes
@@ -80,23 +71,6 @@ def vet(incoming: Incoming, tip: ObjectId, workspace: str, sharded: frozenset[st
         raise Trouble("refused", f"what the remote sent cannot be taken: {error.message}", at=error.at,
                       next=_DROP) from None  # fmt: skip
     return Vetted(tuple(commits), related)
-
-
-def _check_sizes(incoming: Incoming, budget: Budget) -> None:
-    """Every new object, by its header: nothing is inflated that is larger than its kind may be."""
-    if len(incoming.ids) > budget.objects:
-        raise Trouble("refused", f"the remote sent {len(incoming.ids)} objects, {budget.objects} are taken at most")
-    total, most = 0, {"blob": budget.blob, "tree": budget.tree, "commit": budget.commit, "tag": budget.commit}
-    for id in incoming.ids:
-        found = incoming.kind_and_size(id)
-        if found is None:
-            raise Damaged("an object of the pack is not there", at=id.hex())
-        kind, size = found
-        total += size
-        if size > most[kind] or total > budget.bytes:
-            raise Trouble("refused", f"the remote sent a {kind} of {size} bytes, {most[kind]} are taken at most"
-                          if size > most[kind] else f"the remote sent more than {budget.bytes} bytes",
-                          at=id.hex(), next=_DROP)  # fmt: skip
 
 
 def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:
@@ -125,17 +99,8 @@ def _changes(incoming: Incoming, commit: Commit) -> Iterator[tuple[str, Entry]]:
 
 
 def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> None:
-    mode, _ = entry
-    if not mode.startswith(PLAIN):
-        raise _refused("the remote holds a link or a submodule", commit, path)
-    names = raw(path).split(b"/")
-    if len(names) > budget.depth:
-        raise _refused(f"folders are nested deeper than {budget.depth}", commit, path)
-    for number, name in enumerate(names):
-        if len(name) > budget.name or _BAD_NAME.search(name) or not _is_text(name):
-            raise _refused("the remote holds a file whose name kgd does not let into a work tree", commit, path)
-        if number and name.lower() == b".gitattributes":
-            raise _refused("the remote holds a .gitattributes below the top", commit, path)
+    if harm := harm_of(path, entry[0], budget):
+        raise _refused(f"the remote holds {harm}", commit, path)
 
 
 def _check_newest(incoming: Incoming, newest: Commit, known: ObjectId | None, budget: Budget) -> None:
@@ -191,11 +156,3 @@ def _check_top(incoming: Incoming, tip: ObjectId, workspace: str, sharded: froze
 
 def _refused(what: str, commit: Commit, path: str, then: str = _DROP) -> Trouble:
     return Trouble("refused", f"{what} (commit {commit.id.hex()[:10]})", at=path, next=then)
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

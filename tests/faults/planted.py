@@ -35,7 +35,7 @@ BUGS = {
     ),
     "sync-sizes": Bug(
         "objects are read without asking for their size", "kgd/sync/vetting.py",
-        "        _check_sizes(incoming, budget)\n", "",
+        "        measure(incoming, incoming.ids, budget)\n", "",
         ("tests/sync/test_vetting.py::test_sizes_and_counts_are_asked_of_headers_before_anything_is_read",),
     ),
     "sync-brake": Bug(
@@ -192,7 +192,7 @@ BUGS = {
     ),
     "push-measure": Bug(
         "what was pushed is read without being measured", "kgd/hooks/receive.py",
-        "        _measure(store, quarantine, limits)\n", "        pass\n",
+        "        measure(store, list(islice(_ids(quarantine), limits.objects + 1)), limits)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),
     "push-harm": Bug(
