@@ -8,10 +8,8 @@ Prints a row for each. Not part of any suite: it takes some minutes, and is run 
 from __future__ import annotations
 
 import sys
-import tempfile
-from pathlib import Path
 
-from tests.faults.planted import CONTROL, Bug, plant, run
+from tests.planting import Bug, main
 
 ACCESS = "tests/access/"
 RANDOM = f"{ACCESS}test_breaches.py::test_no_operation_reaches_outside_its_token"
@@ -77,22 +75,5 @@ BUGS = {
 }  # fmt: skip
 
 
-def main() -> int:
-    missed = 0
-    chosen = [BUGS[name] for name in sys.argv[1:] or BUGS]
-    with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
-        plant(CONTROL, Path(place))
-        for test in sorted({test for bug in chosen for test in bug.tests}):
-            assert not run(Path(place), test), f"{test} fails without any bug"
-    for bug in chosen:
-        with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
-            plant(bug, Path(place))
-            for test in bug.tests:
-                found = run(Path(place), test)
-                missed += not found
-                print(f"| {bug.what} | {test.removeprefix('tests/')} | {'found' if found else 'MISSED'} |", flush=True)
-    return min(missed, 1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(BUGS))

@@ -7,24 +7,9 @@ Prints a row for each. Not part of any suite: it takes some minutes, and is run 
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from typing import NamedTuple
 
-from tests.conftest import ROOT
-
-
-class Bug(NamedTuple):
-    what: str
-    file: str
-    right: str
-    wrong: str
-    tests: tuple[str, ...]
-    """Each of these has to fail."""
-
+from tests.planting import Bug, main
 
 BUGS = {
     "sync-vetting": Bug(
@@ -250,55 +235,5 @@ BUGS = {
 }  # fmt: skip
 
 
-CONTROL = Bug("nothing", "kgd/errors.py", "class KgdError", "class KgdError", ())
-
-
-def main() -> int:
-    missed = 0
-    chosen = [BUGS[name] for name in sys.argv[1:] or BUGS]
-    with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
-        plant(CONTROL, Path(place))
-        for test in sorted({test for bug in chosen for test in bug.tests}):
-            assert not run(Path(place), test), f"{test} fails without any bug"
-    for bug in chosen:
-        with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
-            plant(bug, Path(place))
-            for test in bug.tests:
-                found = run(Path(place), test)
-                missed += not found
-                print(f"| {bug.what} | {test.removeprefix('tests/')} | {'found' if found else 'MISSED'} |", flush=True)
-    return min(missed, 1)
-
-
-def plant(bug: Bug, place: Path) -> None:
-    for folder in ("kgd", "tests"):
-        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", place)
-    file = place / bug.file
-    text = file.read_text()
-    assert bug.right in text, f"{bug.file} does not hold: {bug.right}"
-    file.write_text(text.replace(bug.right, bug.wrong))
-
-
-def run(place: Path, test: str) -> bool:
-    """Whether the test fails in the copy."""
-    command = [
-        sys.executable,
-        "-B",
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "slow or not slow",
-        test,
-    ]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stdout[-2000:]
-    return done.returncode == 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(BUGS))

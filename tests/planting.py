@@ -1,0 +1,68 @@
+"""This file is where a bug is planted into a copy of the code, to see which test finds it: one that finds none is none.
+
+The catalogues are beside the tests: ``python -m tests.faults.planted [NAME...]``, likewise tests.access and tests.sim.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import ROOT
+
+
+class Bug(NamedTuple):
+    what: str
+    file: str
+    right: str
+    wrong: str
+    tests: tuple[str, ...]
+    """Each of these has to fail."""
+
+    def planted(self, root: Path) -> str:
+        """The text of its file below `root` with the bug in it."""
+        text = (root / self.file).read_text()
+        assert self.right in text, f"{self.file} does not hold: {self.right}"
+        return text.replace(self.right, self.wrong)
+
+
+_CONTROL = Bug("nothing", "kgd/errors.py", "class KgdError", "class KgdError", ())
+
+
+def main(bugs: Mapping[str, Bug]) -> int:
+    """Print a row for each bug that the command line names, or for all; 1 where a test missed one."""
+    missed = 0
+    chosen = [bugs[name] for name in sys.argv[1:] or bugs]
+    with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+        plant(_CONTROL, Path(place))
+        for test in sorted({test for bug in chosen for test in bug.tests}):
+            assert not fails(Path(place), test), f"{test} fails without any bug"
+    for bug in chosen:
+        with tempfile.TemporaryDirectory(prefix="kgd-planted-") as place:
+            plant(bug, Path(place))
+            for test in bug.tests:
+                found = fails(Path(place), test)
+                missed += not found
+                print(f"| {bug.what} | {test.removeprefix('tests/')} | {'found' if found else 'MISSED'} |", flush=True)
+    return min(missed, 1)
+
+
+def plant(bug: Bug, place: Path) -> None:
+    """Copy the code and the tests to `place`, with the bug."""
+    for folder in ("kgd", "tests"):
+        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", place)
+    (place / bug.file).write_text(bug.planted(place))
+
+
+def fails(place: Path, test: str) -> bool:
+    """Whether the test fails in the copy."""
+    command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "slow or not slow"]
+    done = subprocess.run([*command, test], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout[-2000:]
+    return done.returncode == 1

@@ -1,0 +1,25 @@
+"""The planted bugs still fit the code, and the tests that find them are still there. `tests.planting` runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.access.planted import BUGS as ACCESS
+from tests.conftest import ROOT
+from tests.faults.planted import BUGS as FAULTS
+from tests.planting import Bug
+from tests.sim.planted import BUGS as SIM
+
+ALL = [
+    pytest.param(bug, id=f"{room}-{name}")
+    for room, bugs in (("access", ACCESS), ("faults", FAULTS), ("sim", SIM))
+    for name, bug in bugs.items()
+]
+
+
+@pytest.mark.parametrize("bug", ALL)
+def test_a_planted_bug_changes_the_code_as_it_is_now_and_names_tests_that_exist(bug: Bug) -> None:
+    assert bug.planted(ROOT) != (ROOT / bug.file).read_text()
+    for test in bug.tests:
+        file, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(), test
