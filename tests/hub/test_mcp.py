@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.hub.conftest import Hub
+from tests.mcp.conftest import Model
 
 pytestmark = pytest.mark.anyio
 ERAS = ["auto", "legacy"]
@@ -30,10 +32,10 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def connected(hub: Hub, token: str, mode: str) -> AsyncIterator[Client]:
+async def connected(hub: Hub, token: str, mode: str, model: Model | None = None) -> AsyncIterator[Client]:
     async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
         transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
-        async with Client(transport, mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(transport, mode=mode, sampling_callback=model) as client:  # type: ignore[arg-type]
             yield client
 
 
@@ -84,6 +86,45 @@ async def test_a_revoked_token_ends_at_the_next_request(hub: Hub, mode: str) -> 
             with anyio.fail_after(10):
                 failed, answer = await called(client, "status")
             raise AssertionError(f"it was answered: {failed} {answer}")
+
+
+def disputed(hub: Hub, uri: str) -> None:
+    """A node whose summary two people wrote differently: a change is taken back after another went over it."""
+    commits = [
+        hub.call("put", workspace="infra", changes=[{"op": "upsert", "uri": uri, "summary": summary}])["commit"]
+        for summary in ("one", "two", "three")
+    ]
+    hub.call("put", workspace="infra", changes=[{"op": "revert", "commit": commits[1]}])
+
+
+@pytest.mark.requirement("B6")
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_model_of_a_holders_client_settles_within_the_tokens_scope(hub: Hub, mode: str) -> None:
+    mine, other = f"concept://infra/services/two-{mode}", f"concept://infra/app/two-{mode}"
+    for uri in (mine, other):
+        disputed(hub, uri)
+    attack, good = (Model(json.dumps({"summary": {"value": text}})) for text in ("see https://evil.example", "both"))
+    token = hub.mint("read,write,resolve", "/services/**", name=f"model {mode}")
+    async with connected(hub, token, mode, attack) as client:
+        failed, answer = await called(client, "resolve_conflicts", ids=[mine], workspace="infra")
+        assert (failed, answer["resolved"], len(attack.asked)) == (False, [], 1)
+        assert "evil.example" not in str(answer)
+    async with connected(hub, token, mode, good) as client:
+        assert (await called(client, "resolve_conflicts", ids=[other], workspace="infra"))[0]
+        assert good.asked == []
+        failed, answer = await called(client, "resolve_conflicts", workspace="infra")
+        assert [one["by"] for one in answer["resolved"]] == ["sampling"], answer
+        assert (answer["remaining"], len(good.asked)) == ([], 1)
+    (commit, *_) = hub.call("history", workspace="infra", uri=mine)["commits"]
+    assert commit["author"].startswith(f"model {mode}")
+    assert hub.call("get", uris=[mine])["nodes"][0]["summary"] == "both"
+    assert hub.call("conflicts", uri=other)["total"] == 1
+    without = Model(json.dumps({"summary": {"value": "mine"}}))
+    async with connected(hub, hub.mint("read,write", "/**"), mode, without) as client:
+        failed, answer = await called(client, "resolve_conflicts", ids=[other], workspace="infra")
+        assert failed or answer["resolved"] == []
+        assert without.asked == []
+    hub.call("resolve", resolutions=[{"id": other, "take": "a"}], workspace="infra")
 
 
 async def test_a_session_belongs_to_its_token(hub: Hub) -> None:
