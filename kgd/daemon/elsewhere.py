@@ -23,8 +23,8 @@ from kgd.graph.region import FAR, Patch, Reach
 from kgd.model.access import Policy, Principal, Verb, sight
 from kgd.model.uri import Uri
 from kgd.sync.clones import Fetching
+from kgd.sync.hub_walks import patch_from
 from kgd.sync.hubs import DEADLINE, HubClient
-from kgd.sync.patches import patch_from
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

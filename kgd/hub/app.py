@@ -56,7 +56,7 @@ def application(
         routes.append(Route("/mcp", endpoint=mcp))
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Door, listen=listen)],
+        middleware=[Middleware(_HostCheck, listen=listen)],
         lifespan=lifespan,
         exception_handlers={404: _no_such_place, 405: _other_method},
     )
@@ -77,7 +77,7 @@ async def _other_method(request: Request, error: Exception) -> Response:
     return response
 
 
-class _Door:
+class _HostCheck:
     """What every request has to pass before anything is read of it: a Host that is ours, and no page behind it."""
 
     def __init__(self, app: ASGIApp, listen: Listen) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from kgd import __version__
 from kgd.errors import BY_CODE, Stale
 from kgd.hub.problems import MEDIA_TYPE, TITLE
-from kgd.tools.remote import ADMIN, EVERYBODY
 from kgd.tools.schemas import full_schema, input_schema
 from kgd.tools.session import LONGEST_REQUEST
+from kgd.tools.token_calls import ADMIN, EVERYBODY
 from kgd.tools.tokens import ChildParams, MintResult, TokenAnswer
 from kgd.tools.tool import Tool
 

@@ -25,7 +25,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.hub import published
 from kgd.hub.gate import Gate
-from kgd.hub.offers import offer
+from kgd.hub.proposal_refs import offer
 from kgd.hub.pushed import Verdict, judge
 from kgd.model.token import TokenRecord
 from kgd.workspace import adoption

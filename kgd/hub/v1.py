@@ -28,8 +28,8 @@ from kgd.model.token import TokenRecord
 from kgd.tools import TOOLS
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import read
-from kgd.tools.remote import call, visible
 from kgd.tools.session import LONGEST_REQUEST, Session
+from kgd.tools.token_calls import call, visible
 from kgd.tools.tokens import ChildParams, describe, mint_child
 from kgd.tools.tool import Tool
 

@@ -43,7 +43,7 @@ from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
-from kgd.tools import TOOLS, remote
+from kgd.tools import TOOLS, token_calls
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
 from kgd.tools.session import Session
@@ -128,7 +128,7 @@ class Surface:
         record = _record_of(ctx)
         if record is None:
             return self._listed
-        known = remote.visible(self._tools, record.holder)
+        known = token_calls.visible(self._tools, record.holder)
         return ListToolsResult(tools=[one for one in self._listed.tools if one.name in known])
 
     async def _listen(
@@ -188,7 +188,7 @@ class Surface:
         async with asker(ctx, params, self._seconds) as ask:
             caller = session if ask is None else replace(session, ask=ask)
             answer: Mapping[str, Any] = await self._on_thread(
-                remote.call, caller, record, self._tools, params.name, params.arguments or {}
+                token_calls.call, caller, record, self._tools, params.name, params.arguments or {}
             )
             return answer
 

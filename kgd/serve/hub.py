@@ -17,7 +17,7 @@ from kgd.hub.problems import problem
 from kgd.hub.receiving import Receiving
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
-from kgd.mcp.door import Door
+from kgd.mcp.hub_http import HubHttp
 
 if TYPE_CHECKING:
     import socket
@@ -46,8 +46,8 @@ class Hub:
         """Begin to answer; from here on the daemon says where it listens."""
         self._git.write_hooks()
         await self._receiving.start()
-        door = Door(surface, self._gate.admit, self._gate.still_live, problem)
-        app = application(self._listen, self._api, git=self._git, mcp=door, running=door.running)
+        http = HubHttp(surface, self._gate.admit, self._gate.still_live, problem)
+        app = application(self._listen, self._api, git=self._git, mcp=http, running=http.running)
 
         def closing() -> None:
             self._git.close()

@@ -18,7 +18,7 @@ from kgd.model.uri import is_workspace_id
 from kgd.sync.hubs import HubClient
 from kgd.sync.wire import Address
 from kgd.tools import addressing
-from kgd.tools.abroad import checked
+from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session

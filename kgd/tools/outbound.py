@@ -23,7 +23,7 @@ from kgd.model.fields import plain
 from kgd.model.node import Node
 from kgd.model.uri import Uri, is_owned, scheme_of, segments_of, workspace_of
 from kgd.model.uri import build as build_uri
-from kgd.sync.offering import offer
+from kgd.sync.submitting import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
 from kgd.tools.session import Session

@@ -12,10 +12,10 @@ from kgd.model.access import Verb
 from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, cursors, nodes, origins, sight
-from kgd.tools.abroad import Abroad, FarNode
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
+from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import enter
-from kgd.tools.ladder import Resolved, on_the_way
+from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
@@ -79,11 +79,11 @@ def get(session: Session, params: GetParams) -> GetResult:
     asked = [_spelt(session, workspace, home, text, n) for n, text in enumerate(params.uris)]
     if params.conflicts == "resolve" and not commit and workspace and (resolved := _settled(session, workspace, asked)):
         answer["resolved"] = resolved
-    seen, abroad = [], Abroad(session, params.include, commit if far else None)
+    seen, reads = [], HubReads(session, params.include, commit if far else None)
     for index in range(begin.node, len(asked)):
         found: Found | FarNode | Missing
         if workspace is None or addressing.on_hub(session, asked[index]):
-            found = _abroad(abroad, home, asked, index)
+            found = _from_hub(reads, home, asked, index)
         else:
             found = _near(session, workspace, asked[index], commit, similar=len(answer["missing"]) < MISSING_SHOWN)
         if isinstance(found, dict):
@@ -123,11 +123,11 @@ def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None
     return found
 
 
-def _abroad(abroad: Abroad, home: str, asked: Sequence[Uri], index: int) -> FarNode | Missing:
+def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> FarNode | Missing:
     """A node of a hub, read together with those of the same workspace that are asked for after it."""
     workspace = workspace_of(asked[index]) or home
     following = [uri for uri in asked[index + 1 :] if (workspace_of(uri) or home) == workspace]
-    found = abroad.look(workspace, asked[index], following)
+    found = reads.look(workspace, asked[index], following)
     if isinstance(found, FarNode):
         return found
     answer: Missing = {

@@ -16,7 +16,7 @@ from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import parse
 from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
-from kgd.tools.ladder import Resolved, Via, askable, consult, settle
+from kgd.tools.consulting import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.parameters import JsonObject, Many, Params
 from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal

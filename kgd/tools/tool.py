@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.tools import addressing
-from kgd.tools.abroad import forwarded
+from kgd.tools.hub_reads import forwarded
 from kgd.tools.parameters import Params, read
 from kgd.tools.session import Session
 

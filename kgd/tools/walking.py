@@ -17,14 +17,14 @@ from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.tools import addressing, cursors, nodes
 from kgd.tools.budget import Room, clip
+from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import Hint, enter
-from kgd.tools.crossing import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
-from kgd.tools.ladder import Resolved, on_the_way
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.tools.walking_across import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
 
 if TYPE_CHECKING:
     pass

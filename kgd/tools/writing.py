@@ -14,9 +14,9 @@ from kgd.errors import Stale
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import OWNED, Uri, build
-from kgd.tools import addressing, meeting
+from kgd.tools import addressing, write_conflicts
 from kgd.tools.changes import Changes, edits
-from kgd.tools.ladder import Resolved, settle
+from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
@@ -83,8 +83,8 @@ def put(session: Session, params: PutParams) -> PutResult:
     )
     if params.dry_run or params.conflicts == "show":
         return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
-    found = meeting.beside(session, workspace, changes.edits)
-    outcome, resolved = meeting.carried_out(session, workspace, changes)
+    found = write_conflicts.beside(session, workspace, changes.edits)
+    outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
     resolved += settle(session, workspace, found)
     answer = answer_of(workspace, outcome)
     if resolved:

@@ -18,8 +18,8 @@ from kgd.model.fields import field_of, plain
 from kgd.model.node import Json, Node, Relation
 from kgd.model.settle import renamed
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
-from kgd.workspace.deciding import carry, decide, is_about_node
 from kgd.workspace.draft import Draft, is_resource
+from kgd.workspace.settling import carry, is_about_node, settle
 
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
 
@@ -159,7 +159,7 @@ def _settle(edit: Settle, draft: Draft) -> None:
         )  # fmt: skip
     draft.files[path] = None
     draft.settled.append(path)
-    decide(draft, conflict, uri, edit.fields)
+    settle(draft, conflict, uri, edit.fields)
     left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
     if left:
         draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))

@@ -20,9 +20,9 @@ from kgd.git.staging import Staging
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace.admission import check
-from kgd.workspace.based import Based
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import NodeChange, Outcome
+from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.work_tree import FILE_LIMIT
@@ -168,7 +168,7 @@ def propose(
                 next="Wait until some are accepted or rejected, or withdraw one.",
             )  # fmt: skip
         staging = Staging(store, store.tree_of(base))
-        around = Based(workspace, base)
+        around = PastSurroundings(workspace, base)
         staged = Transaction(changes, around, workspace.past.revert, workspace.now(), permit=permit).stage(
             staging, base
         )

@@ -19,9 +19,9 @@ from kgd.git.unwritten import Unwritten
 from kgd.model.change import ChangeSet, Delete, Edit, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import proposals
-from kgd.workspace.based import Based
 from kgd.workspace.integrate import merge_trees
 from kgd.workspace.outcome import Outcome
+from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import Proposal
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction, message_of, write
@@ -123,7 +123,8 @@ def _staged(
         return Staged(done)
     store = workspace.store
     beside = Staging(store, store.tree_of(base))
-    made = Transaction(changes, Based(workspace, base), workspace.past.revert, workspace.now()).stage(beside, base)
+    then = PastSurroundings(workspace, base)
+    made = Transaction(changes, then, workspace.past.revert, workspace.now()).stage(beside, base)
     if made.commit is None:
         return Staged(made.answer)
     view = Unwritten(store, beside.objects)
@@ -186,7 +187,7 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
 
 def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
     """Whoever names the commit that they saw has seen the content which they replace."""
-    then = Based(workspace, base)
+    then = PastSurroundings(workspace, base)
 
     def seen(edit: Edit) -> Edit:
         if isinstance(edit, Upsert) and edit.content is not None and edit.expect_version is None:
@@ -210,7 +211,7 @@ def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | No
         if 0 < version <= len(entries):
             candidates.append(entries[len(entries) - version].commit.id)
     for candidate in sorted(set(candidates), key=lambda id: -workspace.store.commit(id).committer.time):
-        then = Based(workspace, candidate)
+        then = PastSurroundings(workspace, candidate)
         try:
             if all(then.version(path) == version for path, version in expected.items()):
                 return candidate

@@ -17,7 +17,7 @@ from kgd.graph.region import Patch
 from kgd.graph.traverse import traverse
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
-from kgd.sync.patches import patch_from
+from kgd.sync.hub_walks import patch_from
 
 IDS = ("home", "near", "far", "further", "outer")
 HUBS = {"far": "one", "further": "one", "outer": "two"}

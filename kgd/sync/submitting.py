@@ -15,8 +15,8 @@ from kgd.git.remote_settings import Remote
 from kgd.git.staging import Staging
 from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
-from kgd.workspace.based import Based
 from kgd.workspace.outcome import Outcome
+from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import holder_name, keep
 from kgd.workspace.transaction import Transaction
 
@@ -58,7 +58,7 @@ def offer(workspace: Workspace, remote: Remote, transport: Pusher, changes: Chan
         name, commit, outcome = known[0], known[1], Outcome(known[1].hex(), repeated=True)
     else:
         staging = Staging(workspace.store, workspace.store.tree_of(tip))
-        around = Based(workspace, tip)
+        around = PastSurroundings(workspace, tip)
         made = Transaction(changes, around, workspace.past.revert, workspace.now()).stage(staging, tip)
         if made.commit is None:
             raise Invalid("the remote has all of that already", at="changes")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 
-class Based:
+class PastSurroundings:
     """The surroundings of a change (`kgd.workspace.draft.Surroundings`) at a commit of the past."""
 
     def __init__(self, workspace: Workspace, base: ObjectId) -> None:

@@ -19,7 +19,7 @@ from kgd.workspace.draft import Draft
 from kgd.workspace.merge_files import MEMORIES
 
 
-def decide(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json]) -> None:
+def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json]) -> None:
     """Let each of these fields have the value that was decided. `uri` is what the node is called by now.
 
     Raises:
@@ -28,13 +28,13 @@ def decide(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
     """
     for name, value in fields.items():
         if is_settings_uri(conflict.uri):
-            _decide_setting(draft, name, value)
+            _settle_setting(draft, name, value)
         elif split(name)[0] == MEMORIES:
-            _decide_memory(draft, name, value)
+            _settle_memory(draft, name, value)
         elif name == TWIN:
-            _decide_twin(draft, conflict, value)
+            _settle_twin(draft, conflict, value)
         elif name == PLACE:
-            uri = _decide_place(draft, uri, value)
+            uri = _settle_place(draft, uri, value)
         else:
             node = with_decision(draft.node(uri), uri, name, value)
             if node is None:
@@ -58,7 +58,7 @@ def carry(draft: Draft, old: Uri, node: Node) -> None:
             draft.record(documents.decode_conflict(data, at=path).at(node.uri))
 
 
-def _decide_place(draft: Draft, uri: Uri, value: Json) -> Uri:
+def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
     to = parse(str(value)) if value else uri
     node = draft.node(uri)
     if node is None:
@@ -74,7 +74,7 @@ def _decide_place(draft: Draft, uri: Uri, value: Json) -> Uri:
     return to
 
 
-def _decide_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
+def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
     """Both stay (None), or they become one under the name that is given."""
     sides = [Uri(str(side)) for side in conflict.fields[TWIN].sides]
     if value is None:
@@ -109,7 +109,7 @@ def _taken_up(draft: Draft, uri: Uri) -> dict[str, Conflict]:
     return by_field(found)
 
 
-def _decide_setting(draft: Draft, name: str, value: Json) -> None:
+def _settle_setting(draft: Draft, name: str, value: Json) -> None:
     data = draft.read_file(SETTINGS)
     if data is None:
         raise NotFound("the workspace has no settings", at=SETTINGS)
@@ -120,7 +120,7 @@ def _decide_setting(draft: Draft, name: str, value: Json) -> None:
     draft.files[SETTINGS] = rewrite_settings(data, new)
 
 
-def _decide_memory(draft: Draft, name: str, value: Json) -> None:
+def _settle_memory(draft: Draft, name: str, value: Json) -> None:
     _, file, *rest = split(name)
     path = f"{MEMORIES}/{file}"
     if not rest:

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.graph.across import Reason
 from kgd.model.uri import Uri
+from kgd.sync.hub_walks import stamp_of
 from kgd.sync.hubs import DEADLINE
-from kgd.sync.patches import stamp_of
 from kgd.tools import origins
 from kgd.tools.budget import HARD_LIMIT, size_of
 from kgd.tools.nodes import NodeAnswer
@@ -63,7 +63,7 @@ class FarMissing:
     last_seen: float | None = None
 
 
-class Abroad:
+class HubReads:
     """What one `get` reads from hubs: each hub at most its deadline, all calls together."""
 
     def __init__(self, session: Session, include: Sequence[str], as_of: str | None) -> None:

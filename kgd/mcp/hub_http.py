@@ -29,7 +29,7 @@ Admit = Callable[[str, int], TokenRecord]
 """The record for an Authorization header and a body of so many bytes; raises KgdError. Blocks."""
 
 
-class Door:
+class HubHttp:
     """`/mcp` for many principals, as an ASGI application; run `running` around it."""
 
     def __init__(

@@ -20,7 +20,7 @@ from kgd.model.fields import SCALARS, split, with_field
 from kgd.model.merge import merge
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.ladder import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
+from kgd.tools.consulting import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
 from kgd.tools.session import Session
 from kgd.workspace.edits import upserted
 
