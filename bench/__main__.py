@@ -29,6 +29,7 @@ from bench import (
     client,
     commits,
     corpus,
+    hub,
     machine,
     mcp_calls,
     merge,
@@ -98,6 +99,10 @@ class Run:
     def sharing(self) -> Iterator[Row]:
         yield from sync.rows(self.made(self.middle), self.folder / "sharing")
 
+    def hubs(self) -> Iterator[Row]:
+        yield from hub.rows(self.made(self.middle), self.folder / "hubs")
+        yield from hub.one_node(self.made(self.middle), self.folder / "through")
+
     def crossing(self) -> Iterator[Row]:
         yield from across.rows(self.folder / "across")
 
@@ -108,7 +113,7 @@ class Run:
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
-    "sharing": Run.sharing, "crossing": Run.crossing, "idle": Run.idle,
+    "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "idle": Run.idle,
 }  # fmt: skip
 
 

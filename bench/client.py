@@ -55,7 +55,7 @@ def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = L
             while time.monotonic() < end:
                 begun = time.perf_counter()
                 try:
-                    answer = host.request("tools/call", _some_call(made, chance))
+                    answer = host.request("tools/call", some_call(made, chance))
                     if answer.get("result", {}).get("isError", True):
                         errors.append(str(answer)[:200])
                 except (OSError, ValueError) as error:
@@ -186,7 +186,7 @@ def _round_trip(house: House, made: Made, rounds: int) -> Row:
     return compare("round trip of a ping through `kgd mcp`", "the bare socket", "us", ours, theirs, ROUND_TRIP)
 
 
-def _some_call(made: Made, chance: random.Random) -> dict[str, Any]:
+def some_call(made: Made, chance: random.Random) -> dict[str, Any]:
     uri = corpus.uri_of(chance.randrange(made.nodes))
     kind = chance.randrange(10)
     if kind < 6:

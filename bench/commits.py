@@ -80,13 +80,17 @@ class Mine:
         self.workspace.submit(ChangeSet(edits, ANN))
 
     def settled(self) -> None:
-        """Wait until publication and index have nothing to do, so that they do not run into what comes next."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            stages = self.workspace.health()
-            if all(stages[name].state == "ok" for name in ("publish", "index")):
-                return
-            time.sleep(0.02)
+        settled(self.workspace)
+
+
+def settled(workspace: Workspace) -> None:
+    """Wait until publication and index have nothing to do, so that they do not run into what comes next."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        stages = workspace.health()
+        if all(stages[name].state == "ok" for name in ("publish", "index")):
+            return
+        time.sleep(0.02)
 
 
 class Raw:
@@ -182,10 +186,10 @@ def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
     for what, work in (("a large change, its index and its publication", publication), ("a repack", repack)):
         mine.settled()
         end = time.monotonic() + seconds
-        idle = _read_until(mine, made, lambda end=end: time.monotonic() > end)  # type: ignore[misc]
+        idle = read_until(mine.workspace, made, lambda end=end: time.monotonic() > end)  # type: ignore[misc]
         thread = threading.Thread(target=work)
         thread.start()
-        busy = _read_until(mine, made, lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+        busy = read_until(mine.workspace, made, lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
         thread.join()
         ours, theirs = (percentile(times, 0.99) * 1e3 for times in (busy, idle))
         found.append(
@@ -194,9 +198,9 @@ def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
     return found
 
 
-def _read_until(mine: Mine, made: Made, done: Callable[[], bool]) -> list[float]:
+def read_until(workspace: Workspace, made: Made, done: Callable[[], bool]) -> list[float]:
     """One thread that walks and reads, at a human pace rather than as a rival for the processor."""
-    chance, times, workspace = random.Random(1), [], mine.workspace
+    chance, times = random.Random(1), list[float]()
     while not done():
         uri = corpus.uri_of(chance.randrange(made.nodes))
         begun = time.perf_counter()

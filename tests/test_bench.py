@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import client, commits, corpus, mcp_calls, search, starting, sync, traverse
+from bench import client, commits, corpus, hub, mcp_calls, merge, search, starting, sync, traverse
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
@@ -53,6 +53,14 @@ def test_starts_are_measured(tmp_path: Path) -> None:
 
 def test_sharing_is_measured(made: Made, tmp_path: Path) -> None:
     told(list(sync.rows(made, tmp_path, rounds=2)))
+
+
+def test_a_hub_and_merges_are_measured(made: Made, tmp_path: Path) -> None:
+    found = list(hub.rows(made, tmp_path / "hub", clients=3, seconds=0.3))
+    told(found)
+    assert found[1]["value"] == 0
+    told(list(hub.one_node(made, tmp_path / "through", rounds=1, by_itself=1)))
+    told(list(merge.rows(made)))
 
 
 def test_walks_and_searches_are_measured() -> None:
