@@ -100,7 +100,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 @pytest.mark.requirement("B1")
-@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md", "docs/guides/first-workspace.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        pytest.param("docs/concepts.md", marks=pytest.mark.slow),
+        pytest.param("docs/guides/first-workspace.md", marks=pytest.mark.slow),
+    ],
+)
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: Session) -> None:
     walk = steps(page)
     assert walk

@@ -167,9 +167,9 @@ def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool |
 
 @pytest.mark.requirement("B5")
 def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
-    allowed, refused = breaches(tmp_path, seed=1, graphs=6, cases=500)
-    assert allowed > 100
-    assert refused > 1000
+    allowed, refused = breaches(tmp_path, seed=1, graphs=3, cases=300)
+    assert allowed > 30
+    assert refused > 300
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ def test_readers_see_the_old_state_or_the_new_one_and_never_half(tmp_path: Path)
 
     reader = threading.Thread(target=read_on)
     reader.start()
-    for turn in range(15):
+    for turn in range(6):
         for number in range(0, 60, 3):
             path = root / f"d{number % 6}" / f"f{number}"
             path.unlink() if path.exists() else path.write_text("b" * turn)

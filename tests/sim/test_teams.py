@@ -26,12 +26,12 @@ def play(place: Path, first: int, count: int) -> list[str]:
 
 @pytest.mark.requirement("B8")
 def test_teams_lose_nothing_and_agree_in_the_end(place: Path) -> None:
-    play(place, 0, 20)
+    play(place, 0, 10)
 
 
 def test_a_schedule_depends_on_its_seed_alone(place: Path) -> None:
     blank = template(place)
-    for seed in range(8):
+    for seed in range(3):
         assert teams.run(seed, place, blank) == teams.run(seed, place, blank)
 
 
