@@ -61,12 +61,17 @@ class Remote:
 
     @property
     def proposals(self) -> str:
-        """How the remote's refs begin that hold proposals; on a code remote ``proposals/`` may be somebody's."""
-        return "refs/heads/proposals/" if self.ref == "refs/heads/main" else f"{self.ref}-proposals/"
+        """How the remote's refs begin that hold proposals."""
+        return proposals_beside(self.ref)
 
     def kept(self, tip: bytes) -> str:
         """The local ref under which a tip is kept that the remote has left."""
         return f"refs/kgd/kept/{self.name}/{self.branch}/{tip.hex()[:12]}"
+
+
+def proposals_beside(branch: str) -> str:
+    """How the refs begin that hold proposals for this one; beside code, ``proposals/`` may be somebody's."""
+    return "refs/heads/proposals/" if branch == "refs/heads/main" else f"{branch}-proposals/"
 
 
 def remotes(layout: Layout) -> tuple[Remote, ...]:

@@ -79,6 +79,7 @@ class Pushed:
 
     `branch` is the full name of the workspace's branch. With `may_propose` a push to it that may not be written there
     is not refused, but judged as a proposal: the caller makes it one. With `only_ours` every other ref is refused.
+    `proposals` is how the refs begin that hold proposals.
     """
 
     store: ObjectStore
@@ -88,6 +89,7 @@ class Pushed:
     limits: Limits = LIMITS
     may_propose: bool = False
     only_ours: bool = True
+    proposals: str = PROPOSALS
     clock: Callable[[], float] = time.monotonic
     began: float = field(default_factory=time.monotonic)
 
@@ -103,6 +105,7 @@ def check_push(
     quarantine: Path | None = None,
     may_propose: bool = False,
     only_ours: bool = True,
+    proposals: str = PROPOSALS,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Verdict, ...]:
     """Judge all updates of one push; the answer has one verdict each, but for refs that are left alone.
@@ -116,7 +119,7 @@ def check_push(
     Raises:
         KgdError: Why nothing of the push may be taken; names node and rule, or the file and line.
     """
-    pushed = Pushed(store, principal, settings, branch, limits, may_propose, only_ours, clock, clock())
+    pushed = Pushed(store, principal, settings, branch, limits, may_propose, only_ours, proposals, clock, clock())
     if quarantine is not None:
         measure(store, list(islice(_ids(quarantine), limits.objects + 1)), limits)
     return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
@@ -125,15 +128,19 @@ def check_push(
 def _judge(pushed: Pushed, update: Update) -> Verdict | None:
     if update.ref == pushed.branch:
         return _judge_branch(pushed, update)
-    if update.ref.startswith(PROPOSALS):
+    if update.ref.startswith(pushed.proposals):
         return _judge_proposal(pushed, update)
     if pushed.only_ours or update.ref.startswith(INTERNAL):
-        name = pushed.branch.removeprefix("refs/heads/")
+        name = _short(pushed.branch)
         raise Forbidden(
             "nothing is pushed to this ref", at=update.ref,
-            next=f"Push to {name}, or to proposals/<a name of yours> to propose it.",
+            next=f"Push to {name}, or to {_short(pushed.proposals)}<a name of yours> to propose it.",
         )  # fmt: skip
     return None
+
+
+def _short(ref: str) -> str:
+    return ref.removeprefix("refs/heads/")
 
 
 def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
@@ -156,7 +163,8 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
         except Forbidden:
             raise refusal from None
         if not pushed.may_propose:
-            refusal.next = "Push it to proposals/<a name of yours> instead, where it waits for somebody to accept it."
+            place = _short(pushed.proposals)
+            refusal.next = f"Push it to {place}<a name of yours> instead, where it waits for somebody to accept it."
             raise
         return Verdict(update.ref, Verb.PROPOSE, found)
     return Verdict(update.ref, Verb.WRITE, found)
@@ -322,7 +330,7 @@ def workspace_branch(
             return name, settings
     others = refs.list_refs(store.git_dir, "refs/heads/").items()
     for name, tip in (*others, *((update.ref, update.new) for update in updates)):
-        if tip is None or name.startswith(PROPOSALS):
+        if tip is None or name.startswith(PROPOSALS) or "-proposals/" in name:
             continue
         with contextlib.suppress(KgdError):  # anybody may have such a file in a branch of theirs
             if settings := settings_at(store, tip):

@@ -14,6 +14,7 @@ from kgd.errors import Damaged, Forbidden, Invalid, Unauthorized, Unavailable
 from kgd.git import refs
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.place import setting
+from kgd.git.remote_settings import proposals_beside
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import of_command
 from kgd.hooks.receive import Update, Verdict, check_push, workspace_branch
@@ -49,7 +50,7 @@ def pre_receive(
     principal = holder or _anybody(settings.workspace)
     return check_push(
         store, updates, principal, settings, branch=branch, quarantine=Path(quarantine) if quarantine else None,
-        only_ours=holder is not None,
+        only_ours=holder is not None, proposals=proposals_beside(branch),
     )  # fmt: skip
 
 

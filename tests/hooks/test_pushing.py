@@ -270,6 +270,8 @@ def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template:
     code.file("x").write_text("uri: concept://ws/x\nname: one\nname: two\n")
     code.commit()
     refused(code, "origin", "HEAD:kgd", because="nodes/concept/x.yaml:3")
+    refused(code, "origin", "HEAD:kgd-proposals/x", because="nodes/concept/x.yaml:3")
+    code.git("push", "-q", "origin", "main:proposals/of-the-code")
     code.git("switch", "-q", "main")
     (code.tree / "run.sh").write_text("<<<<<<< any file\n")
     code.commit()
