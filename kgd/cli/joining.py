@@ -15,7 +15,7 @@ LONGEST = 1_000
 
 
 def join(given: Given, options: Given) -> int:
-    from kgd.sync.wire import Address
+    from kgd.http_client import Address
 
     args: Given = {name: given[name] for name in ("url", "replace") if name in given}
     Address.parse(args["url"])  # before anybody types a secret for it

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 
 from kgd.errors import BY_CODE, KgdError, Stale, Unauthorized, Unavailable, from_dict
+from kgd.http_client import Address, HttpClient, Response
 from kgd.model.uri import is_workspace_id
-from kgd.sync.wire import Address, Response, Wire
 
 DEADLINE = 2.0
 """Seconds that a read of a hub may take; a slow hub costs a walk no more than that."""
@@ -47,7 +47,7 @@ class HubClient:
     def __init__(
         self, url: str, token: Callable[[], str] = lambda: "", *, tls: ssl.SSLContext | None = None
     ) -> None:  # fmt: skip
-        self._wire = Wire(Address.parse(url), tls)
+        self._http = HttpClient(Address.parse(url), tls)
         self._token = token
         self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._held = 0
@@ -55,7 +55,7 @@ class HubClient:
 
     @property
     def url(self) -> str:
-        return str(self._wire.address)
+        return str(self._http.address)
 
     def call(
         self, workspace: str, tool: str, args: Mapping[str, Any], *, deadline: float | None = None
@@ -83,7 +83,7 @@ class HubClient:
         return self._ask("GET", "/v1/workspaces", None, deadline, keep=False)
 
     def close(self) -> None:
-        self._wire.close()
+        self._http.close()
 
     def _ask(self, method: str, path: str, body: bytes | None, deadline: float, *, keep: bool) -> dict[str, Any]:
         token = self._token()
@@ -96,7 +96,7 @@ class HubClient:
         known = self._known(key) if keep else None
         if known:
             headers["If-None-Match"] = known[0]
-        response = self._wire.request(method, path, body, headers, deadline=deadline, limit=ANSWER_LIMIT)
+        response = self._http.request(method, path, body, headers, deadline=deadline, limit=ANSWER_LIMIT)
         if response.status == 304 and known:
             return self._read(known[1])
         if response.status != 200:

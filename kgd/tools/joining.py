@@ -14,9 +14,9 @@ from kgd.config.keeping import drop, keep
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
 from kgd.git.identity import person
+from kgd.http_client import Address
 from kgd.model.uri import is_workspace_id
 from kgd.sync.hubs import HubClient
-from kgd.sync.wire import Address
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence

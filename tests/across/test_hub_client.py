@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized, Unavailable
+from kgd.http_client import Address
 from kgd.sync.hubs import ANSWER_LIMIT, HubClient
-from kgd.sync.wire import Address
 from tests.across.counter import Counter, always, http
 
 

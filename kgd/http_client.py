@@ -1,4 +1,4 @@
-"""This file is where one HTTP request to a hub is made: certificates checked, no redirect followed, never without end.
+"""This file is where one HTTP request is made: certificates checked, no redirect or proxy followed, never without end.
 
 The standard library's client alone would wait for a server that sends one byte a minute for as long as it likes: its
 time limit starts anew with each byte. Here one deadline holds for connecting, sending and reading together.
@@ -21,12 +21,12 @@ from kgd.errors import Invalid, Limit, Unavailable
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _CHUNK = 1 << 16
 _SPARE = 4
-"""Connections to one hub that are kept for the next call."""
+"""Connections to one server that are kept for the next call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a hub is. `base` is the path in front of ``/v1``, without a slash at its end."""
+    """Where a server is. `base` is the path in front of every request's own, without a slash at its end."""
 
     scheme: Literal["http", "https"]
     host: str
@@ -34,14 +34,14 @@ class Address:
     base: str = ""
 
     @classmethod
-    def parse(cls, url: str) -> Address:
-        """What ``https://host[:port][/base]`` says.
+    def parse(cls, url: str, *, of: str = "hub") -> Address:
+        """What ``https://host[:port][/base]`` says; `of` is what ought to be there.
 
         Raises:
             Invalid: It is something else. Plain http is for this machine: a token never travels unencrypted.
         """
         refusal = Invalid(
-            "this is not the address of a hub", at="hub",
+            f"this is not the address of a {of}", at=of,
             next="Write https://host[:port]; plain http is for 127.0.0.1 alone.",
         )  # fmt: skip
         try:
@@ -73,15 +73,16 @@ class Response:
     body: bytes
 
 
-class Wire:
-    """Requests to one hub, over connections that are used again. Safe for threads.
+class HttpClient:
+    """Requests to one server, over connections that are used again. Safe for threads.
 
     Args:
         tls: Which certificates are believed; the machine's own list where none is given. It cannot be switched off.
+        called: What the server is called in errors.
     """
 
-    def __init__(self, address: Address, tls: ssl.SSLContext | None = None) -> None:
-        self.address, self._tls = address, tls
+    def __init__(self, address: Address, tls: ssl.SSLContext | None = None, *, called: str = "the hub") -> None:
+        self.address, self._tls, self._called = address, tls, called
         self._idle: list[http.client.HTTPConnection] = []
 
     def request(
@@ -89,7 +90,7 @@ class Wire:
     ) -> Response:
         """One request and its answer within `deadline` seconds and `limit` bytes.
 
-        A connection that the hub had closed meanwhile is replaced once, before anything of an answer came.
+        A connection that the server had closed meanwhile is replaced once, before anything of an answer came.
 
         Raises:
             Unavailable: Nothing usable came in time; it may or may not have been carried out.
@@ -153,17 +154,22 @@ class Wire:
         answer = connection.getresponse()
         declared = answer.getheader("content-length", "0")
         if declared.isdigit() and int(declared) > limit:
-            raise Limit(f"the hub's answer is larger than {limit} bytes", at=str(self.address))
+            raise self._too_large(limit)
         read = bytearray()
         while part := answer.read(min(_CHUNK, limit + 1 - len(read))):
             read += part
             if len(read) > limit:
-                raise Limit(f"the hub's answer is larger than {limit} bytes", at=str(self.address))
+                raise self._too_large(limit)
         known = {name.lower(): value for name, value in answer.getheaders()}
         return Response(answer.status, known, bytes(read)), not answer.will_close
 
     def _failed(self, what: str) -> Unavailable:
-        return Unavailable(f"the hub {what}", at=str(self.address), next="Ask again later; `kgd status` names it.")
+        return Unavailable(
+            f"{self._called} {what}", at=str(self.address), next="Ask again later; `kgd status` names it."
+        )
+
+    def _too_large(self, limit: int) -> Limit:
+        return Limit(f"{self._called} answered with more than {limit} bytes", at=str(self.address))
 
 
 class _Bounded:
