@@ -292,10 +292,11 @@ class _Runner:
         machine = self.machine
         due = self._syncing.now().tick >= machine.next_at
         committed, self._commit = self._commit, False
-        rung, self._rung = committed or self._rung, False
-        if machine.remote.seconds == 0 or not (due or (rung and machine.wake(self._syncing.now().tick))):
+        rung, self._rung = self._rung, False
+        asked = (rung or committed) and machine.wake(self._syncing.now().tick)
+        if machine.remote.seconds == 0 or not (due or asked):
             return
-        if committed and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
+        if not rung and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
             return  # the commit is the remote's own, which we have just taken
         self._last = time.monotonic()
         with self._busy:
