@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from kgd.hub.v1 import Api
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
+from tests.waiting import until
 
 
 def node(uri: str, *links: tuple[str, float], **fields: Any) -> dict[str, Any]:
@@ -109,13 +109,6 @@ class Hub:
     def token(self, ids: Sequence[str], verbs: Sequence[str] = ("read",), paths: Sequence[str] = ("/**",)) -> str:
         made = self.site.ask("token_mint", workspace=ids[0], name="reader", verbs=list(verbs), paths=list(paths))
         return str(made["token"])
-
-
-def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come to that in time"
-        time.sleep(0.01)
 
 
 def names(answer: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Forbidden
-from tests.across.sites import Site, names, node, until
+from tests.across.sites import Site, names, node
+from tests.waiting import until
 
 MakeSite = Callable[[str], Site]
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from kgd.config import Home
-from tests.across.sites import names, until
+from tests.across.sites import names
 from tests.daemon.conftest import ROOT, end_daemon
+from tests.waiting import until
 
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 

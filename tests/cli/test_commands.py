@@ -15,7 +15,7 @@ from kgd.cli.output import show
 from kgd.cli.verbs import EXIT_CODES
 from kgd.client import start
 from tests.cli.conftest import Kgd
-from tests.daemon.conftest import until
+from tests.waiting import until
 
 
 @pytest.mark.requirement("B1")

@@ -16,8 +16,9 @@ import pytest
 
 from kgd.client import start
 from kgd.client.connection import Connection
-from tests.daemon.conftest import ROOT, until
+from tests.daemon.conftest import ROOT
 from tests.daemon.rehearsal import RehearsalHome
+from tests.waiting import until
 
 
 class Host:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,3 @@ def end_daemon(home: RehearsalHome) -> None:
         with contextlib.suppress(ProcessLookupError, KeyError):
             os.kill(int(str(holder(home.lock)["pid"])), signal.SIGKILL)
         time.sleep(0.01)
-
-
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Waits until the condition holds; fails the test after the deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)

@@ -18,8 +18,8 @@ import pytest
 from kgd.client import start
 from kgd.client.connection import Connection
 from kgd.daemon.endpoint import CONNECTIONS_LIMIT, LINE_LIMIT
-from tests.daemon.conftest import until
 from tests.daemon.rehearsal import RehearsalHome
+from tests.waiting import until
 
 HELLO = b'{"kgd":"call","version":"0.1.0","cwd":"/","client":"test"}\n'
 

@@ -19,8 +19,8 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.daemon.lock import HomeLock, holder
 from kgd.errors import Forbidden, Unavailable
-from tests.daemon.conftest import until
 from tests.daemon.rehearsal import RehearsalHome
+from tests.waiting import until
 
 
 def starts(home: Home) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from watchdog.observers import Observer
 
 from kgd.daemon.watch import DEGRADED_SECONDS, Folder, Watch
-from tests.daemon.conftest import until
+from tests.waiting import until
 
 
 class Heard:

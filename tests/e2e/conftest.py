@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from kgd.config import Home
 from tests.cli.conftest import Kgd
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.e2e.lean import LeanClient
+from tests.waiting import until
 
 PIP_CACHE = os.environ.get("PIP_CACHE_DIR") or str(Path.home() / ".cache/pip")
 """The person's own, asked for before a test gets a home of its own: nothing is downloaded twice."""
@@ -41,15 +41,6 @@ def make_repository(at: Path, files: dict[str, str] | None = None) -> Path:
     git(at, "add", "-A")
     git(at, "commit", "-qm", "code")
     return at
-
-
-def until(condition: Callable[[], object], seconds: float = 10.0) -> float:
-    """Wait for what comes about by itself; how long it took. Polls: from outside a process there is no event."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() < began + seconds, f"it did not come about in {seconds} s"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def processes_of(home: Home) -> list[int]:

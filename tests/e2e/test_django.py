@@ -16,9 +16,10 @@ from urllib.parse import quote_from_bytes
 
 import pytest
 
-from tests.e2e.conftest import PIP_CACHE, Machine, git, until
+from tests.e2e.conftest import PIP_CACHE, Machine, git
 from tests.e2e.lean import LeanClient
 from tests.e2e.test_first_steps import fingerprint
+from tests.waiting import until
 
 SECONDS_TO_FOLLOW = 2.0
 KEPT = bytes(set(range(0x21, 0x7F)) - set(b'"#%<>?[\\]^`{|}/')).decode()

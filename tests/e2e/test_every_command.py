@@ -165,8 +165,8 @@ WRONG = [
 ]  # fmt: skip
 
 ELSEWHERE = {
-    "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver", "accept",
-    "reject", "submit", "join", "leave",
+    "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver",
+    "accept", "reject", "submit", "join", "leave",
 }  # fmt: skip
 """Commands that other tests call as they are meant; `mcp` is under every client."""
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import KGD, PIP_CACHE, Machine, git, processes_of, until
+from tests.e2e.conftest import KGD, PIP_CACHE, Machine, git, processes_of
 from tests.e2e.lean import LeanClient
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 

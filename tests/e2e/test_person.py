@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Machine, git, until
+from tests.e2e.conftest import Machine, git
 from tests.e2e.lean import LeanClient
+from tests.waiting import until
 
 WAYS = ("value", "node")
 

@@ -14,7 +14,8 @@ import pytest
 
 from kgd.cli.verbs import EXIT_CODES
 from kgd.config import Home
-from tests.e2e.conftest import Machine, git, make_repository, until
+from tests.e2e.conftest import Machine, git, make_repository
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.hub.conftest import new_hub
 from tests.sshd import Sshd
+from tests.sync.people import bare
 
 SCRIPT = Path(__file__).with_name("two_teams.sh")
 
@@ -34,11 +35,6 @@ def played(folder: Path, *arguments: str, **environment: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     assert "nothing is lost" in done.stdout
-
-
-def bare(at: Path) -> Path:
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(at)], check=True)
-    return at
 
 
 def test_over_a_directory(folder: Path) -> None:

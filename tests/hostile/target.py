@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import BY_CODE
 from tests.daemon.conftest import ROOT
+from tests.waiting import until
 
 SECONDS = 1.0
 """Within which everything is refused, and the next normal call answered."""
@@ -51,7 +51,7 @@ class Target:
         self.put("concept://shop/good", summary="what an honest person wrote")
         with self.mcp() as warm:  # so that what is measured later is the attack, not the first use of something
             warm.tool(1, "search", {"query": "honest"})
-        eventually(self.in_step, say=self.status)
+        until(self.in_step, say=self.status)
 
     # ---- asking as an honest client
 
@@ -230,11 +230,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def eventually(what: Callable[[], object], seconds: float = 15.0, say: Callable[[], object] = lambda: "") -> None:
-    """Wait for what happens by itself; polls, because there is no event to offer here."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {say()}"
-        time.sleep(0.02)

@@ -12,7 +12,8 @@ import pytest
 from kgd.codec import paths
 from kgd.errors import KgdError
 from tests.codec.hostile import FULL, PATHS, URIS, YAML, Hostile
-from tests.hostile.target import Target, eventually
+from tests.hostile.target import Target
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -33,14 +34,14 @@ def test_no_yaml_of_the_table_is_taken_and_each_is_named(target: Target, each: i
     with target.memory():
         for number, case in enumerate(chosen):
             save(target, f"{NODES}/yaml{number}.yaml", case.data)
-        eventually(lambda: target.status()["counts"]["invalid_files"] == len(chosen), 40, target.status)
+        until(lambda: target.status()["counts"]["invalid_files"] == len(chosen), 40, target.status)
     target.answers()
     for number, case in enumerate(chosen):
         answer = target.call("get", {"uris": [f"concept://shop/yaml{number}"]})
         assert answer["nodes"] == [], case.name
     for number, _ in enumerate(chosen):
         (target.work_tree / f"{NODES}/yaml{number}.yaml").unlink()
-    eventually(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
     target.answers()
 
 
@@ -50,10 +51,10 @@ def test_no_text_of_the_table_is_a_uri_in_a_file(target: Target) -> None:
         text = case.text.replace("\\", "\\\\").replace('"', '\\"')
         where = f'uri: concept://shop/uri{number}\nrelations:\n- {{type: t, target: "{text}"}}\n'
         save(target, f"{NODES}/uri{number}.yaml", where.encode())
-    eventually(lambda: target.status()["counts"]["invalid_files"] == len(chosen), 20, target.status)
+    until(lambda: target.status()["counts"]["invalid_files"] == len(chosen), 20, target.status)
     for number, _ in enumerate(chosen):
         (target.work_tree / f"{NODES}/uri{number}.yaml").unlink()
-    eventually(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
     target.answers()
 
 
@@ -70,12 +71,12 @@ def test_a_file_at_a_path_that_is_no_nodes_is_named_or_left_alone(target: Target
             continue  # a folder of that name is there
     assert len(placed) > 30
     target.put("concept://shop/behind-the-paths", summary="x")
-    eventually(lambda: target.status()["counts"]["invalid_files"] > 20, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] > 20, 20, target.invalid)
     target.answers()
     assert target.node("concept://shop/behind-the-paths")
     for one in placed:
         one.unlink(missing_ok=True)
-    eventually(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
 
 
 def test_what_is_no_plain_small_file_is_never_opened(target: Target, tmp_path: Path) -> None:
@@ -98,9 +99,9 @@ def test_what_is_no_plain_small_file_is_never_opened(target: Target, tmp_path: P
             os.chdir(before)
         (folder / "locked.yaml").write_text("uri: concept://shop/locked\n")
         wanted = {f"{NODES}/{name}.yaml" for name in ("link", "fifo", "device", "huge", "socket")}
-        eventually(lambda: wanted <= target.invalid().keys(), say=target.invalid)
+        until(lambda: wanted <= target.invalid().keys(), say=target.invalid)
         target.put("concept://shop/beside-them", summary="x")
-        eventually(lambda: (folder / "beside-them.yaml").exists(), say=target.status)
+        until(lambda: (folder / "beside-them.yaml").exists(), say=target.status)
     named = target.invalid()
     assert "1024 MiB" in named[f"{NODES}/huge.yaml"]
     assert "symbolic link" in named[f"{NODES}/link.yaml"]
@@ -109,7 +110,7 @@ def test_what_is_no_plain_small_file_is_never_opened(target: Target, tmp_path: P
         (folder / f"{name}.yaml").unlink()
     for name in ("loop", "etc"):
         (folder / name).unlink()
-    eventually(lambda: not target.invalid(), say=target.invalid)
+    until(lambda: not target.invalid(), say=target.invalid)
     target.answers()
 
 
@@ -120,7 +121,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_read_for_ever(target: Target)
             file.write(b"  word\n" * 10_000)
             file.flush()
         target.answers()
-        eventually(lambda: f"{NODES}/growing.yaml" in target.invalid(), say=target.invalid)
+        until(lambda: f"{NODES}/growing.yaml" in target.invalid(), say=target.invalid)
     path.unlink()
 
 
@@ -132,7 +133,7 @@ def test_thousands_of_files_at_once_are_taken_in_and_nobody_waits(fresh_target: 
             save(target, f"{NODES}/many/n{number}.yaml", b"uri: concept://shop/many/n%d\nsummary: x\n" % number)
             if number % 500 == 0:
                 target.answers()
-        eventually(lambda: target.status()["counts"]["nodes"] >= 2_000, 40, target.status)
+        until(lambda: target.status()["counts"]["nodes"] >= 2_000, 40, target.status)
     target.answers()
 
 

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.daemon.conftest import end_daemon
-from tests.hostile.target import Target, eventually, git
+from tests.hostile.target import Target, git
 from tests.hostile.trees import FILE, FOLDER, LINK, PROGRAM, SUBMODULE, Entry, Smith
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -126,7 +127,7 @@ def printable(path: bytes) -> str:
 
 def checked_out(target: Target) -> None:
     """As `git pull` leaves it: the files are those of the branch, as far as git agrees to write them."""
-    eventually(lambda: not (target.git_dir / "index.lock").exists())
+    until(lambda: not (target.git_dir / "index.lock").exists())
     subprocess.run(["git", "-C", target.work_tree, "reset", "-q", "--hard"], capture_output=True, check=False)
 
 
@@ -142,22 +143,22 @@ def unharmed(target: Target) -> None:
 @pytest.mark.parametrize("cases", CASES, ids=["one", "one that git cannot check out", "all others"])
 def test_what_is_no_node_is_named_and_everything_else_goes_on(target: Target, cases: list[Named]) -> None:
     smith = Smith(target.git_dir)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     with target.memory():
         for case in cases:
             smith.commit(smith.grafted(base(target), case.path, case.entry(smith)), target.branch, case.name)
         checked_out(target)
         wanted = {printable(case.path) for case in cases}
-        eventually(lambda: wanted <= target.invalid().keys(), say=target.status)
+        until(lambda: wanted <= target.invalid().keys(), say=target.status)
         for case in cases:
             assert re.search(case.reason, target.invalid()[printable(case.path)]), case.name
         unharmed(target)
         target.put(f"concept://shop/beside-{len(cases)}", summary="x")
-        eventually(target.in_step, say=target.status)
+        until(target.in_step, say=target.status)
     for case in cases:
         smith.commit(smith.grafted(base(target), case.path, None), target.branch, "mended")
     checked_out(target)
-    eventually(lambda: not target.invalid() and target.in_step(), say=target.status)
+    until(lambda: not target.invalid() and target.in_step(), say=target.status)
     unharmed(target)
 
 
@@ -165,11 +166,11 @@ def test_what_is_no_node_is_named_and_everything_else_goes_on(target: Target, ca
 @pytest.mark.parametrize("case", chosen(REFUSED))
 def test_what_no_workspace_can_hold_is_not_taken_and_the_way_back_is_told(target: Target, case: Refused) -> None:
     smith = Smith(target.git_dir)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     tree = case.tree(smith, base(target))
     with target.memory():
         made = smith.commit(tree, target.branch, case.name)
-        eventually(lambda: re.search(case.reason, target.blocker()), say=target.status)
+        until(lambda: re.search(case.reason, target.blocker()), say=target.status)
         unharmed(target)
         written = f"concept://shop/despite-{case.name.replace(' ', '-')}"
         target.put(written, summary="x")
@@ -179,7 +180,7 @@ def test_what_no_workspace_can_hold_is_not_taken_and_the_way_back_is_told(target
     command = told[1] if told else f"git update-ref {target.branch} refs/kgd/head"
     subprocess.run(shlex.split(command), cwd=target.work_tree, check=True)
     checked_out(target)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     assert target.node(written)
     unharmed(target)
 
@@ -194,7 +195,7 @@ def test_the_daemon_starts_again_over_each_of_them(fresh_target: Callable[[], Ta
         smith.commit(case.tree(smith, base(target)), target.branch, case.name)
         target.status()  # starts it
         with target.memory():
-            eventually(lambda t=target, c=case: re.search(c.reason, t.blocker()), say=target.status)
+            until(lambda t=target, c=case: re.search(c.reason, t.blocker()), say=target.status)
             target.put("concept://shop/after", summary="x")
         unharmed(target)
 
@@ -202,11 +203,11 @@ def test_the_daemon_starts_again_over_each_of_them(fresh_target: Callable[[], Ta
 @pytest.mark.slow
 def test_a_programs_bit_changes_nothing_and_the_check_names_it(target: Target) -> None:
     smith = Smith(target.git_dir)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     node = smith.blob(b"uri: concept://shop/program\nsummary: x\n")
     smith.commit(smith.grafted(base(target), b"nodes/concept/program.yaml", (PROGRAM, node)), target.branch)
     checked_out(target)
-    eventually(lambda: target.node("concept://shop/program"), say=target.status)
+    until(lambda: target.node("concept://shop/program"), say=target.status)
     assert "no plain file" in target.kgd("fsck").stdout
     unharmed(target)
 
@@ -214,34 +215,34 @@ def test_a_programs_bit_changes_nothing_and_the_check_names_it(target: Target) -
 def test_what_a_repository_asks_git_to_run_is_run_by_nobody(target: Target) -> None:
     """Filters, drivers and submodules of a hostile repository, with a person's own git set up to fall for them."""
     smith = Smith(target.git_dir)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     attributes = smith.blob(b"* filter=evil diff=evil merge=evil text eol=crlf ident\n")
     modules = smith.blob(b'[submodule "x"]\n\tpath = x\n\turl = ext::sh -c "touch ran"\n\tupdate = !touch ran\n')
     tree = smith.grafted(base(target), b".gitattributes", (FILE, attributes))
     smith.commit(tree, target.branch)
     smith.commit(smith.grafted(base(target), b".gitmodules", (FILE, modules)), target.branch)
-    eventually(lambda: ".gitmodules" in git(target.git_dir, "ls-tree", "refs/kgd/head"), say=target.status)
+    until(lambda: ".gitmodules" in git(target.git_dir, "ls-tree", "refs/kgd/head"), say=target.status)
     target.put("concept://shop/good", tags=["touched"])
-    eventually(lambda: target.node("concept://shop/good")["tags"] == ["touched"])
+    until(lambda: target.node("concept://shop/good")["tags"] == ["touched"])
     published = target.work_tree / "nodes/concept/good.yaml"
-    eventually(lambda: b"touched" in published.read_bytes(), say=target.status)
+    until(lambda: b"touched" in published.read_bytes(), say=target.status)
     assert b"\r" not in published.read_bytes()
     target.call("history", {"limit": 5, "diff": True})
     target.kgd("fsck")
     unharmed(target)
     smith.commit(smith.grafted(base(target), b".gitattributes", None), target.branch)
     smith.commit(smith.grafted(base(target), b".gitmodules", None), target.branch)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
 
 
 @pytest.mark.slow
 def test_names_that_differ_only_by_case_are_both_served(target: Target) -> None:
     smith = Smith(target.git_dir)
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     twin = smith.blob(b"uri: concept://shop/GOOD\nsummary: the other one\n")
     smith.commit(smith.grafted(base(target), b"nodes/concept/GOOD.yaml", (FILE, twin)), target.branch)
     checked_out(target)
-    eventually(lambda: target.node("concept://shop/GOOD").get("summary") == "the other one", say=target.status)
+    until(lambda: target.node("concept://shop/GOOD").get("summary") == "the other one", say=target.status)
     unharmed(target)
     target.call("put", {"changes": [{"op": "delete", "uri": "concept://shop/GOOD"}]})
 
@@ -251,7 +252,7 @@ def test_all_nodes_removed_by_a_commit_come_back_with_one_revert(fresh_target: C
     target = fresh_target()
     git(target.work_tree, "rm", "-rqf", "nodes")
     git(target.work_tree, "commit", "-qm", "everything must go")
-    eventually(lambda: target.node("concept://shop/good") == {}, say=target.status)
+    until(lambda: target.node("concept://shop/good") == {}, say=target.status)
     made = git(target.git_dir, "rev-parse", target.branch)
     target.call("put", {"changes": [{"op": "revert", "commit": made}]})
     unharmed(target)
@@ -270,8 +271,8 @@ def test_ten_thousand_entries_and_sixty_folders_are_no_attack(fresh_target: Call
         smith.commit(smith.grafted(base(target), b"nodes/concept/wide", (FOLDER, wide)), target.branch)
         smith.commit(smith.grafted(base(target), f"nodes/concept/{deep}/x.yaml".encode(), (FILE, node)), target.branch)
         checked_out(target)
-        eventually(lambda: target.status()["counts"]["nodes"] > 10_000, 60, target.status)
-        eventually(lambda: target.node(f"concept://shop/{deep}/x"), 20, target.status)
+        until(lambda: target.status()["counts"]["nodes"] > 10_000, 60, target.status)
+        until(lambda: target.node(f"concept://shop/{deep}/x"), 20, target.status)
         unharmed(target)
     target.put("concept://shop/wide/n00001", summary="x")
 
@@ -287,7 +288,7 @@ def test_a_bomb_in_the_past_is_found_though_the_newest_tree_is_clean(fresh_targe
     smith.commit(bytes.fromhex(clean), target.branch, "gone again")
     target.status()  # starts it
     with target.memory():
-        eventually(lambda: "over and over" in target.blocker(), say=target.status)
+        until(lambda: "over and over" in target.blocker(), say=target.status)
         target.call("history", {"limit": 10, "diff": True})
         target.put("concept://shop/good", tags=["later"])
         unharmed(target)
@@ -299,7 +300,7 @@ def test_what_a_remote_offers_is_looked_through_before_it_is_taken(
 ) -> None:
     """In a clone `kgd up` takes over the workspace of the remote; not one whose past holds a bomb."""
     target = fresh_target()
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     end_daemon(target.home)
     smith, clean = Smith(target.git_dir), git(target.git_dir, "rev-parse", f"{target.branch}^{{tree}}")
     smith.commit(smith.grafted(base(target), b"nodes/bomb", (FOLDER, smith.bomb())), target.branch, "bomb")

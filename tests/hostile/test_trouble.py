@@ -17,8 +17,9 @@ import pytest
 
 from kgd.errors import Unavailable
 from tests.daemon.conftest import end_daemon
-from tests.hostile.target import Target, eventually, git, refusal
+from tests.hostile.target import Target, git, refusal
 from tests.hostile.trees import FILE, Smith
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -70,10 +71,10 @@ QUICK = ("a detached HEAD",)
 def test_what_a_persons_git_left_is_told_with_the_command_that_ends_it(target: Target, name: str) -> None:
     begin, line = TROUBLE[name]
     target.put("concept://shop/trouble", tags=[f"before {name}"])
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     begin(target)
     target.put("concept://shop/trouble", tags=[name])
-    eventually(lambda: re.search(line, target.blocker()), say=target.status)
+    until(lambda: re.search(line, target.blocker()), say=target.status)
     assert name in target.node("concept://shop/trouble")["tags"]
     shown = target.kgd("status").stdout
     assert re.search(line, shown)
@@ -82,7 +83,7 @@ def test_what_a_persons_git_left_is_told_with_the_command_that_ends_it(target: T
         subprocess.run(
             told, shell=True, cwd=target.work_tree, env={**os.environ, **EDITOR}, check=True, capture_output=True
         )
-    eventually(lambda: target.blocker() == "" and target.in_step(), say=target.status)
+    until(lambda: target.blocker() == "" and target.in_step(), say=target.status)
     assert name in (target.work_tree / "nodes/concept/trouble.yaml").read_text()
     target.answers()
 
@@ -97,7 +98,7 @@ def test_a_client_that_disappears_in_the_middle_of_a_call_leaves_all_of_it_or_no
     target.answers()
     for number in range(20):
         uris = [f"concept://shop/gone{number}/n{n}" for n in range(10)]
-        eventually(lambda u=uris: len(target.call("get", {"uris": u})["nodes"]) in (0, 10))
+        until(lambda u=uris: len(target.call("get", {"uris": u})["nodes"]) in (0, 10))
     assert target.kgd("fsck").returncode == 0
 
 
@@ -113,7 +114,7 @@ def test_a_socket_without_a_daemon_is_no_obstacle(fresh_target: Callable[[], Tar
 @pytest.mark.slow
 def test_a_workspace_of_a_newer_format_is_read_and_not_written(fresh_target: Callable[[], Target]) -> None:
     target = fresh_target()
-    eventually(target.in_step, say=target.status)
+    until(target.in_step, say=target.status)
     end_daemon(target.home)
     smith = Smith(target.git_dir)
     newer = smith.blob(b"workspace: shop\nformat: 2\nmerge_rules: 1\n")

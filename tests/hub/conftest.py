@@ -163,10 +163,3 @@ def own_hub(tmp_path: Path) -> Iterator[Callable[..., Hub]]:
     yield make
     for one in made:
         one.stop(signal.SIGKILL)
-
-
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)

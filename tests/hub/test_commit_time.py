@@ -13,7 +13,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, Unauthorized
 from kgd.git.layout import locate
 from kgd.model.access import Scope
-from kgd.tools import TOOLS, remote
+from kgd.tools import TOOLS, token_calls
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
@@ -53,7 +53,7 @@ def test_a_change_that_waits_while_its_token_is_revoked_is_not_written(daemon: D
     def write() -> None:
         try:
             change = {"op": "upsert", "uri": "concept://infra/late", "summary": "x"}
-            remote.call(session, record, TOOLS, "put", {"workspace": "infra", "changes": [change]})
+            token_calls.call(session, record, TOOLS, "put", {"workspace": "infra", "changes": [change]})
         except KgdError as error:
             heard.append(error)
 

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.hub.conftest import Hub, until
+from tests.hub.conftest import Hub
+from tests.waiting import until
 
 AUTH, CHECKOUT = "nodes/concept/services/auth.yaml", "nodes/concept/app/checkout.yaml"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +91,3 @@ def ask(session: Session) -> Ask:
 
 def upsert(name: str, /, **fields: Any) -> dict[str, Any]:
     return {"op": "upsert", "uri": name, **fields}
-
-
-def until(condition: Callable[[], Any], seconds: float = 15) -> None:
-    """Wait for what happens by itself; polls, because what is waited for has no event to offer here."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)

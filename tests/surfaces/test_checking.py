@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kgd.errors import NotFound
-from tests.surfaces.conftest import Ask, git, until, upsert
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
 
 STAGES = {"shop commit", "shop publish", "shop integrate", "shop index", "shop upkeep"}
 

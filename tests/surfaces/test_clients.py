@@ -15,7 +15,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from tests.surfaces.conftest import git, make_code, until, upsert
+from tests.surfaces.conftest import git, make_code, upsert
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 KGD = [sys.executable, "-m", "kgd.cli"]

@@ -10,7 +10,8 @@ import pytest
 
 from kgd.errors import NotFound, Stale
 from kgd.tools.budget import HARD_LIMIT
-from tests.surfaces.conftest import Ask, git, until, upsert
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
 
 
 @pytest.mark.requirement("E1")

@@ -10,7 +10,8 @@ import pytest
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
 from kgd.tools import call
 from kgd.tools.session import Session
-from tests.surfaces.conftest import FILES, Ask, git, make_code, until, upsert
+from tests.surfaces.conftest import FILES, Ask, git, make_code, upsert
+from tests.waiting import until
 
 
 @pytest.mark.requirement("B1")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
-
-
-def until(condition: Callable[[], object], seconds: float = 15.0) -> None:
-    """Wait for what comes about by itself; fails after the deadline."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)
+from tests.waiting import until
 
 
 def git(where: Path, *words: str, check: bool = True, input: str | None = None) -> str:

@@ -11,7 +11,8 @@ import pytest
 from kgd.config import Home
 from tests.cli.conftest import Kgd
 from tests.daemon.conftest import ROOT, end_daemon
-from tests.sync.people import git, until
+from tests.sync.people import git
+from tests.waiting import until
 
 
 class Somebody(Kgd):

@@ -15,7 +15,8 @@ from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import remotes
 from kgd.git.trouble import LostRace, Trouble
 from kgd.sync import round as rounds
-from tests.sync.people import Person, bare, git, until
+from tests.sync.people import Person, bare, git
+from tests.waiting import until
 
 People = Callable[..., Person]
 

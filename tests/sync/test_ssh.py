@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.sshd import Sshd
-from tests.sync.people import Person, git, until
+from tests.sync.people import Person, git
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("sshd")
 

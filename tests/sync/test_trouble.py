@@ -19,7 +19,8 @@ import pytest
 
 from kgd.errors import KgdError
 from kgd.git.trouble import Trouble
-from tests.sync.people import Person, bare, git, until
+from tests.sync.people import Person, bare, git
+from tests.waiting import until
 
 People = Callable[..., Person]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from kgd.git.layout import Layout, create_in_code_repository
 from kgd.workspace import hand_edits, publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, uri
+from tests.waiting import until
 
 PATIENCE = 20.0
 
@@ -47,11 +47,8 @@ def code_layout(folder: Path, workspace: str = WS) -> Layout:
 
 
 def eventually(what: Callable[[], object], say: Callable[[], object] = lambda: "", patience: float = PATIENCE) -> None:
-    """Wait until `what` is true; fail with `say` after a while."""
-    end = time.monotonic() + patience
-    while not what():
-        assert time.monotonic() < end, f"not within {patience} s: {say()}"
-        time.sleep(0.02)
+    """As `until`; what explains a failure comes first here, since nearly all of these tests give it."""
+    until(what, patience, say)
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
