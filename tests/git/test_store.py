@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import threading
 import zlib
 from pathlib import Path
@@ -213,3 +214,22 @@ def test_an_empty_tree_is_a_tree(workspace: Layout) -> None:
     pack.release(pack.write(workspace.git_dir / "objects/pack", [make("tree", b"")]))
     assert workspace.open().tree(EMPTY_TREE) == {}
     assert list(ObjectStore(workspace.git_dir).diff(None, EMPTY_TREE)) == []
+
+
+def test_merge_bases_are_all_of_them_in_any_history_and_whatever_the_clocks_said(pen: Pen) -> None:
+    chance = random.Random(1)
+    above: dict[ObjectId, set[ObjectId]] = {pen.head: {pen.head}}
+    for number in range(60):
+        parents = chance.sample(list(above)[-12:], min(len(above), chance.choice((1, 2, 2))))
+        when = ANN._replace(time=1_700_000_000 + chance.randrange(-(10**6), 10**6))
+        made = pen.staging.commit(pen.staging.tree, parents, when, f"{number}", committer=when)
+        above[made] = {made}.union(*(above[parent] for parent in parents))
+    pen.store.release(pen.store.write(pen.staging.objects))
+    several = 0
+    for _ in range(80):
+        a, b = chance.sample(list(above)[-15:], 2)
+        common = above[a] & above[b]
+        best = sorted(one for one in common if not any(one in above[other] - {other} for other in common))
+        assert pen.store.merge_bases(a, b) == best
+        several += len(best) > 1
+    assert 5 < several < 75

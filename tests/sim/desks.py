@@ -102,6 +102,7 @@ class Desk:
     def __init__(self, copy: Path, name: str, step: Step) -> None:
         self.name, self._step = name, step
         self.layout = Layout(copy / ".git", copy, None, MAIN)
+        self._known: dict[ObjectId, Node] = {}
         self.start()
 
     def start(self) -> None:
@@ -125,7 +126,9 @@ class Desk:
         found = {}
         for file in self.store.files(self.tree):
             if paths.is_node_path(file.path):
-                node = documents.decode(self.store.read(file.id), at=file.path)
+                node = self._known.get(file.id)
+                if node is None:
+                    node = self._known[file.id] = documents.decode(self.store.read(file.id), at=file.path)
                 found[node.uri] = node
         return found
 
