@@ -102,12 +102,6 @@ class Elsewhere:
         entry = self._registry.current().entries.get(workspace.id)
         return entry is not None and bool(entry.remote) and not entry.path
 
-    def is_at_hand(self) -> bool:
-        """Whether every workspace that a walk could come to is open here, so that it only needs memory."""
-        entries = self._registry.current().entries
-        opened = {one.id for one in self._daemon.opened()}
-        return all(entry.path and id in opened for id, entry in entries.items())
-
     def world(self, principal: Principal | None = None) -> World:
         """The other workspaces, for one walk. Somebody with a token sees open and local ones of their scopes alone."""
         return World(self, self._daemon, principal)

@@ -25,7 +25,6 @@ LINK = b"120000"
 PLAIN = b"100"
 """How the mode of every file begins that is no link, folder or submodule."""
 FOLDER = b"40000"
-ID_SIZE = 20
 
 _TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): *(.*)").fullmatch
 _IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d{1,18})(?: ([+-]\d{4}))?)?").match

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -86,11 +86,9 @@ class Pushed:
     principal: Principal | None
     settings: Settings
     branch: str
-    limits: Limits = LIMITS
     may_propose: bool = False
     only_ours: bool = True
     proposals: str = PROPOSALS
-    clock: Callable[[], float] = time.monotonic
     began: float = field(default_factory=time.monotonic)
 
 
@@ -99,14 +97,12 @@ def check_push(
     updates: Sequence[Update],
     principal: Principal | None,
     settings: Settings,
-    limits: Limits = LIMITS,
     *,
     branch: str,
     quarantine: Path | None = None,
     may_propose: bool = False,
     only_ours: bool = True,
     proposals: str = PROPOSALS,
-    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Verdict, ...]:
     """Judge all updates of one push; the answer has one verdict each, but for refs that are left alone.
 
@@ -119,9 +115,9 @@ def check_push(
     Raises:
         KgdError: Why nothing of the push may be taken; names node and rule, or the file and line.
     """
-    pushed = Pushed(store, principal, settings, branch, limits, may_propose, only_ours, proposals, clock, clock())
+    pushed = Pushed(store, principal, settings, branch, may_propose, only_ours, proposals)
     if quarantine is not None:
-        measure(store, list(islice(_ids(quarantine), limits.objects + 1)), limits)
+        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)
     return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
 
 
@@ -207,9 +203,9 @@ def _net(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> Touched:
 
 def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
     """What each new commit touches, whether or not another one takes it back."""
-    store, limits = pushed.store, pushed.limits
-    new = store.commits_between(known, tip, limit=limits.commits)
-    left = limits.changes
+    store = pushed.store
+    new = store.commits_between(known, tip, limit=LIMITS.commits)
+    left = LIMITS.changes
     for id in new:  # all of it is harmless before anything of it is read
         left -= _look_through(pushed, store.commit(id), left)
     uris, settings = set[Uri](), set[str]()
@@ -243,10 +239,10 @@ def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
         raise Invalid("kgd merges two commits at a time", at=commit.id.hex()[:12], next="Merge one after the other.")
     count = 0
     before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
-    for path, entry in pushed.store.changed_entries(before, commit.tree, budget=pushed.limits.entries):
+    for path, entry in pushed.store.changed_entries(before, commit.tree, budget=LIMITS.entries):
         count += 1
         if count > left:
-            raise Limit(f"the new commits change more than {pushed.limits.changes} files", at=commit.id.hex()[:12])
+            raise Limit(f"the new commits change more than {LIMITS.changes} files", at=commit.id.hex()[:12])
         if count % 1000 == 1:
             _in_time(pushed)
         if entry is not None:
@@ -256,7 +252,7 @@ def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
 
 def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> None:
     mode, id = entry
-    reason = harm_of(path, mode, pushed.limits)
+    reason = harm_of(path, mode, LIMITS)
     if not reason and mode != FILE and path.partition("/")[0] in OWNED_FOLDERS:
         reason = "an executable file"
     if reason:
@@ -264,8 +260,8 @@ def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> Non
     found = pushed.store.kind_and_size(id)
     if found is None or found[0] != "blob":
         raise Damaged("a file's content was not sent", at=path)
-    if found[1] > pushed.limits.blob:
-        raise Limit(f"a file has {found[1]} bytes, {pushed.limits.blob} are taken at most", at=path)
+    if found[1] > LIMITS.blob:
+        raise Limit(f"a file has {found[1]} bytes, {LIMITS.blob} are taken at most", at=path)
 
 
 def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> None:
@@ -281,11 +277,11 @@ def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> No
             raise Invalid("this has to be a folder", at=name)
     if SETTINGS.encode() not in top:
         raise Invalid("without this file it is no workspace", at=SETTINGS, next="Bring it back.")
-    for path, old, new in store.diff(before, after, budget=pushed.limits.entries):
+    for path, old, new in store.diff(before, after, budget=LIMITS.entries):
         if new is None:
             continue
         _in_time(pushed)
-        data, base = store.read(new, pushed.limits.blob), store.read(old) if old else None
+        data, base = store.read(new, LIMITS.blob), store.read(old) if old else None
         if path == SETTINGS or path.startswith(("nodes/", "conflicts/", "memories/")):
             check(path, data, base, settings.workspace, settings.sharded)
         elif path.startswith("bulk/"):
@@ -310,7 +306,7 @@ def _is_commit(store: ObjectStore, id: ObjectId) -> None:
 
 
 def _in_time(pushed: Pushed) -> None:
-    if pushed.clock() - pushed.began > pushed.limits.seconds:
+    if time.monotonic() - pushed.began > LIMITS.seconds:
         raise Limit("the push takes too long to be checked", next="Push it in parts.")
 
 

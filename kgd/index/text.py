@@ -96,11 +96,6 @@ class TextIndex:
         with self._database.read() as connection:
             return {uri for (uri,) in connection.execute("SELECT uri FROM files")}
 
-    def clear_files(self) -> None:
-        with self._database.write() as connection:
-            connection.execute("DELETE FROM files")
-            connection.execute("DELETE FROM file_text")
-
     def optimize(self) -> None:
         """Merge what many writes left behind; seconds for 100k documents. For a quiet moment after a bulk load."""
         with self._database.write() as connection:

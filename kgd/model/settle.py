@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kgd.errors import Invalid
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, canonical_json
-from kgd.model.fields import field_of, from_plain, plain, with_field
-from kgd.model.merge import Merged, is_of_node, merge
+from kgd.model.conflict import PLACE, TWIN, WHOLE
+from kgd.model.fields import from_plain, with_field
+from kgd.model.merge import Merged, merge
 from kgd.model.merge_graph import moved
 from kgd.model.node import Json, Node
-from kgd.model.register import NO_RECORDS, disagreement, held
+from kgd.model.register import NO_RECORDS
 from kgd.model.uri import Uri
 
 
@@ -57,19 +57,3 @@ def as_one(kept: Merged, other: Merged) -> Merged:
     assert merged.node is not None
     names = {*merged.node.aliases, other.node.uri} - {at}
     return Merged(replace(merged.node, aliases=tuple(names)), merged.records)
-
-
-def as_edited(conflict: Conflict, node: Node) -> Conflict | None:
-    """What is left to decide once the node was edited, or moved: what was shown gives way to what it holds now.
-
-    None where that is what the other side wanted. The conflict has to be about one field.
-    """
-    ((name, disputed),) = conflict.fields.items()
-    if name == TWIN or not (is_of_node(name) or name == PLACE):
-        return conflict.at(node.uri)
-    value = plain(node) if name == WHOLE else str(node.uri) if name == PLACE else field_of(node, name)
-    now = held(name, value, {name: conflict})
-    if len(now.values) == 1:
-        return None
-    left = disagreement(disputed.base, now.values.values(), disputed.round)
-    return Conflict(node.uri, {name: left}, {name: [canonical_json(side) for side in left.sides].index(now.shown)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -12,7 +12,12 @@ from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
+from kgd.tools import addressing
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many, refuse_unseen
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
 
 Spell = Callable[[str, str], Uri]
 """(text, at) to the canonical URI; for the node itself its workspace must be known."""
@@ -190,13 +195,20 @@ ChangesAsInPut = Annotated[
 """The same, for a tool that stands beside `put` and need not say it all again."""
 
 
-def edits(changes: Sequence[Any], spell: Spell, own: Spell, workspace: str) -> tuple[model.Edit, ...]:
-    """What the changes mean, in their order.
+def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tuple[model.Edit, ...]:
+    """What the changes mean in this workspace, in their order.
 
     Raises:
         KgdError: The first one that is wrong, placed as ``changes[2].weight``. None of the set is done.
     """
-    return tuple(_each(changes, lambda change: _checked(change).edit(spell, own, workspace), "changes"))
+
+    def own(text: str, at: str) -> Uri:
+        return addressing.resolve(session, workspace, text, at=at)
+
+    def spell(text: str, at: str) -> Uri:
+        return addressing.spell(session, workspace, text, at=at)
+
+    return tuple(_each(changes, lambda change: _checked(change).edit(spell, own, workspace.id), "changes"))
 
 
 def _checked(change: Any) -> Any:

@@ -142,13 +142,7 @@ def _to_git(
         raise Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
     read = SubmitParams.model_validate({"changes": changes}).changes or []
 
-    def own(text: str, at: str) -> Uri:
-        return addressing.resolve(session, copy, text, at=at)
-
-    def spell(text: str, at: str) -> Uri:
-        return addressing.spell(session, copy, text, at=at)
-
-    made = edits(read, spell, own, copy.id)
+    made = edits(session, copy, read)
     given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
     network = Network(person_environment(), secret(token) if token else "", stop=threading.Event())
     transport = GitRemote(to.url, copy.store, copy.layout.derived_dir / "sync", network)

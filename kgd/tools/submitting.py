@@ -53,13 +53,7 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
         session, params.remote or params.workspace, [t for t in texts if isinstance(t, str)], writing=True
     )
 
-    def own(text: str, at: str) -> Uri:
-        return addressing.resolve(session, workspace, text, at=at)
-
-    def spell(text: str, at: str) -> Uri:
-        return addressing.spell(session, workspace, text, at=at)
-
-    made = edits(changes, spell, own, workspace.id)
+    made = edits(session, workspace, changes)
     principal = session.principal
     given = ChangeSet(
         made, session.author(workspace), params.message, params.request_id, operation="submit",

@@ -69,14 +69,8 @@ def put(session: Session, params: PutParams) -> PutResult:
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
 
-    def own(text: str, at: str) -> Uri:
-        return addressing.resolve(session, workspace, text, at=at)
-
-    def spell(text: str, at: str) -> Uri:
-        return addressing.spell(session, workspace, text, at=at)
-
     changes = ChangeSet(
-        edits(params.changes, spell, own, workspace.id),
+        edits(session, workspace, params.changes),
         author=session.author(workspace),
         message=params.message,
         request_id=params.request_id,

@@ -177,7 +177,7 @@ BUGS = {
     ),
     "push-measure": Bug(
         "what was pushed is read without being measured", "kgd/hooks/receive.py",
-        "        measure(store, list(islice(_ids(quarantine), limits.objects + 1)), limits)\n", "        pass\n",
+        "        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n", "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),
     "push-harm": Bug(

@@ -159,8 +159,6 @@ def test_knowledge_comes_before_bare_files_and_a_file_with_knowledge_is_not_bare
     assert [h.uri for h in index.search("auth", types=["resource"])] == [note, "file://w/auth/x.go"]
     index.apply_files([], [Uri("dir://w/auth"), Uri("dir://w/unknown")])
     assert len(index.search("auth")) == 3
-    index.clear_files()
-    assert len(index.search("auth")) == 2
 
 
 def test_what_was_replaced_or_removed_is_not_found(index: TextIndex) -> None:

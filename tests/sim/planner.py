@@ -22,8 +22,8 @@ from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
 from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
 from kgd.model.node import Node, Relation
-from kgd.model.register import by_field
-from kgd.model.settle import as_edited, as_one, renamed, with_decision
+from kgd.model.register import by_field, disagreement, held
+from kgd.model.settle import as_one, renamed, with_decision
 from kgd.model.uri import Uri
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
@@ -229,7 +229,7 @@ class Replica:
         for id, conflict in list(conflicts.items()):
             if conflict.uri == uri:
                 del conflicts[id]
-                left = as_edited(conflict, node) if node is not None else None
+                left = _as_edited(conflict, node) if node is not None else None
                 if left is not None:
                     conflicts[left.id] = left
         for conflict in found:
@@ -304,6 +304,22 @@ def check(world: World, graph: Graph) -> None:
     for uri, node in graph.nodes.items():
         if node.uri != uri or uri in node.aliases:
             raise Broken(f"{uri} is not called what it is: {node}")
+
+
+def _as_edited(conflict: Conflict, node: Node) -> Conflict | None:
+    """What is left to decide once the node was edited, or moved: what was shown gives way to what it holds now.
+
+    None where that is what the other side wanted. The conflict has to be about one field.
+    """
+    ((name, disputed),) = conflict.fields.items()
+    if name == TWIN or not (is_of_node(name) or name == PLACE):
+        return conflict.at(node.uri)
+    value = plain(node) if name == WHOLE else str(node.uri) if name == PLACE else field_of(node, name)
+    now = held(name, value, {name: conflict})
+    if len(now.values) == 1:
+        return None
+    left = disagreement(disputed.base, now.values.values(), disputed.round)
+    return Conflict(node.uri, {name: left}, {name: [canonical_json(side) for side in left.sides].index(now.shown)})
 
 
 def main() -> int:

@@ -56,8 +56,7 @@ class World:
     given_up: set[bytes] = field(default_factory=set)
     """Tokens that somebody who saw them replaced, deleted or decided against."""
     settled: set[str] = field(default_factory=set)
-    raised: set[str] = field(default_factory=set)
-    """Disagreements that somebody wrote into a node anew: another may find the same again."""
+    """Disagreements that somebody decided."""
     tips: list[ObjectId] = field(default_factory=list)
     """Every tip that was acknowledged to somebody."""
     seen: dict[ObjectId, frozenset[bytes]] = field(default_factory=dict)
@@ -268,7 +267,7 @@ class Schedule:
             if not (store.exists(tip) and store.is_ancestor(tip, final)):
                 raise Broken(f"what was acknowledged at {tip.hex()[:8]} is not in the history")
         for conflict in conflicts(store, desk.tree):
-            if key(conflict) in world.settled - world.raised and not {PLACE, TWIN} & set(conflict.fields):
+            if key(conflict) in world.settled and not {PLACE, TWIN} & set(conflict.fields):
                 raise Broken(f"settled, and open again: {conflict}")
         for uri, node in desk.nodes().items():
             if paths.path_of(uri, SHARDED) != paths.path_of(node.uri, SHARDED):
