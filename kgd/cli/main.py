@@ -63,7 +63,8 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):
-        from kgd.cli.printing import clean, missing
+        from kgd.cli.printing import missing
+        from kgd.cli.terminal import clean
 
         missing(clean({"missing": absent}))
     if absent and not answer.get("nodes") and not answer.get("cursor"):
@@ -84,7 +85,7 @@ def _absent(connection: Connection, chosen: Verb, given: dict[str, Any], answer:
 def _progress(options: dict[str, Any]) -> Any:
     if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
         return None
-    from kgd.cli.printing import progress
+    from kgd.cli.terminal import progress
 
     return progress
 

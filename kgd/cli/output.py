@@ -13,10 +13,11 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import printing
+        from kgd.cli import printing, printing_sharing, terminal
 
-        answer = printing.clean(answer)
-        getattr(printing, printer)(answer)
+        answer = terminal.clean(answer)
+        room = printing if hasattr(printing, printer) else printing_sharing
+        getattr(room, printer)(answer)
         if answer.get("cursor"):
             printing.more(answer, options)
     sys.stdout.flush()

@@ -29,7 +29,7 @@ class Verb(NamedTuple):
 
     `call` is the daemon's call that answers it. `ask` names the function of `kgd.cli.requests` that turns options into
     the call's arguments; without it they are the options of the same names. `print` names the function of
-    `kgd.cli.printing`. `own` names the function of `kgd.cli.local` that does all by itself instead.
+    `kgd.cli.printing` or `printing_sharing`. `own` names one of `kgd.cli.local` that does all by itself instead.
     """
 
     name: str

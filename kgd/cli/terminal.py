@@ -1,0 +1,36 @@
+"""This file is where text reaches a terminal: line by line, with nothing in it that a terminal would obey."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from kgd.config import wants_color
+
+
+def say(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def bold(text: str) -> str:
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
+
+
+def clean(value: Any) -> Any:
+    """The same without what could move a cursor or turn a line around: stored text is anybody's."""
+    if isinstance(value, str):
+        if value.isprintable():
+            return value
+        return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in value)
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    return value
+
+
+def progress(done: int, total: int | None, message: str) -> None:
+    """One line on standard error that is written over; the last one is wiped away."""
+    bar = f"{done}/{total}" if total else f"{done}"
+    sys.stderr.write(f"\r\033[K{message} {bar}" if done != total else "\r\033[K")
+    sys.stderr.flush()
