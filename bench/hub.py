@@ -129,9 +129,10 @@ def _address(process: subprocess.Popen[bytes], out: Path) -> str:
 # ---- many at once
 
 
-def load(hub: Hub, made: Made, clients: int, seconds: float) -> list[Row]:
+def load(hub: Hub, made: Made, clients: int, seconds: float, seed: int = 0) -> list[Row]:
     """So many clients at once: of ten calls six get, two traverse, one search, one put."""
-    times, errors = asyncio.run(_ask_together(hub, made, [hub.mint("write") for _ in range(clients)], seconds))
+    tokens = [hub.mint("write") for _ in range(clients)]
+    times, errors = asyncio.run(_ask_together(hub, made, tokens, seconds, seed))
     many = f"{clients} clients of a hub"
     return [
         value(f"p99 of calls of {many}", "s", percentile(times, 0.99), LOAD_P99, nodes=made.nodes,
@@ -143,14 +144,16 @@ def load(hub: Hub, made: Made, clients: int, seconds: float) -> list[Row]:
     ]  # fmt: skip
 
 
-async def _ask_together(hub: Hub, made: Made, tokens: list[str], seconds: float) -> tuple[list[float], list[str]]:
+async def _ask_together(
+    hub: Hub, made: Made, tokens: list[str], seconds: float, seed: int
+) -> tuple[list[float], list[str]]:
     times: list[float] = []
     errors: list[str] = []
     end = time.monotonic() + seconds
     place = urlsplit(hub.url)
 
     async def client(number: int, token: str) -> None:
-        chance = random.Random(number)
+        chance = random.Random(f"{seed} {number}")
         try:
             line = await asyncio.open_connection(place.hostname, place.port, limit=LINE_LIMIT)
             while time.monotonic() < end:

@@ -1,4 +1,5 @@
-"""The long proofs, by time: kills, gc beside writers, any order of changes, power cuts, a person at the work tree.
+"""The long proofs, by time: kills, gc beside writers, any order of changes, power cuts, a person at the work tree;
+teams that sync with all that goes wrong, daemons killed in a sync, a hub with many clients, random scopes and pushes.
 
     python -m tests.soak --minutes 60 [--only kill] [--seed 7]
 
@@ -9,10 +10,12 @@ seed, the commit of the code, what was counted, and how it ended. A failed turn 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import itertools
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +28,7 @@ from typing import Any
 
 from tests.conftest import PROGRAMS, ROOT
 
+PR_SET_PDEATHSIG = 1
 LEDGER = Path(__file__).with_name("ledger.jsonl")
 Counts = dict[str, Any]
 
@@ -65,7 +69,8 @@ def person(place: Path, seed: int) -> Counts:
 
 def by_pytest(command: list[str]) -> Counts:
     environment = {**os.environ, "KGD_SOAK": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+                          preexec_fn=end_with_us)  # fmt: skip
     assert done.returncode in (0, 5), done.stdout[-4000:]
     return {"said": done.stdout.strip().splitlines()[-1][:120]}
 
@@ -81,8 +86,60 @@ def power(place: Path, seed: int) -> Counts:
     return {"cuts": seen["cuts"], **seen["found"], "control": f"{control['failed']} of {control['cuts']} failed"}
 
 
+def planner(place: Path, seed: int) -> Counts:
+    from tests.sim import planner as sim
+
+    for schedule in range(seed * 100_000, seed * 100_000 + 50_000):
+        sim.run(schedule)
+    return {"schedules": 50_000}
+
+
+def teams(place: Path, seed: int) -> Counts:
+    from tests.sim import teams as sim
+    from tests.sim.desks import template
+
+    with sim.places() as folder:
+        blank = template(folder)
+        for schedule in range(seed * 1_000, seed * 1_000 + 500):
+            sim.run(schedule, folder, blank)
+    return {"schedules": 500}
+
+
+def sync(place: Path, seed: int) -> Counts:
+    from tests.sync.killed import killed_while_syncing
+
+    return asdict(killed_while_syncing(place, 60, seed))
+
+
+def hub(place: Path, seed: int) -> Counts:
+    from bench import corpus
+    from bench import hub as measured
+
+    made = corpus.build(place / "workspace", 2_000)
+    with measured.serving(made, place / "hub", begun=end_with_us) as serving:
+        worst, errors, rate = measured.load(serving, made, clients=200, seconds=60, seed=seed)
+    assert errors["value"] == 0, errors
+    assert worst["value"] < 10, worst
+    return {"clients": 200, "p99_seconds": worst["value"], "calls_per_second": rate["per_s"], "errors": 0}
+
+
+def scopes(place: Path, seed: int) -> Counts:
+    from tests.access.test_breaches import breaches
+
+    allowed, refused = breaches(place, seed, graphs=40, cases=500)
+    return {"cases": 20_000, "allowed": allowed, "refused": refused}
+
+
+def pushes(place: Path, seed: int) -> Counts:
+    from tests.hooks.test_receive_law import agree
+
+    agree(range(seed * 1_000, seed * 1_000 + 600), place)
+    return {"histories": 600}
+
+
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "person": person,
+    "planner": planner, "teams": teams, "sync": sync, "hub": hub, "scopes": scopes, "pushes": pushes,
 }  # fmt: skip
 
 
@@ -120,6 +177,11 @@ def turn(name: str, seed: int, commit: str) -> Counts:
     with open(LEDGER, "a") as ledger:
         ledger.write(json.dumps(line) + "\n")
     return line
+
+
+def end_with_us() -> None:
+    """Run in a process that was just forked: a soak that is killed leaves nothing behind that runs."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def own_world() -> None:
