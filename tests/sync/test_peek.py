@@ -44,7 +44,7 @@ def test_what_is_no_plain_ref_is_left_to_git(hub: Path, kind: str) -> None:
     began = time.monotonic()
     with pytest.raises(ValueError, match="no plain"):
         peek.read(hub, "refs/heads/main", "", 10)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10  # a pipe would be waited for without end
 
 
 @pytest.mark.slow
