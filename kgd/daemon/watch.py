@@ -12,6 +12,7 @@ import os
 import stat
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,9 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
+
+# It meets a new folder twice where it is made while its parent is listed, and says so with the names of all others.
+warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
 
 # Without this filter watchdog asks for open and close events too; its own walk of a large tree then feeds the queue
 # until it overflows, and the walk begins again: a core burnt for ever from some thousand folders on.

@@ -114,8 +114,8 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
     """What is no business of the holder of a token is left out: paths here, other workspaces, hidden nodes."""
     assert session.principal is not None
     sees = sight.sight(session, workspace.id)
-    conflicts = workspace.conflict_count if sees is None else sum(
-        sees(one.uri) for one in workspace.conflicts(limit=CONFLICTS_COUNTED)
+    conflicts = workspace.conflict_count if sees is None else len(
+        workspace.conflicts(limit=CONFLICTS_COUNTED, about=sees)
     )  # fmt: skip
     return {
         "daemon": _known_to(session, answer["daemon"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import Invalid, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
-from kgd.model.uri import parse
+from kgd.model.uri import Uri, parse
 from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
@@ -35,6 +35,8 @@ is_digest = re.compile("[0-9a-f]{16}").fullmatch
 IDS_NAMED = 8
 LISTED = 20
 """Conflicts that one call takes up when it names none."""
+MOST_COUNTED = 10_000
+"""Conflicts that are read to count those which a token may see."""
 LOOKED_UP = 10
 """Of how many it is looked up who wrote them."""
 
@@ -58,13 +60,15 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [])
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
-    found = workspace.conflicts(uri, limit=params.limit + 1, after=after)
     sees = sight.sight(session, workspace.id)
+    found = workspace.conflicts(uri, limit=params.limit + 1, after=after, about=sees)
+    total = workspace.conflict_count
+    if uri is not None or sees is not None:
+        total = len(workspace.conflicts(uri, limit=MOST_COUNTED, about=sees))
     answer: ConflictsResult = {
-        "workspace": workspace.id,
-        "total": workspace.conflict_count if uri is None else len(found),
-        "conflicts": [nodes.conflict(one) for one in found[: params.limit] if sees is None or sees(one.uri)],
-    }
+        "workspace": workspace.id, "total": total,
+        "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
+    }  # fmt: skip
     if len(found) > params.limit:
         answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
     return answer
@@ -103,9 +107,8 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     if exact:
         session.allow(workspace, Verb.RESOLVE, [parse(node)])
         chosen = [one for one in workspace.conflicts(parse(node)) if one.id == id]
-    else:  # a digest alone may be any record's; a node's name is not worth reading ten thousand
-        found = workspace.conflicts(limit=10_000) if is_digest(id) else ()
-        chosen = _settleable(session, workspace, (one for one in found if one.conflict.digest == id))
+    else:  # a digest alone may be any record's
+        chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
     if not chosen and not exact:
         uri = addressing.resolve(session, workspace, id, at=at)
         session.allow(workspace, Verb.RESOLVE, [uri])
@@ -118,9 +121,13 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     raise NotFound("this conflict is not open", at=at, next="List what is open with `kgd conflicts`.")
 
 
-def _settleable(session: Session, workspace: Workspace, found: Iterable[OpenConflict]) -> list[OpenConflict]:
-    """Those that the caller may see and settle."""
-    return [one for one in found if session.may(workspace, one.uri, Verb.READ, Verb.RESOLVE)]
+def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
+    """The first of those that the caller may see and settle."""
+
+    def about(uri: Uri) -> bool:
+        return session.may(workspace, uri, Verb.READ, Verb.RESOLVE)
+
+    return list(workspace.conflicts(limit=limit, digest=digest, about=None if session.principal is None else about))
 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
@@ -204,9 +211,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
         answer["proposals"] = waiting
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
     answer["open"] = (
-        workspace.conflict_count
-        if session.principal is None
-        else len(_settleable(session, workspace, workspace.conflicts(limit=1_000)))
+        workspace.conflict_count if session.principal is None else len(_settleable(session, workspace, MOST_COUNTED))
     )
     answer["next"] = _next_step(answer)
     return answer
@@ -236,7 +241,7 @@ def _asked_for(
 ) -> tuple[list[OpenConflict], list[Resolved]]:
     """The conflicts that are to be settled beside the caller's own decisions, and those that were before."""
     if not params.ids:
-        return ([] if params.resolutions else _settleable(session, workspace, workspace.conflicts(limit=LISTED))), []
+        return ([] if params.resolutions else _settleable(session, workspace)), []
     found: dict[str, OpenConflict] = {}
     before = []
     for index, id in enumerate(params.ids):

@@ -254,8 +254,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) 
     opened = {one.id: one for one in session.daemon.opened()}
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
-        if workspace.conflict_count:
-            shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts() if one.uri in answered]
+        shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.disputed(answered)]
     return shown[:BROKEN_SHOWN]
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kgd.codec import documents, paths
 from kgd.codec.lean import glance
 from kgd.errors import Invalid, KgdError
-from kgd.git.objects import LINK, PLAIN, Entry, ObjectId
+from kgd.git.objects import FOLDER, LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
@@ -122,8 +122,12 @@ class Served:
         with self._growing():
             self.graph.load(rows)
         self.tree = tree
+        # One walk: to look up each of ten thousand records would read the folders above it as often.
+        folder = self._store.lookup(tree, "conflicts") if care.get("conflicts") else None
+        records = self._store.files(folder[1]) if folder and folder[0] == FOLDER else ()
+        there = {f"conflicts/{file.path}" for file in records}
         for path in care.get("conflicts", ()):
-            if self._store.entry(tree, path):
+            if path in there:
                 self._note_conflict(path, True)
         for path in [*care.get("cut", ()), *care.get("invalid", ())]:
             found = self._store.lookup(tree, path)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -192,11 +193,28 @@ class Workspace:
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
         return self.graph.broken_links(limit, known=self._known_elsewhere)
 
-    def conflicts(self, uri: Uri | None = None, *, limit: int = 200, after: str = "") -> tuple[OpenConflict, ...]:
-        """Open disagreements in the order of their records, from behind the record `after`."""
+    def conflicts(
+        self, uri: Uri | None = None, *, limit: int = 200, after: str = "", digest: str = "",
+        about: Callable[[Uri], bool] | None = None,
+    ) -> tuple[OpenConflict, ...]:  # fmt: skip
+        """Open disagreements in the order of their records, from behind the record `after`.
+
+        Args:
+            digest: Those whose record is called so; no other is read.
+            about: Which nodes count. Reads records until `limit` are found, about 0.3 ms each.
+        """
         folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
-        chosen = [path for path in self._served.conflict_paths(folder) if path > after][:limit]
-        return tuple(found for path in chosen if (found := self._conflict(path)))
+        chosen = (path for path in self._served.conflict_paths(folder) if path > after)
+        if digest:
+            chosen = (path for path in chosen if path.endswith(f"/{digest}.yaml"))
+        found = (one for path in chosen if (one := self._conflict(path)) and (about is None or about(one.uri)))
+        return tuple(islice(found, limit))
+
+    def disputed(self, uris: Collection[Uri]) -> tuple[OpenConflict, ...]:
+        """What is open about these nodes. Costs a look-up for each of them, whatever else is open."""
+        if not self.conflict_count:
+            return ()
+        return tuple(one for uri in sorted(uris) for one in self.conflicts(uri) if one.uri == uri)
 
     @property
     def conflict_count(self) -> int:
