@@ -22,7 +22,8 @@ from kgd.git.objects import (
     text,
     tree_body,
 )
-from kgd.git.store import DEPTH_LIMIT, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import DEPTH_LIMIT
 
 KGD = ("kgd", "kgd@kgd.invalid")
 """Name and email of the committer, and of the author of what nobody wrote (merges, the first commit)."""

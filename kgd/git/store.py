@@ -1,14 +1,13 @@
 """This file is where an open repository is read: objects by id, trees, commits, differences, merge bases.
 
 Everything goes through libgit2's object store, header before body, and nothing through its work tree, index or merge:
-an unvetted tree can hang those or eat all memory. Tree walks are our own, with budgets.
+an unvetted tree can hang those or eat all memory. Tree walks are our own, with budgets (`kgd.git.walk`).
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,17 +29,12 @@ from kgd.git.objects import (
     parse_commit,
     parse_tree,
     raw,
-    text,
 )
+from kgd.git.surprises import refuse_surprises
+from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
 """Bytes of an object that `read` inflates unless told otherwise; a tree of a million entries is below it."""
-DEPTH_LIMIT = 80
-"""Folders below one another that a walk follows; a URI has at most 64 segments."""
-ENTRY_BUDGET = 5_000_000
-REPEATS_FREE, REPEATS_PER_OBJECT = 10_000, 4
-"""A walk gives up on a tree that names the same few objects over and over: eleven of them can make 10^10 files. No
-two nodes are the same file, so a workspace's own tree names hardly any object twice."""
 NEAR_COMMITS = 500
 """Commits on one side up to which a merge base is proved to be the only one without the git program."""
 OLDEST_LIBGIT2 = (1, 9, 7)
@@ -48,8 +42,6 @@ OLDEST_LIBGIT2 = (1, 9, 7)
 _UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
 """What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
 _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
-_WRONG_NAME = re.compile(rb"\A(\.{0,2}|\.git)\Z|[/\0]", re.IGNORECASE)
-"""What leads out of a folder, or into a repository; git itself checks nothing of the kind out."""
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 
@@ -86,7 +78,7 @@ class ObjectStore:
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
-        _refuse_surprises(git_dir, work_tree)
+        refuse_surprises(git_dir, work_tree)
         self._repository = self._open()
 
     # ---- objects
@@ -161,7 +153,7 @@ class ObjectStore:
             Damaged: A folder cannot be read, or holds a name that leads out of it.
             Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
         """
-        for path, _, new in self._walk(None, tree, budget):
+        for path, _, new in differences(self.tree, None, tree, budget):
             if new is not None:
                 yield FileEntry(path, *new)
 
@@ -169,12 +161,12 @@ class ObjectStore:
         self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
     ) -> Iterator[tuple[str, Entry | None]]:
         """As `diff`, with the mode: the new entry of each path that differs."""
-        for path, _, after in self._walk(old, new, budget):
+        for path, _, after in differences(self.tree, old, new, budget):
             yield path, after
 
     def changes(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[tuple[str, Entry | None, Entry | None]]:
         """As `diff`, with mode and id of both versions."""
-        return self._walk(old, new, ENTRY_BUDGET)
+        return differences(self.tree, old, new, ENTRY_BUDGET)
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
         """The files that differ between two trees (None: no tree at all), in git's order. Equal folders cost nothing.
@@ -185,7 +177,7 @@ class ObjectStore:
             Limit: More than `budget` entries were compared, folders are deeper than `DEPTH_LIMIT`, or the trees are a
                 bomb of repeated objects.
         """
-        for path, before, after in self._walk(old, new, budget):
+        for path, before, after in differences(self.tree, old, new, budget):
             yield Difference(path, before and before[1], after and after[1])
 
     def history(
@@ -401,44 +393,6 @@ class ObjectStore:
                 self._repository = self._open()
                 self.reopened += 1
 
-    def _walk(
-        self, old: ObjectId | None, new: ObjectId | None, budget: int
-    ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-        """Entries that differ and are no folders. An explicit stack: depth is the remote's choice, not ours."""
-        stack: list[tuple[bytes, int, Entry | None, Entry | None]] = []
-        root_old, root_new = (old and (FOLDER, old)) or None, (new and (FOLDER, new)) or None
-        if root_old != root_new:
-            stack.append((b"", 0, root_old, root_new))
-        seen, named, distinct = set[ObjectId](), 0, 0
-        while stack:
-            path, depth, before, after = stack.pop()
-            file_before = before if before and before[0] != FOLDER else None
-            file_after = after if after and after[0] != FOLDER else None
-            if file_before or file_after:
-                yield text(path), file_before, file_after
-            folders = [e[1] if e and e[0] == FOLDER else None for e in (before, after)]
-            if folders == [None, None]:
-                continue
-            if depth > DEPTH_LIMIT:
-                raise Limit(f"folders are nested deeper than {DEPTH_LIMIT}", at=text(path[:60]))
-            x, y = (self.tree(f) if f else {} for f in folders)
-            budget -= len(x) + len(y)
-            if budget < 0:
-                raise Limit("the tree has more entries than the budget of this walk", at=text(path[:60]))
-            for id, entries in zip(folders, (x, y), strict=True):
-                named += len(entries)
-                if id and id not in seen:
-                    seen.add(id)
-                    distinct += len(set(entries.values()))
-            if named > REPEATS_FREE + REPEATS_PER_OBJECT * distinct:
-                raise Limit("the tree names the same few objects over and over", at=text(path[:60]))
-            changed = {n for n in x.keys() | y.keys() if x.get(n) != y.get(n)}
-            for name in changed:
-                if _WRONG_NAME.search(name):
-                    raise Damaged("a folder has an entry of a name that no git makes", at=text(path[:60]))
-            prefix = path + b"/" if path else b""
-            stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
-
 
 class Lookup:
     """Look-ups in one tree that remember the folders they read: for many paths, which often share one."""
@@ -460,38 +414,3 @@ class Lookup:
             found = self._folder(above).get(raw(name)) if path else (FOLDER, self._root)
             known = self._folders[path] = self._store.tree(found[1]) if found and found[0] == FOLDER else {}
         return known
-
-
-def _refuse_surprises(git_dir: Path, work_tree: Path | None) -> None:
-    """libgit2 obeys what a repository's own configuration says; refuse what would lead elsewhere or cannot be read.
-
-    Raises:
-        Unavailable: Said with what to do.
-    """
-    try:
-        config = pygit2.Config(str(git_dir / "config"))
-        found = {entry.name.lower(): entry.value for entry in config}
-    except (pygit2.GitError, OSError) as error:
-        raise Unavailable(f"the repository's config cannot be read: {error}", at=str(git_dir)) from error
-    place = str(git_dir)
-    if found.get("extensions.objectformat", "sha1") != "sha1":
-        raise Unavailable("the repository uses SHA-256, kgd reads SHA-1", at=place, next="Make it with sha1.")
-    if found.get("extensions.refstorage", "files") != "files":
-        raise Unavailable("the repository keeps its refs as reftable", at=place, next="Run `git refs migrate`.")
-    if "extensions.partialclone" in found or any(n.endswith(".promisor") for n in found):
-        raise Unavailable("the repository is a partial clone", at=place, next="Clone it without --filter.")
-    if found.get("extensions.worktreeconfig", "false") == "true":
-        raise Unavailable("the repository has configuration per worktree", at=place, next="Remove the extension.")
-    elsewhere = found.get("core.worktree")
-    if elsewhere is not None and not _expected(git_dir, elsewhere, work_tree):
-        raise Unavailable("core.worktree leads somewhere else", at=place, next="Remove it from the config.")
-    alternates = git_dir / "objects" / "info" / "alternates"
-    if alternates.exists() and alternates.read_bytes().strip():
-        raise Unavailable(
-            "the repository borrows objects from another one", at=place, next="Run `git repack -ad`, remove alternates."
-        )
-
-
-def _expected(git_dir: Path, named: str, work_tree: Path | None) -> bool:
-    place = (git_dir / named).resolve()
-    return place == work_tree.resolve() if work_tree else place.name == ".kgd"

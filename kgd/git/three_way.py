@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from kgd.errors import Damaged, Limit
 from kgd.git.objects import EMPTY_TREE, FOLDER, Entry, ObjectId, text
-from kgd.git.store import DEPTH_LIMIT, ENTRY_BUDGET, ObjectStore
+from kgd.git.store import ObjectStore
+from kgd.git.walk import DEPTH_LIMIT, ENTRY_BUDGET
 
 _ENTRIES = re.compile(rb"[0-7]+ [^\0/]+\0.{20}", re.S).findall
 Folder: TypeAlias = frozenset[bytes]
