@@ -77,7 +77,7 @@ class RegistryFile:
             ):
                 raise InvariantViolation(
                     f"another repository is registered as '{entry.id}'", at=known.path,
-                    next="A new one gets its own id: `kgd up --id NEW`; a copy takes its place: `kgd up --replace`.",
+                    next="Work with it there, or let this one take its place: `kgd up --replace`.",
                 )  # fmt: skip
             return with_entry(text, entry.id, entry.written())
 

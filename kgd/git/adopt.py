@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ FETCH_DEADLINE = 300.0
 FILE_LIMIT = 1 << 20
 """Bytes of a file that is taken over; the guard of the codec is stricter still."""
 _INCOMING = "refs/kgd/incoming"
+_Allow = Callable[[ObjectStore, ObjectId], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def adopt(
     where: Sequence[str] = WHERE,
     remote: str | None = None,
     deadline: float = DEADLINE,
+    allow: _Allow | None = None,
 ) -> Adopted:
     """Take over the workspace that a remote of the code repository already has, with all its history.
 
@@ -60,6 +62,7 @@ def adopt(
 
     Args:
         environment: The person's own, for their credentials and ssh agent. It is never asked anything.
+        allow: Called with what was fetched and its tip before anything of it is kept; what it raises leaves nothing.
 
     Raises:
         NotFound: There is no git repository.
@@ -77,13 +80,14 @@ def adopt(
             ref = _ask(place, name, where, environment, end)
             if ref:
                 url = _url(place, name, environment)
-                return Adopted(_take(place, url, ref, environment), name, ref)
+                return Adopted(_take(place, url, ref, environment, allow), name, ref)
         except (Unavailable, Limit, program.GitFailed) as error:
             unreachable = unreachable or f"{name}: {error}"
         for ref in where:
             tracked = _tracking(place, name, ref)
             if tracked:
-                return Adopted(_take(place, str(place.common_dir), tracked, environment), name, ref, unreachable)
+                made = _take(place, str(place.common_dir), tracked, environment, allow)
+                return Adopted(made, name, ref, unreachable)
     return Adopted(unreachable=unreachable)
 
 
@@ -136,15 +140,17 @@ def _tracking(place: Place, remote: str, ref: str) -> str | None:
     return name if ref.startswith("refs/heads/") and refs.read_ref(place.common_dir, name) else None
 
 
-def _take(place: Place, source: str, ref: str, environment: Mapping[str, str]) -> Layout:
+def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None) -> Layout:
     made = layouts.code_layout(place)
     layouts.refuse_foreign(place, made)
-    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment))
+    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment, allow))
     layouts.finish(place, made)
     return made
 
 
-def _fill(half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str]) -> None:
+def _fill(
+    half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None
+) -> None:
     """Fetch into the repository in the making. What was fetched is looked at before a lasting ref leads to it."""
     arguments = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]
     arguments += ["--no-auto-maintenance", "--", source, f"+{ref}:{_INCOMING}"]
@@ -152,7 +158,10 @@ def _fill(half: Path, layout: Layout, source: str, ref: str, environment: Mappin
     tip = refs.read_ref(half, _INCOMING)
     if tip is None:
         raise Unavailable("the remote's workspace went away while it was fetched", at=source)
-    vet(ObjectStore(half, layout.work_tree), tip)
+    fetched = ObjectStore(half, layout.work_tree)
+    vet(fetched, tip)
+    if allow is not None:
+        allow(fetched, tip)
     for name in (refs.HEAD, layout.branch):
         refs.move_ref(half, half / "kgd", name, None, tip, note=f"kgd: adopted {ref}")
     (half / _INCOMING).unlink()

@@ -15,9 +15,11 @@ from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
 from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId
 from kgd.git.place import find_place, setting
-from kgd.git.refs import HEAD
+from kgd.git.refs import HEAD, checked_out
 from kgd.git.remote_settings import remotes
+from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing
 from kgd.tools.house import Nothing, tree_counts
@@ -141,11 +143,22 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams) -
     """Taken over from the code's remote where it has one. A remote that could not be asked is told of: it may have."""
     place = None if params.standalone else find_place(directory)
     unreachable = ""
-    restored = place is not None and layouts.removed(layouts.code_layout(place)) is not None
+    kept = layouts.removed(layouts.code_layout(place)) if place else None
+    restored = kept is not None
+
+    def allow(store: ObjectStore, tip: ObjectId) -> None:
+        _refuse_other(session, id, _id_at(store, tip, directory), params)
+
     if place and place.top and layouts.is_clone(place):
+        store = ObjectStore(place.common_dir)
+        allow(store, store.ref(checked_out(place.common_dir) or "") or b"")
         return _Made(layouts.create_standalone(place.top, "", {}), True, adopted="this clone")
+    if kept is not None:
+        store = ObjectStore(kept)
+        allow(store, store.ref(HEAD) or b"")
     if place:
-        asked = adopt(directory, environment={key: str(value) for key, value in params.environment.items()})
+        environment = {key: str(value) for key, value in params.environment.items()}
+        asked = adopt(directory, environment=environment, allow=allow)
         if asked.layout is not None:
             found = "" if restored else f"{asked.remote} {asked.ref}".strip()
             return _Made(asked.layout, not restored, restored, found, asked.unreachable)
@@ -153,6 +166,25 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams) -
     name = _new_id(session, directory, id, params)
     make = layouts.create_in_code_repository if place else layouts.create_standalone
     return _Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
+
+
+def _refuse_other(session: Session, id: str | None, found: str, params: UpParams) -> None:
+    """A workspace that is there already is taken up under its own id, and in nobody's place. Nothing was made yet."""
+    known = session.daemon.registry.current().entries.get(found)
+    other = known.path if known and known.path and layouts.locate(Path(known.path)) is not None else ""
+    if id not in (None, found):
+        leave = f"Leave out --id to work with '{found}'"
+        if other:
+            leave = f"Work with '{found}' at {other}, or `kgd up --replace` lets this clone take its place"
+        raise InvariantViolation(
+            f"there is a workspace for this already: '{found}', and every URI in it carries that id", at="id",
+            next=f"{leave}; for one of its own, `kgd up --standalone --id {id}` in another folder.",
+        )  # fmt: skip
+    if other and not params.replace:
+        raise InvariantViolation(
+            f"the workspace '{found}' is here already, in another clone", at=other,
+            next="Work with it there, or let this clone take its place with `kgd up --replace`.",
+        )  # fmt: skip
 
 
 def _new_id(session: Session, directory: Path, id: str | None, params: UpParams) -> str:
@@ -181,10 +213,13 @@ def _project_name(directory: Path) -> str:
 
 def _id_of(layout: Layout) -> str:
     store = layout.open()
-    tip = store.ref(HEAD) or store.ref(layout.branch)
+    return _id_at(store, store.ref(HEAD) or store.ref(layout.branch), layout.git_dir)
+
+
+def _id_at(store: ObjectStore, tip: ObjectId | None, where: Path) -> str:
     blob = store.entry(store.tree_of(tip), PATH) if tip else None
     if blob is None:
-        raise InvariantViolation("this repository has no kgd.yaml", at=str(layout.git_dir), next="Run `kgd doctor`.")
+        raise InvariantViolation("this repository has no kgd.yaml", at=str(where), next="Run `kgd doctor`.")
     return decode_settings(store.read(blob), newer=True).workspace
 
 

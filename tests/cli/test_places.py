@@ -86,3 +86,47 @@ def test_uninstall_leaves_the_knowledge_and_says_where(kgd: Kgd, shop: Path) -> 
     assert Path(kept, "HEAD").exists()
     assert not (shop / ".kgd").exists()
     assert shop.name not in kgd.json("config")["workspaces"]
+
+
+@pytest.fixture
+def second(kgd: Kgd, shop: Path) -> Path:
+    """Another clone of the code whose workspace is shared and here already."""
+    bare = shop.with_name("shared.git")
+    for command in (
+        ["init", "-q", "--bare", str(bare)], ["-C", str(shop), "add", "."], ["-C", str(shop), "commit", "-qm", "a"],
+        ["-C", str(shop), "remote", "add", "origin", str(bare)], ["-C", str(shop), "push", "-q", "origin", "HEAD"],
+    ):  # fmt: skip
+        subprocess.run(["git", *command], check=True)
+    kgd("share")
+    made = shop.with_name("second")
+    subprocess.run(["git", "clone", "-q", bare, made], check=True)
+    kgd.directory = made
+    return made
+
+
+@pytest.mark.parametrize("wanted", [(), ("--id", "of-its-own")])
+def test_a_second_clone_is_refused_with_what_can_be_done_and_nothing_is_left_of_it(
+    kgd: Kgd, shop: Path, second: Path, wanted: tuple[str, ...]
+) -> None:
+    first, again = kgd.run("up", *wanted), kgd.run("up", *wanted)
+    assert first.returncode == EXIT_CODES["INVARIANT_VIOLATION"][0]
+    assert first.stderr == again.stderr
+    for said in (f"'{shop.name}'", str(shop), "`kgd up --replace`"):
+        assert said in first.stderr
+    assert not (second / ".kgd").exists()
+    assert not (second / ".git" / "kgd").exists()
+    kgd("up", "--replace", "--quiet")
+    assert "it is here" in kgd("get", "fact")
+
+
+def test_what_is_taken_over_keeps_its_id_and_another_one_that_was_asked_for_is_refused(
+    kgd: Kgd, shop: Path, second: Path
+) -> None:
+    kgd("uninstall", "--workspace", shop.name)
+    refused = kgd.run("up", "--id", "of-its-own")
+    assert f"Leave out --id to work with '{shop.name}'" in refused.stderr
+    assert not (second / ".kgd").exists()
+    assert kgd("up").startswith(f"workspace {shop.name} is made\n")
+    kgd("uninstall")
+    assert "every URI in it carries that id" in kgd.run("up", "--id", "of-its-own").stderr
+    assert kgd("up").startswith(f"workspace {shop.name} is back")
