@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, writing: bool = False) -> Workspace:
     """The workspace of a call: the one named, else that of the first URI or absolute path, else the client's directory.
 
+    Beside a bare path or name a URI says nothing about the call: what is bare is meant in the client's directory.
     A read falls back to the only workspace there is; a write never guesses, unless the token is for one alone.
 
     Raises:
@@ -50,18 +51,21 @@ def _read_only(workspace: str, how: str) -> Forbidden:
 def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writing: bool) -> Workspace:
     if named:
         return _by_name(session, named)
+    texts = list(texts)
+    if any(map(_is_bare, texts)) and (here := _here(session)):
+        return here
     for text in texts:
         found = _from_text(session, text)
         if found is not None:
             return found
-    here = _here(session)
-    if here is not None:
+    if here := _here(session):
         return here
-    known = _ids(session)
+    entries = session.daemon.registry.current().entries
+    known = [id for id in _ids(session) if id not in entries or entries[id].path]
     if len(known) == 1 and (session.principal is not None or not writing):  # a token for one says which
         return _by_id(session, known[0])
     if not known:
-        raise NotFound("there is no workspace yet", at="workspace", next="Run `kgd up` in a code repository.")
+        raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
     raise NotFound(
         "it is not clear which workspace is meant", at="workspace",
         next=f"Name one: {_some(known)}; or run `kgd up` in this directory to make one here.",
@@ -72,14 +76,33 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
     """The id of the workspace that a call means, chosen as `choose` does, where a hub has it; None where it is here."""
     if session.principal is not None:
         return None
+    on_hub = session.daemon.elsewhere.on_hub
     if named:
-        return named if session.daemon.elsewhere.on_hub(named) else None
-    for text in texts:
-        scheme, colon, rest = text.strip().partition("://")
-        if os.path.isabs(text.strip()) or (colon and scheme in uris.OWNED):
-            owner = rest.partition("/")[0]
-            return owner if session.daemon.elsewhere.on_hub(owner) else None
-    return None
+        return named if on_hub(named) else None
+    texts = list(texts)
+    owners = [owner for text in texts if (owner := _owner_in(text)) is not None]
+    if not owners or not all(map(on_hub, owners)) or (any(map(_is_bare, texts)) and _here(session)):
+        return None
+    return owners[0]
+
+
+def _is_bare(text: str) -> bool:
+    """Whether it is a path or name that means something only in a workspace, and says nothing of which."""
+    text = text.strip()
+    return not os.path.isabs(text) and (":" not in text or (text.partition(":")[0] in uris.OWNED and "://" not in text))
+
+
+def _owner_in(text: str) -> str | None:
+    """The id in an owned URI, however it is spelt; empty for an absolute path, whose workspace is here; else None."""
+    scheme, colon, rest = text.strip().partition("://")
+    if colon and scheme in uris.OWNED:
+        return rest.partition("/")[0]
+    return "" if os.path.isabs(text.strip()) else None
+
+
+def _way_in(session: Session) -> str:
+    known = _ids(session)
+    return f"Elsewhere: {_some(known)}; name one." if known else "Run `kgd up` in a code repository, or in its clone."
 
 
 def on_hub(session: Session, uri: Uri) -> bool:
@@ -131,12 +154,10 @@ def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> b
     ids = {workspace.id for workspace in opened}
     if named:
         return named in ids
-    for text in texts:
-        if os.path.isabs(text):
-            return False
-        scheme, colon, rest = text.partition("://")
-        if colon and scheme in uris.OWNED:
-            return rest.partition("/")[0] in ids
+    texts = list(texts)
+    owners = [] if any(map(_is_bare, texts)) else [owner for text in texts if (owner := _owner_in(text)) is not None]
+    if owners:
+        return owners[0] in ids
     return session.here in opened if session.here is not None else session.cwd is None and len(ids) == 1
 
 
@@ -285,10 +306,9 @@ def _from_text(session: Session, text: str) -> Workspace | None:
     if os.path.isabs(text):
         _refuse_place(session)
         return _by_directory(session, Path(text))
-    scheme, colon, rest = text.partition("://")
-    if not colon or scheme not in uris.OWNED:
+    owner = _owner_in(text)
+    if owner is None or session.daemon.elsewhere.on_hub(owner):
         return None
-    owner = rest.partition("/")[0]
     if owner in _ids(session):
         return _by_id(session, owner)
     if uris.is_workspace_id(owner):

@@ -170,7 +170,8 @@ def _first_words(text: str) -> str:
 
 def _first_uris(changes: list[Any]) -> list[str]:
     """What the changes are about, to find their workspace by; the target of a relation says nothing about that."""
-    found = (getattr(change, "uri", None) or getattr(change, "source", None) for change in changes)
+    found = (next(filter(None, (getattr(change, field, None) for field in ("uri", "source", "name"))), None)
+             for change in changes)  # fmt: skip
     return [text for text in found if isinstance(text, str)]
 
 

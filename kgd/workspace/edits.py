@@ -130,6 +130,7 @@ def _untag(edit: Untag, draft: Draft) -> None:
 def _move(edit: Move, draft: Draft) -> None:
     uri = _current(draft, edit.uri)
     node = _required(draft, uri)
+    _refuse_foreign(draft, edit.to)
     if edit.to == uri:
         draft.warnings.append(f"{uri} already is there; nothing changed")
         return
@@ -253,12 +254,16 @@ def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
 
 def _current(draft: Draft, uri: Uri) -> Uri:
     """The URI itself where a node has it, else the one it was moved to."""
+    _refuse_foreign(draft, uri)
+    return uri if draft.node(uri) is not None else draft.around.resolve(uri)
+
+
+def _refuse_foreign(draft: Draft, uri: Uri) -> None:
     if is_owned(uri) and workspace_of(uri) != draft.around.workspace:
         raise Invalid(
             f"this workspace is '{draft.around.workspace}'; that node belongs to '{workspace_of(uri)}'", at=uri,
             next="Address that workspace, or write the node here under this workspace's id.",
         )  # fmt: skip
-    return uri if draft.node(uri) is not None else draft.around.resolve(uri)
 
 
 def _required(draft: Draft, uri: Uri) -> Node:

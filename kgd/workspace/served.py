@@ -22,7 +22,7 @@ from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
 from kgd.graph.rows import Rows
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, workspace_of
 from kgd.workspace.outcome import InvalidFile
 
 FREEZE_FROM = 5_000
@@ -226,6 +226,8 @@ class Served:
         if paths.path_of(node.uri, self._sharded) != path:
             right = paths.path_of(node.uri, self._sharded)
             raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")
+        if workspace_of(node.uri) not in (None, self._workspace):
+            raise Invalid(f"the file says it is {node.uri}, a node of another workspace", at=f"{path}:1")
         self._serve(node, blob)
         if self._invalid:
             with self._lock:

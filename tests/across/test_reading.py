@@ -114,3 +114,15 @@ def test_nobody_writes_through_a_walk(here: Site) -> None:
     for given in ({"workspace": "infra"}, {}):
         with pytest.raises(Forbidden, match="submit_subgraph"):
             here.ask("put", changes=[{"op": "upsert", "uri": "concept://infra/keys", "summary": "mine"}], **given)
+
+
+def test_a_hubs_node_first_keeps_no_local_one_from_coming(here: Site) -> None:
+    found = here.ask("get", uris=["concept://infra/keys", "concept://shop/a"])
+    assert [one["uri"] for one in found["nodes"]] == ["concept://infra/keys", "concept://shop/a"]
+
+
+def test_in_a_home_with_nothing_but_a_hub_one_can_ask_who_one_is_and_how_it_is(site: MakeSite, here: Site) -> None:
+    alone = site("alone")
+    alone.know_hub(here.hub, "infra", token=here.hub.token(["infra"]))  # type: ignore[attr-defined]
+    assert alone.ask("whoami")["hubs"][0]["workspaces"]
+    assert "infra" in alone.ask("status")["next"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kgd.tools import addressing, call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, make_code, upsert
+from tests.waiting import until
 
 
 def resolve(session: Session, ws: Workspace, text: str) -> str:
@@ -124,3 +126,41 @@ def test_with_two_workspaces_the_uri_decides_then_the_directory(session: Session
     )
     with pytest.raises(NotFound, match="not clear"):
         call(replace(other, cwd=tmp_path, here=None), "get", {"uris": "README.md"})
+
+
+def test_a_bare_name_beside_a_uri_of_elsewhere_means_the_directorys_workspace(session: Session, tmp_path: Path) -> None:
+    other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
+    call(other, "up")
+    for one, id in ((session, "shop"), (other, "other")):
+        call(one, "put", {"changes": [upsert("c", summary=f"of {id}"), upsert("d", summary=f"of {id}")]})
+    for uris in (["c", "concept://other/d"], ["concept://other/d", "c"]):
+        found = call(session, "get", {"uris": uris})["nodes"]
+        assert {node["uri"] for node in found} == {"concept://shop/c", "concept://other/d"}
+        with pytest.raises(Invalid, match="belongs to 'other'"):
+            call(session, "put", {"changes": [{"op": "delete", "uri": uri} for uri in uris]})
+    starts = {"start": ["c", "concept://other/d"], "max_cost": 0}
+    assert {node["uri"] for node in call(session, "traverse", starts)["nodes"]} == {
+        "concept://shop/c",
+        "concept://other/d",
+    }
+    with pytest.raises(Invalid, match="belongs to 'other'"):
+        call(session, "put", {"changes": [{"op": "upsert", "type": "concept", "name": "new"},
+                                          {"op": "delete", "uri": "concept://other/c"}]})  # fmt: skip
+    assert call(other, "get", {"uris": ["c", "d"]})["missing"] == []
+
+
+def test_a_node_is_not_moved_into_another_workspace(session: Session, tmp_path: Path, ws: Workspace) -> None:
+    other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
+    call(other, "up")
+    call(session, "put", {"changes": upsert("b", summary="stays")})
+    with pytest.raises(Invalid, match="belongs to 'other'"):
+        call(session, "put", {"changes": {"op": "move", "uri": "b", "to": "concept://other/moved"}})
+    assert call(session, "get", {"uris": "b"})["nodes"][0]["summary"] == "stays"
+    file = ws.layout.work_tree / "nodes/concept/foreign.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("uri: concept://other/foreign\n")
+    git = ["git", "-C", str(ws.layout.work_tree)]
+    for command in (["add", "-A"], ["commit", "-qm", "a foreign node"]):
+        until(lambda command=command: subprocess.run([*git, *command], check=False).returncode == 0)
+    until(lambda: any(one.path == "nodes/concept/foreign.yaml" for one in ws.invalid_files()))
+    assert "another workspace" in next(iter(ws.invalid_files())).reason
