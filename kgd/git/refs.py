@@ -24,6 +24,12 @@ from kgd.git.objects import ObjectId, parse_id, raw, text
 
 HEAD = "refs/kgd/head"
 """The ref that the writer moves; the branch people see follows it."""
+PROPOSALS = "refs/heads/proposals/"
+"""How the refs of changes begin that wait for somebody who may accept them."""
+REJECTED = "refs/kgd/rejected/"
+"""How those begin that keep a proposal which was rejected."""
+INCOMING = "refs/kgd/in/"
+"""How those begin that say what a remote holds; its name follows."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)

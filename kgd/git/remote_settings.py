@@ -14,6 +14,7 @@ import pygit2
 
 from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
 from kgd.git.layout import Layout
+from kgd.git.refs import INCOMING, PROPOSALS
 from kgd.git.url import PATH, RemoteUrl, parse
 
 LIMIT = 8
@@ -24,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,62}\Z").match
 _REF = re.compile(
     r"refs/(?:heads|kgd)/(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*(?<![./])\Z"
 ).match
-_RESERVED = ("refs/kgd/head", "refs/kgd/in", "refs/kgd/kept", "refs/kgd/rejected")
+_RESERVED = ("refs/kgd/head", "refs/kgd/in", "refs/kgd/kept", "refs/kgd/rejected", "refs/kgd/proposed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Remote:
     @property
     def incoming(self) -> str:
         """The local ref that holds what was last taken over from it."""
-        return f"refs/kgd/in/{self.name}/{self.branch}"
+        return f"{INCOMING}{self.name}/{self.branch}"
 
     @property
     def tracking(self) -> str:
@@ -71,7 +72,7 @@ class Remote:
 
 def proposals_beside(branch: str) -> str:
     """How the refs begin that hold proposals for this one; beside code, ``proposals/`` may be somebody's."""
-    return "refs/heads/proposals/" if branch == "refs/heads/main" else f"{branch}-proposals/"
+    return PROPOSALS if branch == "refs/heads/main" else f"{branch}-proposals/"
 
 
 def remotes(layout: Layout) -> tuple[Remote, ...]:

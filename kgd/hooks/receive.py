@@ -23,6 +23,7 @@ from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Refused
 from kgd.git import pack, refs
 from kgd.git.foreign import OWNED_FOLDERS, Bounds, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
+from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import settings_at
 from kgd.model.access import Principal, Verb
@@ -32,7 +33,6 @@ from kgd.workspace.admission import check
 from kgd.workspace.integrate import merged_tree
 from kgd.workspace.touched import Touched
 
-PROPOSALS = "refs/heads/proposals/"
 INTERNAL = "refs/kgd/"
 
 

@@ -10,10 +10,9 @@ import re
 
 from kgd.errors import Forbidden, Invalid, Limit, Unavailable
 from kgd.git.objects import ObjectId
-from kgd.git.refs import RefMoved, list_refs, move_ref
-from kgd.hooks.receive import PROPOSALS
+from kgd.git.refs import PROPOSALS, RefMoved, move_ref
 from kgd.model.token import TokenRecord
-from kgd.workspace.proposals import REJECTED, holder_name
+from kgd.workspace.proposals import free_name, holder_name, is_of, pending
 from kgd.workspace.workspace import Workspace
 
 TRIES = 50
@@ -31,7 +30,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
     """
     holder = holder_name(record.holder.name)
     git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
-    mine = {name: id for name, id in list_refs(git_dir, PROPOSALS).items() if _is_of(name, holder)}
+    mine = pending(workspace, holder)
     if (same := next((name for name, id in mine.items() if id == new), None)) and not ref.startswith(PROPOSALS):
         return same
     wanted = _wanted(ref, holder)
@@ -41,7 +40,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
             next="Wait until some are accepted or rejected, or add to one: push to its name.",
         )  # fmt: skip
     for _ in range(TRIES):
-        name = wanted or free_name(workspace, holder)
+        name = wanted or PROPOSALS + free_name(workspace, holder)
         before = mine.get(name)
         if before is not None and not workspace.store.is_ancestor(before, new):
             raise Forbidden("a proposal is not rewritten", at=name, next="Push it under another name.")
@@ -55,17 +54,6 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
     raise Unavailable("others propose at this moment as well", at=ref, next="Push again.")
 
 
-def free_name(workspace: Workspace, holder: str) -> str:
-    """The next number; one that was rejected is not given again, so that no name comes to mean something else."""
-    taken = {
-        name.removeprefix(prefix)
-        for prefix in (PROPOSALS, REJECTED)
-        for name in list_refs(workspace.layout.git_dir, f"{prefix}{holder}-")
-    }
-    number = 1 + max((int(rest) for name in taken if (rest := name.removeprefix(f"{holder}-")).isdecimal()), default=0)
-    return f"{PROPOSALS}{holder}-{number}"
-
-
 def _wanted(ref: str, holder: str) -> str:
     """The name that was asked for, below the holder's; empty where none was."""
     if not ref.startswith(PROPOSALS):
@@ -73,9 +61,4 @@ def _wanted(ref: str, holder: str) -> str:
     name = ref.removeprefix(PROPOSALS)
     if not _NAME(name) or name.endswith(".lock"):
         raise Invalid("a proposal is named with letters, digits, - and _", at=ref, next="Choose another name.")
-    return ref if _is_of(ref, holder) else f"{PROPOSALS}{holder}/{name}"
-
-
-def _is_of(ref: str, holder: str) -> bool:
-    rest = ref.removeprefix(PROPOSALS).removeprefix(holder)
-    return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
+    return ref if is_of(ref, holder) else f"{PROPOSALS}{holder}/{name}"

@@ -12,10 +12,11 @@ from typing import Literal
 
 from kgd.errors import Damaged, Forbidden
 from kgd.git.objects import ObjectId
+from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
 from kgd.hooks import receive
 from kgd.hooks.clone import settings_at
-from kgd.hooks.receive import PROPOSALS, check_push
+from kgd.hooks.receive import check_push
 from kgd.model.access import Principal, Verb
 from kgd.workspace.touched import authorize_all
 from kgd.workspace.workspace import Workspace

@@ -10,13 +10,13 @@ from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, Limit, NotFound, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature
-from kgd.git.refs import list_refs, move_ref
+from kgd.git.refs import REJECTED, list_refs, move_ref
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome
-from kgd.workspace.proposals import REJECTED, Proposal, left_of, vet
+from kgd.workspace.proposals import Proposal, left_of, vet
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
 from kgd.workspace.transaction import message_of, write
 from kgd.workspace.writer import Staged

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import FILE, ObjectId, trailers
-from kgd.git.refs import RefMoved, list_refs, move_ref
+from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref
 from kgd.git.staging import Staging
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
@@ -30,9 +30,6 @@ from kgd.workspace.work_tree import FILE_LIMIT
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-LOCAL = "refs/heads/proposals/"
-REMOTE = "refs/kgd/in/"
-REJECTED = "refs/kgd/rejected/"
 State = Literal["open", "conflicts", "merged", "broken"]
 
 _making = threading.Lock()
@@ -78,9 +75,12 @@ def listed(workspace: Workspace) -> tuple[Proposal, ...]:
     """All proposals that wait, oldest first: those of this repository, then those that remotes have."""
     git_dir = workspace.layout.git_dir
     refused = set(list_refs(git_dir, REJECTED).values())
-    found = [_read(workspace, ref, ref.removeprefix(LOCAL), "", tip) for ref, tip in list_refs(git_dir, LOCAL).items()]
-    for ref, tip in list_refs(git_dir, REMOTE).items():
-        remote, marker, name = ref.removeprefix(REMOTE).partition("/proposals/")
+    found = [
+        _read(workspace, ref, ref.removeprefix(PROPOSALS), "", tip)
+        for ref, tip in list_refs(git_dir, PROPOSALS).items()
+    ]
+    for ref, tip in list_refs(git_dir, INCOMING).items():
+        remote, marker, name = ref.removeprefix(INCOMING).partition("/proposals/")
         if marker and tip not in refused and not _is_ancestor(workspace, tip):
             found.append(_read(workspace, ref, f"{remote}/{name}", remote, tip))
     return tuple(sorted((one for one in found if one), key=lambda one: (bool(one.remote), one.at, one.name)))
@@ -89,8 +89,8 @@ def listed(workspace: Workspace) -> tuple[Proposal, ...]:
 def count(workspace: Workspace) -> int:
     """How many proposals wait; reads no commit of this repository's own."""
     git_dir = workspace.layout.git_dir
-    own = len(list_refs(git_dir, LOCAL))
-    return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, REMOTE) else own
+    own = len(list_refs(git_dir, PROPOSALS))
+    return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
 
 
 def named(workspace: Workspace, id: str) -> Proposal:
@@ -100,7 +100,7 @@ def named(workspace: Workspace, id: str) -> Proposal:
         NotFound: There is none of that name.
         Stale: It is another commit by now than the id says.
     """
-    name, _, commit = id.removeprefix(LOCAL).removeprefix("proposals/").partition("@")
+    name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
     found = [one for one in listed(workspace) if one.name == name]
     if not found:
         raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists those that do.")
@@ -162,7 +162,7 @@ def propose(
         known = by_request(workspace, changes.request_id)
         if known:
             return known, Outcome(known.commit, repeated=True)
-        if most is not None and pending(workspace, holder) >= most:
+        if most is not None and len(pending(workspace, holder)) >= most:
             raise Limit(
                 f"{most} proposals of '{holder}' wait already", at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
@@ -174,9 +174,9 @@ def propose(
         )
         if staged.commit is None:
             raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
-        name = _free_name(workspace, holder)
-        keep(workspace, staging, LOCAL + name, staged.commit, f"kgd: proposed by {changes.author.name}")
-    made = _read(workspace, LOCAL + name, name, "", staged.commit)
+        name = free_name(workspace, holder)
+        keep(workspace, staging, PROPOSALS + name, staged.commit, f"kgd: proposed by {changes.author.name}")
+    made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
 
@@ -246,21 +246,23 @@ def holder_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
 
 
-def pending(workspace: Workspace, holder: str) -> int:
-    """How many proposals of this holder wait, those included that were pushed."""
-    return sum(_is_of(ref, holder) for ref in list_refs(workspace.layout.git_dir, LOCAL))
+def pending(workspace: Workspace, holder: str) -> dict[str, ObjectId]:
+    """The proposals of this holder that wait, those included that were pushed: full names of refs, and their tips."""
+    found = list_refs(workspace.layout.git_dir, PROPOSALS + holder)
+    return {ref: tip for ref, tip in found.items() if is_of(ref, holder)}
 
 
-def _is_of(ref: str, holder: str) -> bool:
-    rest = ref.removeprefix(LOCAL + holder)
-    return ref.startswith(LOCAL + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
+def is_of(ref: str, holder: str) -> bool:
+    """Whether a proposal's ref is one of this holder's: ``<holder>-<number>``, or below ``<holder>/``."""
+    rest = ref.removeprefix(PROPOSALS + holder)
+    return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
 
 
-def _free_name(workspace: Workspace, holder: str) -> str:
+def free_name(workspace: Workspace, holder: str) -> str:
     """The next number, also of those that were rejected: a name should not come to mean something else."""
     git_dir = workspace.layout.git_dir
     taken = [0]
-    for prefix in (LOCAL, REJECTED):
+    for prefix in (PROPOSALS, REJECTED):
         for ref in list_refs(git_dir, prefix + holder):
             number = ref.removeprefix(prefix + holder)
             taken += [int(number[1:])] if re.fullmatch(r"-\d{1,9}", number) else []
