@@ -105,8 +105,7 @@ def uninstall(given: Given, options: Given) -> int:
     home = Home.find()
     with Connection(home) as connection:
         answer = connection.call("uninstall", given)
-    if not given.get("dry_run"):
-        plain_git.remove_from(answer["kept"])
+    answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
     show("uninstall", answer, options)
     if given.get("all") and not given.get("dry_run"):
         down({}, {**options, "quiet": True})

@@ -51,15 +51,17 @@ def remove_here(given: Given) -> Given | None:
     report = install.remove(here.common_dir, dry_run=bool(given.get("dry_run")))
     if not report.changed:
         return None
-    return {"git_dir": str(report.place), "hooks": report.hooks, "chained": report.chained, "warnings": report.warnings}
+    gone: Given = {
+        "git_dir": str(report.place), "hooks": report.hooks, "chained": report.chained, "warnings": report.warnings
+    }  # fmt: skip
+    return {**gone, "dry_run": True} if given.get("dry_run") else gone
 
 
-def remove_from(git_dirs: list[str]) -> None:
-    """Undo `kgd install` in the repositories of workspaces that were let go."""
+def remove_from(git_dirs: list[str], *, dry_run: bool = False) -> list[str]:
+    """Undo `kgd install` in the repositories of workspaces that were let go; those in which it had been done."""
     from kgd.hooks import install
 
-    for place in git_dirs:
-        install.remove(Path(place))
+    return [place for place in git_dirs if install.remove(Path(place), dry_run=dry_run).changed]
 
 
 def hook(words: list[str]) -> int:

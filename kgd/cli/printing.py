@@ -108,6 +108,8 @@ def uninstall(answer: Answer) -> None:
     say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
     for place in answer["kept"]:
         say(f"  its knowledge is in {place}")
+    for place in answer["installed"]:
+        say(f"  the settings and hooks of kgd {'would go' if answer.get('dry_run') else 'are gone'} from {place}")
     for place in answer["left"]:
         say(f"  ! {place} holds files that are not part of it yet, and was left as it is")
     if answer["kept"] and not answer.get("dry_run"):

@@ -29,7 +29,8 @@ def uninstall_hooks(answer: Answer) -> None:
     what = "would go from" if answer.get("dry_run") else "are gone from"
     say(f"the settings and hooks of kgd {what} {answer['git_dir']}")
     if answer["chained"]:
-        say(f"  {', '.join(answer['chained'])}: what was there before is there again")
+        comes = "comes back" if answer.get("dry_run") else "is there again"
+        say(f"  {', '.join(answer['chained'])}: what was there before {comes}")
     for warning in answer["warnings"]:
         say(f"  ! {warning}")
 
@@ -134,7 +135,7 @@ def remotes(answer: Answer) -> None:
     """What the workspace is shared through, what moved just now, and what waits for somebody."""
     for one in answer["remotes"]:
         say(f"{bold(one['name'])}  {one['url']}  {one['ref']}: {health(one['state'])}")
-        moved = [f"{one[way]} {way}" for way in ("pulled", "pushed") if one.get(way)]
+        moved = [f"{one[way]} {way}" for way in ("pulled", "pushed", "proposed") if one.get(way)]
         if moved or "pulled" in one:
             say(f"  {', '.join(moved) or ('nothing moved' if one['waits'] else 'nothing to do')}")
         if one.get("merged"):

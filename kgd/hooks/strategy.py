@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Unavailable
+from kgd.git.layout import locate
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
 from kgd.git.staging import Staging
@@ -66,7 +67,7 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
     except GitFailed as failed:
         sys.stderr.write(f"{failed.said}\n")
         return CANNOT
-    _tell(merged.conflicts)
+    _tell(clone, merged.conflicts)
     return MERGED
 
 
@@ -156,7 +157,7 @@ def _bring(clone: Clone, ours: ObjectId, tree: ObjectId) -> None:
     clone.git("read-tree", "-m", "-u", ours.hex(), tree.hex())
 
 
-def _tell(conflicts: Sequence[Conflict]) -> None:
+def _tell(clone: Clone, conflicts: Sequence[Conflict]) -> None:
     """Never silent: a conflict that git does not see is told of before git commits it."""
     if not conflicts:
         return
@@ -166,4 +167,6 @@ def _tell(conflicts: Sequence[Conflict]) -> None:
         sys.stderr.write(f"     {conflict.uri}: {', '.join(sorted(conflict.fields))}\n")
     if len(conflicts) > _SHOWN:
         sys.stderr.write(f"     and {len(conflicts) - _SHOWN} more\n")
+    if locate(clone.top or clone.git_dir) is None:
+        sys.stderr.write("     run `kgd up` in this clone first, so that a daemon knows it\n")
     sys.stderr.write("     `kgd conflicts` shows them, `kgd resolve` settles them\n")

@@ -80,8 +80,12 @@ def test_a_registry_that_is_edited_wrong_is_named_in_status_and_nothing_else_sto
 
 
 def test_uninstall_leaves_the_knowledge_and_says_where(kgd: Kgd, shop: Path) -> None:
-    assert "would let go" in kgd("uninstall", "--dry-run")
+    kgd("install")
+    before = kgd("uninstall", "--dry-run")
+    assert "would let go" in before
+    assert f"the settings and hooks of kgd would go from {shop / '.git' / 'kgd'}" in before
     said = kgd("uninstall")
+    assert "the settings and hooks of kgd are gone from" in said
     kept = next(line.rpartition(" in ")[2] for line in said.splitlines() if "knowledge" in line)
     assert Path(kept, "HEAD").exists()
     assert not (shop / ".kgd").exists()

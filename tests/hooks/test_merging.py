@@ -36,6 +36,7 @@ def test_a_deletion_against_an_edit_keeps_the_edit_and_records_the_deletion(ann:
     assert done.returncode == 0
     assert "1 node was written differently" in done.stderr
     assert "concept://ws/y" in done.stderr
+    assert "run `kgd up` in this clone first" in done.stderr
     assert "summary: better" in ann.file("y").read_text()
     assert list((ann.tree / "conflicts/concept/y").glob("*.yaml"))
     assert ann.tree_id() == daemons_tree(ann, ours, bob.head()) == daemons_tree(ann, bob.head(), ours)
