@@ -14,6 +14,8 @@ from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
+from kgd.tools import sight
+from kgd.workspace.touched import authorize_all, named
 
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
@@ -82,8 +84,6 @@ class Session:
             return None
 
         def check(touched: Touched, policy: Policy) -> None:
-            from kgd.workspace.touched import authorize_all
-
             self._check_live()
             self.still_live()
             authorize_all(self.principal, policy, verb, touched)
@@ -100,8 +100,6 @@ class Session:
             KgdError: As `Workspace.submit`.
         """
         if self.principal is not None:
-            from kgd.workspace.touched import named
-
             # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
             self.allow(workspace, verb, named(changes.edits))
             changes = replace(changes, request_id=self.request(changes.request_id))
@@ -110,8 +108,6 @@ class Session:
 
     def seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
         """The outcome without what it says of nodes that the caller may not read."""
-        from kgd.tools import sight
-
         sees = sight.sight(self, workspace.id)
         if sees is None:
             return outcome
