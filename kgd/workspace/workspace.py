@@ -7,7 +7,6 @@ ChangeSet through `submit`. Opening recovers by itself from whatever the last pr
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from typing import Any
 from kgd.codec import documents, paths
 from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings, policy_in
 from kgd.codec.settings import PATH as SETTINGS
-from kgd.errors import Damaged, Invalid, KgdError, NotFound, Unavailable
+from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
@@ -32,9 +31,10 @@ from kgd.graph.live import LiveGraph
 from kgd.index.ranking import Hit
 from kgd.index.text import FileDoc
 from kgd.model.access import Policy
-from kgd.model.change import ChangeSet, Revert
+from kgd.model.change import ChangeSet
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
+from kgd.workspace import reverting
 from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
@@ -48,9 +48,6 @@ from kgd.workspace.upkeep import Upkeep
 from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
-
-_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
-"""What a commit says of one that it takes back in whole."""
 
 SIMILAR_ASKED = 3
 """Of how many new nodes one answer says what they look like."""
@@ -268,15 +265,7 @@ class Workspace:
         Raises:
             NotFound: There is none among the newest hundred.
         """
-        reverted: set[str] = set()
-        for entry in self.history(limit=100):
-            if entry.operation == "revert":
-                reverted |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
-            elif entry.operation not in ("init", "merge") and len(entry.parents) == 1 and entry.commit not in reverted:
-                return entry.commit
-        raise NotFound(
-            "there is nothing left to undo among the last 100 commits", next="Name a commit: `kgd revert COMMIT`."
-        )
+        return reverting.last_undoable(self.history(limit=reverting.LOOKED_AT))
 
     # ---- changing
 
@@ -298,9 +287,7 @@ class Workspace:
         repeated = self.repeated(changes.request_id)
         if repeated:
             return repeated
-        reverted = [edit.commit for edit in changes.edits if isinstance(edit, Revert)]
-        if reverted:
-            changes = self._say_what_is_reverted(changes, list(dict.fromkeys(reverted)))
+        changes = reverting.saying_so(changes, self.past)
         transaction = Transaction(changes, self._ahead, self.past.revert, int(self._clock()), dry_run, permit)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
@@ -508,21 +495,6 @@ class Workspace:
             return None
         uris = self.past.entry(self.past.commit(commit), limit=2_000).nodes
         return Outcome(commit.hex(), tuple((uri, self.version(self.path(uri))) for uri in uris), repeated=True)
-
-    def _say_what_is_reverted(self, changes: ChangeSet, reverted: list[str]) -> ChangeSet:
-        """The ChangeSet with a message that names the commits, for people and for `undo`."""
-        commits = [self.past.commit(self.past.commit_id(one)) for one in reverted]
-        subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
-        partly = {self.commit_id(edit.commit) for edit in changes.edits if isinstance(edit, Revert) and edit.only}
-        body = "\n".join(
-            f"Reverts a part of {id}" if (id := commit.id.hex()) in partly else f"Reverts {id}" for commit in commits
-        )
-        kept = tuple(
-            replace(edit, commit=self.commit_id(edit.commit)) if isinstance(edit, Revert) else edit
-            for edit in changes.edits
-        )
-        operation = "revert" if len(kept) == len(commits) else changes.operation
-        return replace(changes, message=f"{subject}\n\n{body}", edits=kept, operation=operation)
 
     def _similar(self, created: Sequence[Uri]) -> tuple[Similar, ...]:
         """Up to three older nodes that look like each of the first few new ones; a courtesy that may cost little."""

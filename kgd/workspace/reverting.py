@@ -1,0 +1,59 @@
+"""This file is where a commit says which others it takes back, and where it is found which one an undo means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kgd.errors import NotFound
+from kgd.model.change import ChangeSet, Revert
+from kgd.workspace.outcome import Entry
+from kgd.workspace.past import Past
+
+LOOKED_AT = 100
+"""Commits among which an undo looks for its own."""
+
+_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
+"""What a commit says of one that it takes back in whole."""
+
+
+def last_undoable(entries: Iterable[Entry]) -> str:
+    """The newest of these commits that a person would want undone: no merge, no revert, not reverted already.
+
+    Raises:
+        NotFound: There is none among them.
+    """
+    reverted: set[str] = set()
+    for entry in entries:
+        if entry.operation == "revert":
+            reverted |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
+        elif entry.operation not in ("init", "merge") and len(entry.parents) == 1 and entry.commit not in reverted:
+            return entry.commit
+    raise NotFound(
+        f"there is nothing left to undo among the last {LOOKED_AT} commits",
+        next="Name a commit: `kgd revert COMMIT`.",
+    )
+
+
+def saying_so(changes: ChangeSet, past: Past) -> ChangeSet:
+    """The ChangeSet with a message that names the commits which it takes back, for people and for `undo`.
+
+    Raises:
+        NotFound: There is no such commit.
+    """
+    named = dict.fromkeys(edit.commit for edit in changes.edits if isinstance(edit, Revert))
+    if not named:
+        return changes
+    commits = [past.commit(past.commit_id(one)) for one in named]
+    subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
+    edits = tuple(
+        replace(edit, commit=past.commit_id(edit.commit).hex()) if isinstance(edit, Revert) else edit
+        for edit in changes.edits
+    )
+    partly = {edit.commit for edit in edits if isinstance(edit, Revert) and edit.only}
+    body = "\n".join(
+        f"Reverts a part of {id}" if (id := commit.id.hex()) in partly else f"Reverts {id}" for commit in commits
+    )
+    operation = "revert" if len(edits) == len(commits) else changes.operation
+    return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)
