@@ -39,6 +39,8 @@ def proposals(answer: Answer) -> None:
     for one in answer["proposals"]:
         state = "" if one["state"] == "open" else f"  [{one['state']}]"
         say(f"{bold(one['id'])}  {one['author']}, {words.age(one['age'])} ago{state}")
+        if one.get("pushed_by"):
+            say(f"    pushed by {one['pushed_by']}")
         say(f"    {one['message']}")
         for uri in () if "diff" in one else one["nodes"]:
             say(f"    {uri}{'  (changed here too)' if uri in one.get('conflicts', ()) else ''}")

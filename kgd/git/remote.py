@@ -50,7 +50,7 @@ _SSH_OPTIONS = (
     "PermitLocalCommand=no", "ControlMaster=no", "ConnectTimeout=10", "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
 )  # fmt: skip
-_RESULT = re.compile(r"^([ +*=!-])\t[^\t]*\t(.*)$", re.M)
+_RESULT = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,10 @@ class GitRemote:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
 
-    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> None:
+    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None:
         """Let the remote's `ref` go from `old` (None: is not there) to `new`, a descendant. All or nothing.
+
+        The answer is the ref that the server let have it instead, such as a proposal's; None where it is `ref` itself.
 
         Raises:
             LostRace: It holds something else by now.
@@ -134,9 +136,11 @@ class GitRemote:
                      f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text,
                      f"{new.hex()}:{ref}"]  # fmt: skip
         try:
-            self._run(self._asking(), arguments)
+            said = self._run(self._asking(), arguments)
         except _Failed as failed:
             raise _of_push(failed.cause, self.url) from None
+        taken = [names.rpartition(":")[2] for flag, names, _ in _RESULT.findall(said.decode("utf-8", "replace"))]
+        return taken[0] if taken and taken[0] != ref else None
 
     def point_head(self, ref: str) -> bool:
         """See to it that a clone checks out something: whether the remote's HEAD leads to a branch now.
@@ -187,7 +191,7 @@ class GitRemote:
     def _haves(self) -> list[ObjectId]:
         """What both sides may have: our tip, and what was taken over from remotes."""
         ours = self._home.ref(refs.HEAD)
-        known = list(refs.list_refs(self._home.git_dir, "refs/kgd/in/").values())[:HAVES_LIMIT]
+        known = list(refs.list_refs(self._home.git_dir, refs.INCOMING).values())[:HAVES_LIMIT]
         return [id for id in dict.fromkeys([*([ours] if ours else []), *known]) if self._home.exists(id)]
 
     def _run(self, scratch: Path, arguments: list[str]) -> bytes:
@@ -260,7 +264,7 @@ class _Failed(Exception):
 def _of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
     """What became of a push that failed, by git's line for the ref."""
     lines = _RESULT.findall(failed.out.decode("utf-8", "replace"))
-    for flag, summary in lines:
+    for flag, _, summary in lines:
         if flag != "!":
             continue
         reason = summary.partition("(")[2].rstrip(")") or summary

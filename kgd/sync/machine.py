@@ -24,6 +24,9 @@ PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "unr
            "protocol", "ownership", "bad-objects")  # fmt: skip
 """Troubles that somebody has to end; they are tried again, but not in a hurry."""
 PATIENT_BACKOFF = 30.0
+DECIDED_THERE = ("proposed", "rejected")
+"""Waits about what was pushed; fetching goes on."""
+AFTER_FETCH = ("proposal", *DECIDED_THERE)
 
 
 class Now(NamedTuple):
@@ -54,13 +57,14 @@ class Machine:
 
     @property
     def state(self) -> str:
-        """``ok``, ``waiting`` (it will be tried again), ``blocked`` or ``diverged``, ``held``, ``emptied``."""
+        """``ok``, ``waiting`` (to try again, or for a proposal to be decided there), ``blocked``, or what waits here:
+        ``diverged``, ``held``, ``emptied``."""
         kinds = {wait.kind for wait in self.waits}
         for kind in ("diverged", "held", "emptied"):
             if kind in kinds:
                 return kind
         if self.trouble is None:
-            return "ok"
+            return "held" if "rejected" in kinds else "waiting" if "proposed" in kinds else "ok"
         return "blocked" if self.failures > 2 or self._is_stuck() else "waiting"
 
     def interval(self, tick: float) -> float:
@@ -76,11 +80,11 @@ class Machine:
         self.theirs = done.theirs
         self.moved_at = now.tick if moved else self.moved_at
         self.waits, self.trouble, self.trouble_stage, self.failures = tuple(done.waits), None, "", 0
-        stuck = any(wait.kind != "proposal" for wait in done.waits)
-        self.since = (self.since or now.wall) if stuck else None
+        stuck = any(wait.kind not in AFTER_FETCH for wait in done.waits)
+        self.since = (self.since or now.wall) if done.waits else None
         if not stuck:
             self.last_success = self.fetched_at = now.wall
-            if done.stage == "push":
+            if done.stage == "push" and not any(wait.kind in DECIDED_THERE for wait in done.waits):
                 self.pushed_at = now.wall
         self._plan(now.tick, self.interval(now.tick), chance)
 
@@ -103,7 +107,8 @@ class Machine:
         """How fetching and pushing are, for `kgd status`."""
         fetch = Stage(f"fetch{suffix}", "ok", self.fetched_at)
         push = Stage(f"push{suffix}", "off" if self.remote.direction == "pull" else "ok", self.pushed_at)
-        told = [wait for wait in self.waits if wait.kind != "proposal"]
+        told = [wait for wait in self.waits if wait.kind not in AFTER_FETCH]
+        ours = [wait for wait in self.waits if wait.kind in DECIDED_THERE]
         proposals = [wait for wait in self.waits if wait.kind == "proposal"]
         if told:
             fetch = Stage(fetch.name, "blocked", self.fetched_at, f"{told[0].reason}. {told[0].next}", self.since)
@@ -114,7 +119,10 @@ class Machine:
                 push = Stage(push.name, state, self.pushed_at, stage.blocker, stage.since)
             else:
                 fetch = Stage(fetch.name, state, self.fetched_at, stage.blocker, stage.since)
-        elif proposals:
+        elif ours:
+            state = "waiting" if ours[0].kind == "proposed" else "blocked"
+            push = Stage(push.name, state, self.pushed_at, f"{ours[0].reason}. {ours[0].next}".rstrip(), self.since)
+        if proposals and fetch.state == "ok":
             fetch = Stage(fetch.name, "degraded", self.fetched_at, proposals[0].reason, self.since)
         return fetch, push
 

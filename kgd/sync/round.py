@@ -21,7 +21,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import LostRace, Trouble
-from kgd.sync import brake
+from kgd.sync import brake, proposed
 from kgd.sync.vetting import vet
 from kgd.workspace import adoption
 from kgd.workspace.adoption import Host
@@ -44,7 +44,7 @@ class Transport(Protocol):
 
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]: ...
     def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming: ...
-    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> None: ...
+    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None: ...
 
 
 class Chance(Protocol):
@@ -55,7 +55,8 @@ class Chance(Protocol):
 class Wait:
     """Something that does not go on by itself: `kind` for programs, a sentence, what to do, and the commit it is about.
 
-    `kind` is ``held``, ``diverged``, ``emptied``, or that of a `Trouble`.
+    `kind` is ``held``, ``diverged``, ``emptied``, ``proposed`` or ``rejected`` (what was pushed is a proposal there, or
+    was one), ``proposal`` (somebody else's cannot be taken), or that of a `Trouble`.
     """
 
     kind: str
@@ -72,6 +73,8 @@ class Done:
     pushed: int = 0
     merged: str = ""
     proposals: int = 0
+    proposed: int = 0
+    """Commits that the remote took as a proposal, and not into its branch."""
     theirs: ObjectId | None = None
     shared: set[ObjectId] = field(default_factory=set)
     """Commits that both sides had before, as far as they bound what is new."""
@@ -125,7 +128,7 @@ def run(
             return done
         done.stage = "push"
         try:
-            return _push(host, remote, transport, theirs, done)
+            return _push(host, remote, transport, theirs, listed, done, confirm)
         except LostRace as lost:
             if number + 1 == TRIES:
                 raise Trouble("race", f"others were faster {TRIES} times: {lost}"[:200]) from None
@@ -237,7 +240,7 @@ def _take_proposals(
     host: Host, remote: Remote, transport: Transport, listed: Mapping[str, ObjectId], done: Done
 ) -> None:
     """Proposals of others, under refs of their own; one that is refused keeps no other and nothing else from coming."""
-    base = f"refs/kgd/in/{remote.name}/proposals/"
+    base = f"{refs.INCOMING}{remote.name}/proposals/"
     known = refs.list_refs(host.layout.git_dir, base)
     names = {name[len(remote.proposals) :]: (name, tip) for name, tip in listed.items()}
     there = {base + short: found for short, found in names.items() if _PROPOSAL(short) and len(short) <= 200}
@@ -263,18 +266,50 @@ def _take_proposals(
 # ---- ours becomes theirs
 
 
-def _push(host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, done: Done) -> Done:
+def _push(
+    host: Host, remote: Remote, transport: Transport, theirs: ObjectId | None, listed: Mapping[str, ObjectId],
+    done: Done, confirm: str,
+) -> Done:  # fmt: skip
     ours = bytes.fromhex(host.tip)
     if ours == theirs:
+        proposed.forget(host, remote)
         _note(host, remote, ours)
         return done
     if theirs is not None and not host.store.is_ancestor(theirs, ours):
         raise LostRace("something came in between")
-    transport.push(remote.ref, theirs, ours)
-    done.pushed += _count(host, ours, done.shared | ({theirs} if theirs else set()))
+    before = proposed.remembered(host, remote)
+    again = before is not None and _confirms(confirm, before[1])
+    aim = proposed.aim(host, remote, theirs, listed, again=again)
+    if isinstance(aim, proposed.Stands):
+        _tell(remote, aim, done)
+        return done
+    taken_as = transport.push(aim.ref, aim.old, ours) or aim.ref
+    count = _count(host, ours, done.shared | {id for id in (theirs, aim.old) if id})
+    if taken_as.startswith(remote.proposals):
+        proposed.remember(host, remote, taken_as, ours)
+        done.proposed += count
+        _tell(remote, proposed.Stands(taken_as, ours, "waits"), done)
+        return done
+    proposed.forget(host, remote)
+    done.pushed += count
     done.theirs = ours
     _note(host, remote, ours)
     return done
+
+
+def _tell(remote: Remote, stands: proposed.Stands, done: Done) -> None:
+    name = stands.name.removeprefix(remote.proposals)
+    if stands.how == "waits":
+        done.waits.append(Wait(
+            "proposed", f"what is new here waits there as the proposal {name}, for somebody who may accept it",
+            commit=stands.tip.hex(),
+        ))  # fmt: skip
+    elif stands.how == "rejected":
+        done.waits.append(Wait(
+            "rejected", f"the proposal {name} was rejected there, or taken in part only: the rest is here alone",
+            "`kgd sync --confirm` proposes it again, with what came since; `kgd revert` takes a commit back here.",
+            stands.tip.hex(),
+        ))  # fmt: skip
 
 
 # ---- refs

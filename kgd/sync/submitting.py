@@ -30,7 +30,7 @@ SUBMITTED = "refs/kgd/submitted/"
 class Pusher(Protocol):
     """What this asks of a remote; `kgd.git.remote.GitRemote` is the real one."""
 
-    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> None: ...
+    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)

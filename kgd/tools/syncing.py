@@ -50,6 +50,7 @@ class RemoteAnswer(TypedDict):
     direction: NotRequired[str]
     pulled: NotRequired[int]
     pushed: NotRequired[int]
+    proposed: NotRequired[int]
     merged: NotRequired[str]
     proposals: NotRequired[int]
     waits: list[WaitAnswer]
@@ -188,7 +189,10 @@ def _add(session: Session, workspace: Workspace, wanted: Remote, *, of_code: boo
 
 def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
     answer: RemotesResult = {
-        "ok": all(one["state"] in ("ok", "waiting") and not one["waits"] for one in remotes),
+        "ok": all(
+            one["state"] in ("ok", "waiting") and all(wait["kind"] == "proposed" for wait in one["waits"])
+            for one in remotes
+        ),
         "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflict_count,
     }  # fmt: skip
     if not remotes:
@@ -222,6 +226,8 @@ def _shown(machine: Machine) -> RemoteAnswer:
 def _after_round(one: Answer) -> RemoteAnswer:
     answer, done = _shown(one.machine), one.done
     answer["pulled"], answer["pushed"] = done.pulled, done.pushed
+    if done.proposed:
+        answer["proposed"] = done.proposed
     if done.merged:
         answer["merged"] = done.merged
     if done.proposals:

@@ -1,0 +1,113 @@
+"""A person whose token may only propose: what they push waits at the hub, is told as that, and heals once decided."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hub.conftest import Hub
+from tests.sync.people import Person, git
+
+
+@pytest.fixture
+def served(own_hub: Callable[..., Hub]) -> Hub:
+    found = own_hub().start()
+    found.put("concept://infra/app/checkout", summary="The way to pay")
+    return found
+
+
+@pytest.fixture
+def prop(served: Hub, tmp_path: Path) -> Iterator[Person]:
+    """Has a clone of the hub's workspace, shared with a token to read everything and to propose anywhere."""
+    token = served.mint("propose", name="prop", also=["read:/**"])
+    at = tmp_path / "prop" / "knowledge"
+    subprocess.run(["git", "clone", "-q", served.git_url(token), at], check=True)
+    git(at, "remote", "remove", "origin")
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "token").chmod(0o600)
+    person = Person(tmp_path / "prop", tree=at)
+    url = served.url + "/git/infra"
+    person.call("remote", action="add", name="origin", url=url, token=f"file:{tmp_path / 'token'}", sync=0)
+    yield person
+    person.close()
+
+
+def kinds(told: dict[str, Any]) -> list[str]:
+    return [wait["kind"] for wait in told["waits"]]
+
+
+def waiting(hub: Hub) -> list[str]:
+    return [one["id"].partition("@")[0] for one in hub.call("proposals", workspace="infra")["proposals"]]
+
+
+def test_what_was_pushed_is_told_to_wait_as_a_proposal_and_is_not_pushed_again(served: Hub, prop: Person) -> None:
+    prop.put("services/x", summary="x")
+    told = prop.sync()
+    assert (told["state"], kinds(told), told["pushed"], told["proposed"]) == ("waiting", ["proposed"], 0, 1)
+    assert "prop-1" in told["waits"][0]["reason"]
+    for _ in range(2):
+        told = prop.sync()
+        assert (told["state"], kinds(told), told["pushed"], told.get("proposed", 0)) == ("waiting", ["proposed"], 0, 0)
+    served.put("concept://infra/app/cart", summary="of others")
+    assert (prop.sync()["pulled"], prop.summary("app/cart")) == (1, "of others"), "what others do comes in"
+    assert prop.stage("fetch")["state"] == "ok"
+    assert (prop.stage("push")["state"], "prop-1" in prop.stage("push")["blocker"]) == ("waiting", True)
+    prop.restart()
+    assert kinds(prop.sync()) == ["proposed"], "a restart does not forget it"
+    assert waiting(served) == ["prop-1"]
+
+
+@pytest.mark.slow
+def test_more_of_it_goes_on_from_the_same_proposal_and_once_accepted_all_is_well(served: Hub, prop: Person) -> None:
+    prop.put("services/x", summary="x")
+    prop.sync()
+    served.put("concept://infra/app/cart", summary="of others")
+    tip = prop.put("services/y", summary="y")
+    told = prop.sync()
+    assert (kinds(told), waiting(served)) == (["proposed"], ["prop-1"])
+    shown = served.call("proposals", workspace="infra", name="prop-1")["proposals"][0]
+    assert (shown["nodes"], shown["commit"]) == (["concept://infra/services/x", "concept://infra/services/y"], prop.tip)
+    assert git(prop.tree, "merge-base", "--is-ancestor", tip, prop.tip) == ""
+    served.call("accept", workspace="infra", name="prop-1")
+    told = prop.sync()
+    assert (told["state"], told["waits"], prop.stage("push")["state"]) == ("ok", [], "ok")
+    prop.put("services/z", summary="z")
+    assert kinds(prop.sync()) == ["proposed"]
+    assert len(waiting(served)) == 1
+
+
+@pytest.mark.slow
+def test_what_was_rejected_is_told_and_proposed_again_only_when_somebody_says_so(served: Hub, prop: Person) -> None:
+    commit = prop.put("services/x", summary="x")
+    prop.sync()
+    served.call("reject", workspace="infra", name="prop-1")
+    told = prop.sync()
+    assert (told["state"], kinds(told)) == ("held", ["rejected"])
+    assert prop.stage("push")["state"] == "blocked"
+    prop.put("services/y", summary="y")
+    assert (kinds(prop.sync()), waiting(served)) == (["rejected"], [])
+    assert (kinds(prop.sync(confirm="yes")), waiting(served)) == (["proposed"], ["prop-2"])
+    served.call("reject", workspace="infra", name="prop-2")
+    prop.call("revert", commit=commit)
+    prop.delete("services/y")
+    assert (prop.sync()["state"], waiting(served)) == ("ok", []), "taken back here, nothing is left to tell"
+    prop.put("services/z", summary="z")
+    assert (kinds(prop.sync()), waiting(served)) == (["proposed"], ["prop-3"])
+
+
+@pytest.mark.slow
+def test_what_was_accepted_in_part_and_then_rejected_is_told_until_the_rest_is_taken_back(
+    served: Hub, prop: Person
+) -> None:
+    prop.put("services/x", summary="x")
+    commit = prop.put("services/y", summary="y")
+    prop.sync()
+    served.call("accept", workspace="infra", name="prop-1", only=["concept://infra/services/x"])
+    served.call("reject", workspace="infra", name="prop-1")
+    assert kinds(prop.sync()) == ["rejected"]
+    prop.call("revert", commit=commit)
+    assert prop.sync()["state"] == "ok"
