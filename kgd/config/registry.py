@@ -33,12 +33,15 @@ __all__ = [
 class RegistryFile:
     """The registry of a home, followed while a person edits it. Safe for threads and for other processes.
 
-    `problem` says why the file as it is now is not believed; until it is repaired the last good one is used.
+    `problem` says why the file as it is now is not believed; until it is repaired the last good one is used. A copy of
+    that outlives the daemon.
     """
 
     def __init__(self, home: Home) -> None:
         self.path, self._state = home.registry, home.state
+        self._copy = os.path.join(home.state, "workspaces-good.yaml")
         self.problem: KgdError | None = None
+        self._believed = False
         self._lock = threading.Lock()
         self._stamp: object = ()
         self._own = self._good = Registry({})
@@ -126,16 +129,32 @@ class RegistryFile:
         return replace(own, entries={**shared, **own.entries}, shared=others)
 
     def _reload(self) -> None:
+        data = self._bytes()
         try:
-            fresh = parse(self._bytes(), self.path)
+            fresh = parse(data, self.path)
             if self._own.entries and not fresh.entries:
                 raise Invalid(
                     "the registry is empty now; its workspaces are kept until the daemon restarts", at=self.path,
                     next="Put them back, or run `kgd down`.",
                 )  # fmt: skip
-            self._own, self.problem = fresh, None
+            self._own, self.problem, self._believed = fresh, None, True
+            self._keep_copy(data)
         except KgdError as error:
-            self.problem = error
+            self.problem = self._named(error, "Mend it; until then what it said before holds.")
+            if not self._believed:
+                with contextlib.suppress(KgdError):
+                    self._own = parse(_file(self._copy), self._copy)
+
+    def _named(self, error: KgdError, otherwise: str) -> KgdError:
+        """With the whole path: there may be several homes."""
+        if self.path not in error.at:
+            error.next = f"{error.next or otherwise} The file is {self.path}."
+        return error
+
+    def _keep_copy(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            if os.path.isdir(self._state) and data != _file(self._copy):
+                _replace(self._copy, data)
 
     def _bytes(self) -> bytes:
         return _file(self.path)
@@ -146,12 +165,17 @@ class RegistryFile:
         try:
             fcntl.flock(guard, fcntl.LOCK_EX)
             before = self._bytes()
-            changed = change(before.decode(), parse(before, self.path).entries).encode()
+            try:
+                known = parse(before, self.path).entries
+            except KgdError as error:
+                raise self._named(error, "Mend it first.") from None
+            changed = change(before.decode(), known).encode()
             after = parse(changed, self.path)
             if changed != before:
                 _replace(self.path, changed)
+            self._keep_copy(changed)
             with self._lock:
-                self.problem, self._stamp = None, ()
+                self.problem, self._stamp, self._believed = None, (), True
                 self._own, self._good = after, self._merged(after)
         finally:
             os.close(guard)

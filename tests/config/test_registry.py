@@ -99,6 +99,25 @@ def test_a_broken_edit_keeps_the_last_good_registry_and_names_the_line(
     assert file.problem is None
 
 
+def test_after_a_restart_the_last_good_registry_still_holds_and_the_whole_path_is_named(tmp_path: Path) -> None:
+    home = Home.at(str(tmp_path))
+    home.prepare()
+    file = RegistryFile(home)
+    file.register(Entry("mine", "/mine"))
+    write(file, Path(file.path).read_text() + "settings:\n  context_size: 7\n")
+    assert file.current().settings.context_size == 7
+    write(file, "workspaces: [\n")
+    again = RegistryFile(home)
+    assert again.current().entries.keys() == {"mine"}
+    assert again.current().settings.context_size == 7
+    assert again.problem is not None
+    assert file.path in str(again.problem)
+    with pytest.raises(KgdError, match=file.path):
+        again.register(Entry("other", "/other"))
+    write(file, "")
+    assert RegistryFile(home).current().entries == {}
+
+
 def test_a_registry_that_is_suddenly_empty_is_not_believed(file: RegistryFile) -> None:
     file.register(Entry("good", "/good"))
     write(file, "")
@@ -110,7 +129,7 @@ def test_a_second_repository_with_a_registered_id_is_refused_with_both_ways_out(
     file.register(Entry("a", "/one"))
     with pytest.raises(InvariantViolation) as refused:
         file.register(Entry("a", "/two"), is_alive=lambda known: True)
-    assert "--id NEW" in refused.value.next
+    assert "Work with it there" in refused.value.next
     assert "--replace" in refused.value.next
     assert refused.value.at == "/one"
     file.register(Entry("a", "/two"), replace=True)
