@@ -42,6 +42,7 @@ class ProposalsParams(Params):
 class ProposalAnswer(TypedDict):
     """`id` names what it is now; a decision about it is refused once it has moved on. `age` is in seconds.
 
+    `author` is what its commit says, `pushed_by` the holder and id of the token with which a hub took it.
     `state` is open, conflicts (accepted, it leaves both versions), merged (nothing of it is left to take) or broken.
     """
 
@@ -57,6 +58,7 @@ class ProposalAnswer(TypedDict):
     nodes: list[str]
     more_nodes: NotRequired[int]
     remote: NotRequired[str]
+    pushed_by: NotRequired[str]
     conflicts: NotRequired[list[str]]
     why: NotRequired[str]
     diff: NotRequired[list[NodeDiff]]
@@ -101,6 +103,8 @@ def _answer(workspace: Workspace, one: Proposal, look: Look, *, whole: bool) -> 
         answer["more_nodes"] = len(uris) - URIS_NAMED
     if one.remote:
         answer["remote"] = one.remote
+    if one.pusher:
+        answer["pushed_by"] = fenced_line(one.pusher, LONGEST_LINE)
     if look.conflicts:
         answer["conflicts"] = list(look.conflicts)
     if look.why:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import FILE, ObjectId, trailers
-from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref
+from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
@@ -36,9 +36,16 @@ _making = threading.Lock()
 """Of one request that comes twice at once, the second finds the proposal of the first."""
 
 
+PUSHED = "kgd: pushed by "
+"""How the line in a proposal's reflog begins that a push through a hub leaves; the holder and the token follow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One proposal as its tip's commit tells. `remote` is empty for one of this repository."""
+    """One proposal as its tip's commit tells. `remote` is empty for one of this repository.
+
+    A pushed commit says what its author wrote; `pusher` says whose token brought it, where a hub took it.
+    """
 
     name: str
     ref: str
@@ -49,6 +56,7 @@ class Proposal:
     at: int
     subject: str
     request: str
+    pusher: str = ""
 
     @property
     def id(self) -> str:
@@ -276,9 +284,11 @@ def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId)
     except KgdError:
         return None
     noted = dict(trailers(commit.message))
+    moved = read_log(workspace.layout.git_dir, ref)[-1:] if not remote else []
+    pusher = moved[0].note.removeprefix(PUSHED) if moved and moved[0].note.startswith(PUSHED) else ""
     return Proposal(
         name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
-        commit.subject, noted.get("Kgd-Request", ""),
+        commit.subject, noted.get("Kgd-Request", ""), pusher,
     )  # fmt: skip
 
 

@@ -146,6 +146,8 @@ def test_a_push_inside_the_scope_of_propose_becomes_a_proposal(hub: Hub, clone: 
     assert "proposals/billing-agent-1-1" in said
     assert "proposals/billing-agent-1-1" in proposals(hub)
     assert mine.git("ls-remote", "origin", "refs/heads/proposals/billing-agent-1-1").split()[0] == tip
+    (shown,) = hub.call("proposals", workspace="infra", name="billing-agent-1-1")["proposals"]
+    assert shown["pushed_by"].startswith("billing agent 1 ("), "whatever author the commit names"
     assert summary_of(hub, "services/auth") == before
     assert "proposals/billing-agent-1-1" in mine.git("push", "origin", "HEAD:main"), "again, it is the same one"
     mine.edit(AUTH, "Proposed otherwise")
