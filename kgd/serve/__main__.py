@@ -15,7 +15,7 @@ from kgd import __version__
 from kgd.client.start import HELD
 from kgd.config import Home
 from kgd.daemon.lock import HomeLock
-from kgd.errors import KgdError, Unavailable
+from kgd.errors import KgdError, NotFound, Unavailable
 
 PLACE_SECONDS = 1.0
 """How often the daemon looks whether its lock and socket are still where clients look for them."""
@@ -172,6 +172,7 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
         options.listen, workspaces=frozenset(options.workspace), cert=options.tls_cert, key=options.tls_key,
         behind_proxy=options.behind_proxy, names=tuple(name.lower() for name in options.host_name),
     )  # fmt: skip
+    _refuse_unknown(home, options.workspace)
     listening = listen.open()
     if running(home):
         _refuse_second_hub(home)
@@ -186,6 +187,18 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
         return Parts(home, since, (listen, listening))
 
     return make
+
+
+def _refuse_unknown(home: Home, ids: Sequence[str]) -> None:
+    """A hub that would serve nothing of what it was told to serve has been mistyped."""
+    from kgd.config.registry import RegistryFile
+
+    entries = RegistryFile(home).current().entries
+    known = [id for id in sorted(entries) if not entries[id].hub]
+    for id in ids:
+        if id not in known:
+            there = f"Known here: {', '.join(known[:8])}." if known else "`kgd up` in its folder makes or registers it."
+            raise NotFound(f"no workspace '{id[:63]}' is here to be served", at="--workspace", next=there)
 
 
 def _refuse_second_hub(home: Home) -> None:
