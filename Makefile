@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-TOGETHER := -n 2 --dist loadfile
+TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help up down test test-all test-deps lint bench soak lock clean
 
