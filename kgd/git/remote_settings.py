@@ -13,6 +13,7 @@ from typing import Any
 import pygit2
 
 from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
+from kgd.git import program, refs
 from kgd.git.layout import Layout
 from kgd.git.refs import INCOMING, PROPOSALS
 from kgd.git.url import PATH, RemoteUrl, parse
@@ -124,6 +125,8 @@ def add(layout: Layout, wanted: Remote) -> None:
             f"the remote '{wanted.name}' leads elsewhere", at=wanted.name,
             next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
         )  # fmt: skip
+    if f"{base}.kgdref" not in values:
+        forget(layout, wanted.name)  # another place had that name, perhaps, and was taken away by git alone
     if there is None and len(remotes(layout)) >= LIMIT:
         way_out = "Remove one with `kgd remote remove`."
         raise InvariantViolation(f"a workspace has at most {LIMIT} remotes", next=way_out)
@@ -143,7 +146,7 @@ def add(layout: Layout, wanted: Remote) -> None:
 
 
 def remove(layout: Layout, name: str) -> Remote:
-    """Forget a remote; nothing there changes, and what was taken over stays.
+    """Forget a remote and what it was last seen to hold; nothing there changes, and what was taken over stays.
 
     Raises:
         NotFound: There is none of that name.
@@ -155,7 +158,33 @@ def remove(layout: Layout, name: str) -> Remote:
     if values.get(f"branch.{branch}.remote") == name:
         gone += [f"branch.{branch}.remote", f"branch.{branch}.merge"]
     _write(layout, dict.fromkeys(gone, ""))
+    forget(layout, name)
+    drop(layout, f"refs/remotes/{name}/")
     return known
+
+
+def forget(layout: Layout, name: str) -> None:
+    """Let go of what this remote held when it was last seen: the next one of its name may be another place.
+
+    Tips that were kept because the remote had left them stay.
+    """
+    for folder in ("in", "proposed"):
+        drop(layout, f"refs/kgd/{folder}/{name}/")
+
+
+def drop(layout: Layout, prefix: str) -> None:
+    """Remove the refs whose names begin so; they say what is elsewhere.
+
+    Raises:
+        Unavailable: They cannot be removed.
+    """
+    lines = [f"delete {ref} {tip.hex()}\n" for ref, tip in refs.list_refs(layout.git_dir, prefix).items()]
+    if not lines:
+        return
+    try:
+        program.run(layout.git_dir, ["update-ref", "--stdin"], input="".join(lines).encode())
+    except program.GitFailed as error:
+        raise Unavailable(f"refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again.") from error
 
 
 def check_ref(ref: str) -> None:

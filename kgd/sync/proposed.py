@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kgd.errors import KgdError, Limit, Unavailable
-from kgd.git import program, refs
+from kgd.git import refs
 from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved
-from kgd.git.remote_settings import Remote
+from kgd.git.remote_settings import Remote, drop
 from kgd.git.url import HTTP, HTTPS
 from kgd.workspace.adoption import Host
 from kgd.workspace.integrate import merge_commits
@@ -99,9 +99,8 @@ def forget(host: Host, remote: Remote) -> None:
     """What was proposed is decided, or the remote is gone."""
     if not _may_propose(remote):
         return
-    for name, tip in refs.list_refs(host.layout.git_dir, _base(remote)).items():
-        with contextlib.suppress(KgdError, program.GitFailed):
-            program.run(host.layout.git_dir, ["update-ref", "-d", name, tip.hex()])
+    with contextlib.suppress(KgdError):
+        drop(host.layout, _base(remote))
 
 
 def _may_propose(remote: Remote) -> bool:

@@ -160,6 +160,21 @@ def test_an_emptied_remote_is_not_filled_again_before_somebody_says_so(shared: P
     assert git(hub, "rev-parse", "main") == shared.tip
 
 
+@pytest.mark.parametrize("by", ["kgd", "git"])
+def test_a_new_server_in_place_of_the_old_one_is_filled_without_a_question(
+    shared: Person, hub: Path, tmp_path: Path, by: str
+) -> None:
+    if by == "git":
+        git(shared.tree, "remote", "remove", "origin")
+    else:
+        shared.call("remote", action="remove", name="origin")
+        assert git(shared.tree, "for-each-ref", "refs/kgd/in", "refs/remotes") == "", "what it was seen to hold is gone"
+    told = shared.share(bare(tmp_path / "new.git"))
+    assert (told["state"], told["waits"]) == ("ok", [])
+    assert git(tmp_path / "new.git", "rev-parse", "main") == shared.tip
+    assert git(hub, "rev-parse", "main"), "the old one is as it was"
+
+
 def test_a_remote_that_vanished_is_named_and_works_again_when_it_is_back(shared: Person, hub: Path) -> None:
     hub.rename(hub.with_name("away"))
     told = shared.sync()
