@@ -1,4 +1,4 @@
-"""This file is where the past is a tool: what a commit changed, a node as it was, and the opposite of a change."""
+"""This file is where the past is read: what a commit changed, a node as it was, and the opposite of a change."""
 
 from __future__ import annotations
 
@@ -71,6 +71,19 @@ class Past:
         path = paths.path_of(uri, self._sharded)
         blob = self._store.entry(self._store.tree_of(commit), path)
         return documents.decode(self._store.read(blob), at=path, expect=uri) if blob else None
+
+    def last_good(self, path: str) -> ObjectId | None:
+        """The newest blob of a node's file that can be read, among its last fifty versions."""
+        tip = self._store.ref(HEAD)
+        assert tip is not None
+        for entry in git_log(self._store, tip, paths=(path,), limit=50):
+            blob = self._store.entry(entry.commit.tree, path)
+            try:
+                if blob and paths.path_of(documents.decode(self._store.read(blob), at=path).uri, self._sharded) == path:
+                    return blob
+            except KgdError:
+                continue
+        return None
 
     def files_of(self, commit: Commit) -> Files:
         """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""

@@ -84,7 +84,7 @@ class Workspace:
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
-            self._served = Served(self._store, self.id, self.sharded, self._last_good)
+            self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
             self._derived = Derived(self._store, self._served, derived_dir, clock, lambda: self.code_files())
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
@@ -427,7 +427,7 @@ class Workspace:
 
     def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
         """The graph as the tip's files say it; it takes the place of the old one in one moment."""
-        fresh = Served(self._store, self.id, self.sharded, self._last_good)
+        fresh = Served(self._store, self.id, self.sharded, self.past.last_good)
         fresh.load(self._store.tree_of(tip))
         _, rows, care = fresh.export()
         self._served.restore(self._store.tree_of(tip), rows, care)
@@ -449,19 +449,6 @@ class Workspace:
                 next="There: `git update-ref refs/kgd/head refs/kgd/head@{1}` goes back by one step.",
             )
         return decode_settings(self._store.read(blob), newer=True)
-
-    def _last_good(self, path: str) -> ObjectId | None:
-        """The newest readable blob in the history of a path, among its last fifty versions."""
-        tip = self._store.ref(HEAD)
-        assert tip is not None
-        for entry in git_log(self._store, tip, paths=(path,), limit=50):
-            blob = self._store.entry(entry.commit.tree, path)
-            try:
-                if blob and self.path(documents.decode(self._store.read(blob), at=path).uri) == path:
-                    return blob
-            except KgdError:
-                continue
-        return None
 
     def _known_elsewhere(self, uri: Uri) -> bool:
         return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
