@@ -124,6 +124,13 @@ class Daemon:
             )  # fmt: skip
         return self._at(layout)
 
+    def is_there(self, entry: Entry) -> bool:
+        """Whether a workspace is where the registry says. Opens nothing."""
+        try:
+            return self._locate(Path(entry.path)) is not None
+        except (KgdError, OSError):
+            return False
+
     def register(self, workspace: Workspace, *, replace: bool = False) -> None:
         """Put an open workspace into the registry, under the place where it is now.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.tools import addressing, nodes
 from kgd.tools.house import Nothing
 from kgd.tools.session import Session
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN = 2.0
 """Seconds in which a stage that was blocked may show that it goes on."""
+
+HUB_IDS = 8
 
 REMEDIES = {
     "commit": "Make room on the disk, or make it writable; the next change is then written.",
@@ -88,7 +90,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     `confirm_deletions` says of files that are missing in a work tree, and are kept because they are many, that they
     were meant to be deleted.
     """
-    checks = [_registry(session)]
+    checks = [_registry(session), *_around(session)]
     try:
         chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
     except NotFound:
@@ -110,6 +112,32 @@ def _registry(session: Session) -> Check:
     found: Check = {"name": "registry", "state": "error", "detail": problem.message}
     found["next"] = problem.next or f"Mend {session.daemon.home.registry}; until then what it said before holds."
     return found
+
+
+def _around(session: Session) -> Iterator[Check]:
+    """Registered places that hold no workspace, hubs that do not answer, and what else `status` says of elsewhere.
+
+    Asks every hub, some seconds where one hangs.
+    """
+    for id, entry in sorted(session.daemon.registry.current().entries.items()):
+        if entry.path and not session.daemon.is_there(entry):
+            yield {
+                "name": id, "state": "error", "detail": f"no workspace is at {entry.path} any more",
+                "next": "Run `kgd up` where it is now, or take it out of workspaces.yaml.",
+            }  # fmt: skip
+    elsewhere = session.daemon.elsewhere
+    for url, ids in elsewhere.hubs():
+        found: Check = {"name": f"hub {url}"[:120], "state": "ok", "detail": f"has {', '.join(ids[:HUB_IDS])}"}
+        try:
+            elsewhere.who(ids[0])
+        except KgdError as error:
+            found |= {"state": "warning", "detail": error.message}
+            if error.next:
+                found["next"] = error.next
+        yield found
+    for text in session.daemon.troubles():
+        if not text.startswith(("registry: ", "hub ")):
+            yield {"name": "elsewhere", "state": "warning", "detail": text}
 
 
 def _looked_at(workspace: Workspace, params: DoctorParams) -> list[Check]:

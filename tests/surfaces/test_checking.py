@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kgd.config.registry import Entry
 from kgd.errors import NotFound
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -24,6 +25,17 @@ def test_every_stage_is_listed_and_all_is_well(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: all(check["state"] == "ok" for check in ask.doctor()["checks"]))
     assert {"registry", "shop", *STAGES} == set(named(ask.doctor()))
+
+
+def test_a_registered_place_without_a_workspace_and_a_hub_that_is_down_are_named(ask: Ask, tmp_path: Path) -> None:
+    registry = ask.session.daemon.registry
+    registry.register(Entry("gone", str(tmp_path / "gone")))
+    registry.register(Entry("infra", hub="http://127.0.0.1:9"))
+    answer = ask.doctor()
+    assert not answer["ok"]
+    assert named(answer)["gone"]["state"] == "error"
+    assert "take it out of workspaces.yaml" in named(answer)["gone"]["next"]
+    assert named(answer)["hub http://127.0.0.1:9"]["state"] == "warning"
 
 
 def test_what_holds_publication_back_is_named_with_what_ends_it(ask: Ask, ws: Any) -> None:
