@@ -68,7 +68,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
 
         missing(clean({"missing": absent}))
     if absent and not answer.get("nodes") and not answer.get("cursor"):
-        return EXIT_CODES["NOT_FOUND"][0]
+        return EXIT_CODES[_why_absent(absent)][0]
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
@@ -80,6 +80,13 @@ def _absent(connection: Connection, chosen: Verb, given: dict[str, Any], answer:
     elif chosen.call == "traverse":
         return [{"uri": uri, "similar": []} for uri in answer.get("missing", ())]
     return list(answer.get("missing", ()))
+
+
+def _why_absent(absent: Sequence[dict[str, Any]]) -> str:
+    """The error code of what could not be had: that nobody could be asked counts more than that nothing was there."""
+    reasons = {one.get("reason") for one in absent}
+    codes = {"unreachable": "UNAVAILABLE", "forbidden": "FORBIDDEN"}
+    return next((code for reason, code in codes.items() if reason in reasons), "NOT_FOUND")
 
 
 def _progress(options: dict[str, Any]) -> Any:

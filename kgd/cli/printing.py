@@ -320,14 +320,32 @@ def more(answer: Answer, options: Answer) -> None:
 
 
 def missing(answer: Answer) -> None:
-    """What was asked for and is not there, on standard error."""
+    """What was asked for and could not be had, and why, on standard error."""
     for one in answer["missing"]:
         if invalid := one.get("invalid_file"):
             said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
+        elif why := _UNKNOWN.get(one.get("reason", "")):
+            seen = f"; last seen {one['last_seen']}" if one.get("last_seen") else ""
+            said = why[0].format(workspace=one.get("workspace", ""))
+            said, then = f"{said}{tail(one.get('detail'))}{seen} ({one['uri']})", why[1]
         else:
             close = ", ".join(one["similar"])
             said, then = f"there is no such node ({one['uri']})", f"Did you mean {close}?" if close else ""
         sys.stderr.write(f"kgd: {said}\n" + (f"     {then}\n" if then else ""))
+
+
+_UNKNOWN = {
+    "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
+    "forbidden": (
+        "the hub of workspace '{workspace}' does not let you read this",
+        "`kgd whoami` says who you are there; `kgd join` takes another token.",
+    ),
+    "unknown_workspace": (
+        "the hub does not serve workspace '{workspace}' to you",
+        "`kgd whoami` lists what it serves.",
+    ),
+}
+"""Why nobody can say whether a node is there, and what to do."""
 
 
 def health(state: str) -> str:

@@ -116,3 +116,28 @@ def test_a_walk_crosses_two_hubs_names_the_one_that_died_and_heals(person: Calla
     ann("leave", "cem")
     (link,) = ann.json("traverse", "concept://ann/a")["broken_links"]
     assert link["reason"] == "unknown_workspace"
+
+
+@pytest.mark.slow
+def test_a_node_that_nobody_could_look_for_is_not_said_to_be_missing(person: Callable[[str], Person]) -> None:
+    ann, bea = person("ann"), person("bea")
+    bea("put", "concept://bea/b", "--summary", "there")
+    bea.serve()
+    token = bea("token", "mint", "bea", "--name", "ann", "--quiet")
+    ann("join", f"http://{bea.address}", stdin=token)
+    for verb in ("get", "show"):
+        assert "there" in ann(verb, "concept://bea/b")
+        gone = ann.run(verb, "concept://bea/none")
+        assert (gone.returncode, "no such node" in gone.stderr) == (3, True)
+    bea("token", "revoke", token.split("_")[2])
+    for verb in ("get", "show"):
+        done = ann.run(verb, "concept://bea/b")
+        assert (done.returncode, "no such node" in done.stderr) == (6, False), done.stderr
+        assert "does not let you read this: " in done.stderr
+        assert "revoked" in done.stderr
+    bea.kill()
+    for verb in ("get", "show"):
+        done = ann.run(verb, "concept://bea/b")
+        assert (done.returncode, "no such node" in done.stderr) == (9, False), done.stderr
+        assert "does not answer" in done.stderr
+        assert "last seen 20" in done.stderr
