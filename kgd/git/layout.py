@@ -1,4 +1,4 @@
-"""This file is where a workspace's repository lives: how one is made, found again and let go.
+"""This file is where a workspace's repository lives: how one is made and found again (`kgd.git.removal` lets it go).
 
 On its own it is an ordinary repository. In a code repository it is a repository of its own inside the code's common git
 directory (``.git/kgd``), so that every worktree of the project finds the same one; its work tree is ``.kgd/`` beside,
@@ -31,12 +31,15 @@ OWN_BRANCH = "refs/heads/main"
 FIRST_TIME = 1_700_000_000
 """The first commit is a pure function of id, format and sharding, so that copies made apart share a base."""
 
+RETIRED = "kgd.removed"
+"""What the git directory of a workspace in a code repository is called once it was let go."""
+EXCLUDE = "/.kgd/"
+"""The line in ``info/exclude`` of the code repository."""
+
 _GIT_DIR = "kgd"
-_RETIRED = "kgd.removed"
 _MARK_LIMIT = 1 << 16
 _MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
 """What the settings of a workspace have, and no other file of that name by chance."""
-_EXCLUDE = "/.kgd/"
 _SETTINGS = {
     "core.filemode": "false",
     "core.autocrlf": "false",
@@ -239,29 +242,8 @@ def fill_work_tree(layout: Layout) -> list[str]:
 
 def removed(layout: Layout) -> Path | None:
     """The repository that an earlier `remove` kept here, and that comes back if a workspace is made."""
-    kept = layout.git_dir.with_name(_RETIRED)
+    kept = layout.git_dir.with_name(RETIRED)
     return kept if layout.in_code and _is_workspace(kept) else None
-
-
-def remove(layout: Layout) -> Path:
-    """Uninstall, and return where the knowledge is kept: the repository itself is never deleted.
-
-    In a code repository ``.kgd/`` goes unless it holds something that is not committed, and the git directory is
-    renamed, so that nothing finds it and `create_in_code_repository` brings it back. On its own only derived data go.
-    """
-    shutil.rmtree(layout.derived_dir, ignore_errors=True)
-    if not layout.in_code:
-        return layout.git_dir
-    if _remove_published(layout):
-        _unexclude(layout.git_dir.parent)
-    kept = layout.git_dir.with_name(_RETIRED)
-    number = 1
-    while kept.exists():
-        number += 1
-        kept = layout.git_dir.with_name(f"{_RETIRED}-{number}")
-    layout.git_dir.rename(kept)
-    _untie(kept)
-    return kept
 
 
 def code_layout(place: Place) -> Layout:
@@ -331,13 +313,6 @@ def _tie(git_dir: Path, layout: Layout) -> None:
     config["core.worktree"] = _relative(layout.work_tree, layout.git_dir)
 
 
-def _untie(git_dir: Path) -> None:
-    """Without a work tree it is bare; git would not open it while its configuration says otherwise."""
-    config = pygit2.Config(str(git_dir / "config"))
-    config["core.bare"] = True
-    del config["core.worktree"]
-
-
 def _config_text(settings: Mapping[str, str]) -> bytes:
     sections: dict[str, list[str]] = {}
     for key, value in settings.items():
@@ -388,18 +363,11 @@ def _exclude(place: Place, layout: Layout) -> None:
     path = place.common_dir / "info" / "exclude"
     path.parent.mkdir(exist_ok=True)
     content = path.read_bytes() if path.exists() else b""
-    if _EXCLUDE.encode() in content.split(b"\n"):
+    if EXCLUDE.encode() in content.split(b"\n"):
         return
     gap = b"" if not content or content.endswith(b"\n") else b"\n"
     with open(path, "ab") as file:
-        file.write(gap + _EXCLUDE.encode() + b"\n")
-
-
-def _unexclude(common_dir: Path) -> None:
-    path = common_dir / "info" / "exclude"
-    if path.exists():
-        lines = path.read_bytes().split(b"\n")
-        path.write_bytes(b"\n".join(line for line in lines if line != _EXCLUDE.encode()))
+        file.write(gap + EXCLUDE.encode() + b"\n")
 
 
 def _place_new(work_tree: Path, path: str, data: bytes) -> bool:
@@ -414,27 +382,6 @@ def _place_new(work_tree: Path, path: str, data: bytes) -> bool:
     except FileExistsError:
         return target.is_file() and not target.is_symlink()
     return True
-
-
-def _remove_published(layout: Layout) -> bool:
-    """Take away the files that are as the branch has them; whether nothing else was in the work tree."""
-    store, tip = layout.open(), refs.read_ref(layout.git_dir, layout.branch)
-    if not layout.work_tree.is_dir():
-        return True
-    for path, _, id in store.files(store.tree_of(tip)) if tip else ():
-        file = layout.work_tree / path
-        if file.is_file() and not file.is_symlink() and make("blob", file.read_bytes()).id == id:
-            file.unlink()
-    folders = [Path(folder) for folder, _, _ in os.walk(layout.work_tree, topdown=False)]
-    for folder in folders:
-        if folder != layout.work_tree and not any(folder.iterdir()):
-            folder.rmdir()
-    (layout.git_dir / "index").unlink(missing_ok=True)
-    if [entry.name for entry in layout.work_tree.iterdir()] in ([], [".git"]):
-        (layout.work_tree / ".git").unlink(missing_ok=True)
-        layout.work_tree.rmdir()
-        return True
-    return False
 
 
 def _relative(target: Path, start: Path) -> str:

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.git import layout as layouts
+from kgd.git import removal
 from kgd.git.adopt import adopt
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -280,7 +281,7 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
             continue
         daemon.forget(workspace)
         daemon.registry.forget(workspace.id)
-        answer["kept"].append(str(layouts.remove(workspace.layout)))
+        answer["kept"].append(str(removal.remove(workspace.layout)))
         if workspace.layout.in_code and workspace.layout.work_tree.exists():
             answer["left"].append(str(workspace.layout.work_tree))
     session.here = None

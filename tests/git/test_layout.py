@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import InvariantViolation, NotFound
-from kgd.git import history, integrity, layout, refs
+from kgd.git import history, integrity, layout, refs, removal
 from kgd.git.layout import Layout
 from tests.git.support import FIRST_FILES, Pen, fsck, git
 
@@ -253,7 +253,7 @@ def test_a_directory_with_files_does_not_become_one(code: Path, tmp_path: Path) 
 
 def test_uninstalling_keeps_the_knowledge_and_says_where(code: Path, pen: Pen) -> None:
     tip = pen.write({"nodes/a.yaml": b"x\n"})
-    kept = layout.remove(pen.layout)
+    kept = removal.remove(pen.layout)
     assert git(kept, "log", "-1", "--format=%H", "refs/kgd/head") == tip.hex() + "\n"
     assert not (code / ".kgd").exists()
     assert layout.locate(code) is None
@@ -267,7 +267,7 @@ def test_uninstalling_leaves_what_is_not_committed(code: Path, workspace: Layout
     (code / ".kgd/kgd.yaml").write_text("edited by hand")
     (code / ".kgd/nodes").mkdir()
     (code / ".kgd/nodes/draft.yaml").write_text("new")
-    layout.remove(workspace)
+    removal.remove(workspace)
     assert (code / ".kgd/kgd.yaml").read_text() == "edited by hand"
     assert (code / ".kgd/nodes/draft.yaml").exists()
     assert not (code / ".kgd/.gitattributes").exists()
