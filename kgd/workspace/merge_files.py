@@ -89,11 +89,11 @@ def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict
             try:
                 files[path] = documents.encode_conflict(one)
             except KgdError:
-                files.update(_large_record(one, path, sharded))
+                files.update(_large_record(one, path))
     return files
 
 
-def _large_record(conflict: Conflict, path: str, sharded: frozenset[str]) -> dict[str, bytes]:
+def _large_record(conflict: Conflict, path: str) -> dict[str, bytes]:
     """Without the base; and where that is still too much, with the names of files in place of the sides."""
     ((name, disputed),) = conflict.fields.items()
     smaller = FieldConflict(None, disputed.sides, disputed.round)
