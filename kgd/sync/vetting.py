@@ -135,7 +135,7 @@ def _check_top(incoming: Incoming, tip: ObjectId, workspace: str, sharded: froze
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
         raise Trouble("other-workspace", "what the remote has under this ref is no workspace", at=SETTINGS,
-                      next="Name another ref: `kgd remote remove NAME`, then add it with --ref.")  # fmt: skip
+                      next="Name another ref with --ref.")  # fmt: skip
     try:
         settings = decode_settings(incoming.read(id, BUDGET.file), newer=True)
     except KgdError as error:
@@ -144,8 +144,8 @@ def _check_top(incoming: Incoming, tip: ObjectId, workspace: str, sharded: froze
     if settings.workspace != workspace:
         raise Trouble(
             "other-workspace", f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
-            at=SETTINGS, next="Clone that one into a folder of its own (`git clone URL`, then `kgd up` there); "
-                              "to have one workspace in both places, make this one anew under that id.",
+            at=SETTINGS, next="Clone that one into a folder of its own (`git clone URL`, then `kgd up` there); to "
+                              "make one of the two, see docs/sync.md, 'Two workspaces that should be one'.",
         )  # fmt: skip
     if settings.sharded != sharded:
         raise Trouble(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,3 +92,36 @@ def test_what_waits_is_printed_with_what_to_do_and_told_by_the_exit_code(
     assert ann.run("remote", "remove", "nobody").returncode == 3
     ann("remote", "remove", "origin")
     assert "shared with nobody" in ann("remote")
+
+
+@pytest.mark.slow
+def test_two_workspaces_that_were_begun_under_two_names_become_one_as_the_page_says(tmp_path: Path, hub: Path) -> None:
+    page = (ROOT / "docs/sync.md").read_text()
+    recipe = page.split("## Two workspaces that should be one")[1].split("```sh\n")[1].split("```")[0]
+    made = []
+    for name in ("alpha", "beta"):
+        tree = tmp_path / name / name
+        tree.mkdir(parents=True)
+        git(tree, "init", "-q")
+        made.append(Somebody(tree, Home.at(str(tmp_path / name / "home"))))
+        made[-1]("up", "--quiet")
+        made[-1]("put", f"by-{name}/fact", "--summary", f"of {name}")
+        made[-1]("put", f"by-{name}/other", "--summary", "x")
+        made[-1]("link", f"by-{name}/other", f"by-{name}/fact", "--type", "needs")
+    alpha, beta = made
+    try:
+        alpha("remote", "add", "origin", str(hub))
+        refused = beta.run("remote", "add", "origin", str(hub))
+        assert refused.returncode == 9
+        assert "'alpha'" in refused.stderr
+        assert "Two workspaces that should be one" in refused.stderr
+        program = f'kgd() {{ {sys.executable} -P -m kgd.cli "$@"; }}\n'
+        environment = {**os.environ, "KGD_HOME": beta.home.config, "PYTHONPATH": str(ROOT), "URL": str(hub)}
+        subprocess.run(["sh", "-ec", program + recipe], cwd=beta.directory, env=environment, check=True)
+        until(lambda: "of beta" in alpha.run("get", "by-beta/fact").stdout)
+        assert "by-beta/fact" in alpha("traverse", "by-beta/other")
+        assert "of alpha" in beta("get", "by-alpha/fact")
+        assert "invalid" not in beta("status")
+    finally:
+        for one in made:
+            end_daemon(one.home)
