@@ -197,9 +197,9 @@ class GitRemote:
     def _run(self, scratch: Path, arguments: list[str]) -> bytes:
         directory = self.url.directory
         if directory is not None and repository_at(directory) is None:
-            what = "there is no git repository" if directory.exists() else "there is nothing any more"
+            what = "there is no git repository" if directory.exists() else "there is nothing"
             raise Trouble("vanished", f"{what} at {directory}",
-                          next="Bring it back, or make an empty one with `git init --bare`.")  # fmt: skip
+                          next="Look at the address; bring it back, or make an empty one with `git init --bare`.")  # fmt: skip
         network = self.network
         bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Damaged, KgdError, Limit
-from kgd.git.foreign import OWNED_FOLDERS, Bounds, harm_of, measure
+from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.incoming import Incoming
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId
 from kgd.git.trouble import Trouble
@@ -24,7 +24,7 @@ _DROP = "Nothing of it was taken. It stands in the remote's history: whoever kee
 
 
 @dataclass(frozen=True, slots=True)
-class Budget(Bounds):
+class Budget(Allowance):
     """The most that one fetch may bring."""
 
     objects: int = 5_000_000

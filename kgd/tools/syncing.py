@@ -167,14 +167,19 @@ def _add(session: Session, workspace: Workspace, wanted: Remote, *, of_code: boo
     if workspace.read_only:
         raise InvariantViolation(f"this workspace is read-only: {workspace.read_only}")
     syncing = session.daemon.syncing(workspace)
-    known = any(one.name == wanted.name for one in remote_settings.remotes(workspace.layout))
+    before = next((one for one in remote_settings.remotes(workspace.layout) if one.name == wanted.name), None)
     remote_settings.add(workspace.layout, wanted)
     syncing.reload(waiting=True)
     answers = syncing.sync(wanted.name, direction=wanted.direction)
     error = answers[0].error
-    if isinstance(error, Trouble) and error.kind in GIVEN_UP and not known:
-        remote_settings.remove(workspace.layout, wanted.name)
+    if isinstance(error, Trouble) and error.kind in GIVEN_UP and (before is None or before.ref != wanted.ref):
+        if before is None:
+            remote_settings.remove(workspace.layout, wanted.name)
+        else:
+            remote_settings.add(workspace.layout, before)
         syncing.reload()
+        if "`kgd remote remove" in error.next:
+            error.next = "Nothing was added. Look at the address."
         raise error
     answer = _answer(workspace, [_after_round(one) for one in answers])
     is_branch = wanted.ref.startswith("refs/heads/") and not of_code

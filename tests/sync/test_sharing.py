@@ -325,6 +325,21 @@ def test_a_workspace_in_a_code_repository_goes_to_the_codes_own_remote_after_sha
     assert git(hub, "rev-parse", ref or "refs/heads/kgd") == ann.tip
 
 
+def test_a_ref_that_holds_the_code_is_refused_and_takes_nobodys_place(
+    person: People, tmp_path: Path, hub: Path
+) -> None:
+    ann = person("ann", id="shop", standalone=False, tree=code_repository(tmp_path / "ann/src/shop", hub))
+    with pytest.raises(Trouble, match="no workspace") as refused:
+        ann.call("remote", action="add", name="code", url=str(hub), ref="refs/heads/main")
+    assert "remove" not in refused.value.next
+    ann.call("share")
+    with pytest.raises(Trouble, match="no workspace"):
+        ann.call("share", ref="refs/heads/main")
+    assert [(one.name, one.ref) for one in remotes(ann.workspace.layout)] == [("origin", "refs/heads/kgd")]
+    ann.put("a", summary="a")
+    until(lambda: git(hub, "rev-parse", "refs/heads/kgd") == ann.tip)
+
+
 @pytest.mark.slow
 def test_a_commit_does_not_wait_for_a_remote_that_hangs(ann: Person, hub: Path) -> None:
     ann.share(hub)
