@@ -23,7 +23,7 @@ _WRONG_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Allowance:
     """The most that may come in at once. Sizes are bytes of single objects of a kind, inflated."""
 
     objects: int
@@ -36,38 +36,38 @@ class Bounds:
     name: int = 255
 
 
-def measure(store: ObjectStore, ids: Collection[ObjectId], bounds: Bounds) -> None:
+def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> None:
     """Look at every object by its header: nothing is inflated that is larger than its kind may be.
 
     Raises:
         Limit: They are too many, or too large, alone or together.
         Damaged: One is not there.
     """
-    if len(ids) > bounds.objects:
-        raise Limit(f"there are more objects than the {bounds.objects} that are taken at once")
+    if len(ids) > most.objects:
+        raise Limit(f"there are more objects than the {most.objects} that are taken at once")
     total = 0
-    most = {"blob": bounds.blob, "tree": bounds.tree, "commit": bounds.commit, "tag": bounds.commit}
+    largest = {"blob": most.blob, "tree": most.tree, "commit": most.commit, "tag": most.commit}
     for id in ids:
         found = store.kind_and_size(id)
         if found is None:
             raise Damaged("an object was not sent", at=id.hex())
         kind, size = found
         total += size
-        if size > most[kind]:
-            raise Limit(f"a {kind} has {size} bytes, {most[kind]} are taken at most", at=id.hex())
-        if total > bounds.bytes:
-            raise Limit(f"all objects together have more than the {bounds.bytes} bytes that are taken at once")
+        if size > largest[kind]:
+            raise Limit(f"a {kind} has {size} bytes, {largest[kind]} are taken at most", at=id.hex())
+        if total > most.bytes:
+            raise Limit(f"all objects together have more than the {most.bytes} bytes that are taken at once")
 
 
-def harm_of(path: str, mode: bytes, bounds: Bounds) -> str:
+def harm_of(path: str, mode: bytes, most: Allowance) -> str:
     """Why nobody should have this file in a work tree, as the object of a sentence; empty where they may."""
     if not mode.startswith(PLAIN):
         return "a symbolic link" if mode == LINK else "a submodule, or an entry of no known kind"
     names = raw(path).split(b"/")
-    if len(names) > bounds.depth:
-        return f"folders that are nested deeper than {bounds.depth}"
+    if len(names) > most.depth:
+        return f"folders that are nested deeper than {most.depth}"
     for number, name in enumerate(names):
-        if len(name) > bounds.name or _WRONG_NAME.search(name) or not _is_text(name):
+        if len(name) > most.name or _WRONG_NAME.search(name) or not _is_text(name):
             return "a file whose name cannot be let into a work tree"
         if number and name.lower() == b".gitattributes":
             return "a .gitattributes below the top"

@@ -21,7 +21,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Refused
 from kgd.git import pack, refs
-from kgd.git.foreign import OWNED_FOLDERS, Bounds, harm_of, measure
+from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
@@ -37,7 +37,7 @@ INTERNAL = "refs/kgd/"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(Bounds):
+class Limits(Allowance):
     """The most that one push may bring."""
 
     objects: int = 1_000_000
