@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Forbidden
+from kgd.tools import call
 from tests.across.sites import Site, names, node
 from tests.waiting import until
 
@@ -63,6 +64,36 @@ def test_a_clone_is_read_and_never_written(site: MakeSite, there: Path) -> None:
     assert [hit["uri"] for hit in here.ask("search", query="vault", workspace="infra")["hits"]]
     with pytest.raises(Forbidden, match="submit_subgraph"):
         here.ask("put", workspace="infra", changes=[node("concept://infra/mine")])
+
+
+@pytest.mark.requirement("B9")
+def test_what_is_submitted_to_it_waits_there_as_a_proposal_and_comes_back_when_it_is_accepted(
+    site: MakeSite, there: Path
+) -> None:
+    here = site("here")
+    here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5), summary="mine"))
+    here.know("infra", remote=str(there))
+    until(lambda: len(walk(here)) > 1)
+    change = {"op": "append", "uri": "concept://infra/keys", "text": "The shop needs one a day."}
+    done = here.ask("submit_subgraph", remote="infra", changes=[change], request_id="r1")
+    assert done["outcome"] == "proposed"
+    roots = here.ask("submit_subgraph", remote="infra", workspace="shop", roots=["concept://shop/a"])
+    assert [one["uri"] for one in roots["changes"]] == ["concept://infra/a"]
+    with pytest.raises(Forbidden):
+        here.ask("put", changes=[change])
+    keeper = site("keeper")
+    folder = keeper.root / "infra"
+    subprocess.run(["git", "clone", "-q", str(there), str(folder)], check=True)
+    call(keeper.session(folder), "up", {})
+    call(keeper.session(folder), "share", {"sync": 0})
+    waiting = {one["id"]: one for one in keeper.ask("proposals", workspace="infra")["proposals"]}
+    assert len(waiting) == 2
+    for id in waiting:
+        keeper.ask("accept", workspace="infra", name=id)
+    keeper.ask("sync", workspace="infra")
+    until(lambda: here.ask("get", uris=["concept://infra/a"])["nodes"])
+    (read,) = here.ask("get", uris=["concept://infra/keys"])["nodes"]
+    assert "one a day" in read["content"]
 
 
 def test_a_remote_that_holds_something_else_is_an_unreachable_workspace(site: MakeSite, tmp_path: Path) -> None:
