@@ -68,8 +68,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=f"MISSING PROGRAM {program}: run `make test-deps`"))
 
 
+@pytest.fixture(scope="session")
+def repository_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git lays into a new repository, without its fourteen samples of hooks: the tests make a thousand of them."""
+    made = tmp_path_factory.mktemp("template")
+    for folder in ("hooks", "info", "branches"):
+        (made / folder).mkdir()
+    (made / "info" / "exclude").write_text("# git ls-files --others --exclude-from=.git/info/exclude\n")
+    return made
+
+
 @pytest.fixture(autouse=True)
-def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_world(
+    repository_template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """No test sees the person's home, git configuration, identity, agents or language."""
     home = tmp_path_factory.mktemp("home")
     for name in [n for n in os.environ if n.startswith(("GIT_", "KGD_", "XDG_", "SSH_"))]:
@@ -84,7 +96,8 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     for level in (pygit2.enums.ConfigLevel.XDG, pygit2.enums.ConfigLevel.SYSTEM):
         pygit2.settings.search_path[level] = str(home / "nowhere")
     (home / ".gitconfig").write_text(
-        "[user]\n\tname = Ann Person\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n\ttemplateDir =\n"
+        "[user]\n\tname = Ann Person\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
+        f"\ttemplateDir = {repository_template}\n"
     )
     yield
     shutil.rmtree(home, ignore_errors=True)

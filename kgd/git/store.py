@@ -332,10 +332,11 @@ class ObjectStore:
         for last in (False, True):
             repository = self._repository
             try:
-                size = repository.odb.read_header(oid)[1]
+                odb = repository.odb
+                size = odb.read_header(oid)[1]
                 if size > limit:
                     raise Limit(f"an object has {size} bytes, {limit} are read at most", at=id.hex())
-                kind, body = repository.odb.read(oid)
+                kind, body = odb.read(oid)
                 return _KINDS[int(kind)], body
             except _UNREADABLE as error:
                 found = self._loose(id, limit)
