@@ -114,7 +114,7 @@ class HttpClient:
                 raise self._failed(f"has a certificate that is not believed: {error.verify_message}") from error
             except TimeoutError as error:
                 connection.close()
-                raise self._failed(f"did not answer within {deadline:g} s") from error
+                raise self._failed(f"did not answer within {deadline:.3g} s") from error
             except (OSError, http.client.HTTPException, ValueError) as error:
                 connection.close()
                 raise self._failed(f"cannot be reached: {_reason(error)}") from error

@@ -168,6 +168,7 @@ class Elsewhere:
             closing, self._hubs = list(self._hubs.values()), {}
         for hub in closing:
             hub.client.close()
+        self._seen.close()
 
     # ---- for a walk
 
@@ -238,7 +239,7 @@ class Elsewhere:
             found = done.result(deadline + GRACE)
         except TimeoutError:
             self._left_behind(hub, done)
-            hub.problem = f"it did not answer within {deadline:g} s"
+            hub.problem = f"it did not answer within {deadline:.3g} s"
             hub.resting_until = time.monotonic() + REST_SECONDS
             raise Unavailable(hub.problem, at=hub.client.url) from None
         except Unauthorized:

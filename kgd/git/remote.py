@@ -198,8 +198,10 @@ class GitRemote:
         directory = self.url.directory
         if directory is not None and repository_at(directory) is None:
             what = "there is no git repository" if directory.exists() else "there is nothing"
-            raise Trouble("vanished", f"{what} at {directory}",
-                          next="Look at the address; bring it back, or make an empty one with `git init --bare`.")  # fmt: skip
+            raise Trouble(
+                "vanished", f"{what} at {directory}",
+                next="Look at the address; bring it back, or make an empty one with `git init --bare`.",
+            )  # fmt: skip
         network = self.network
         bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]

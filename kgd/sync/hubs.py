@@ -127,10 +127,12 @@ class HubClient:
         except orjson.JSONDecodeError:
             said = None
         if response.status == 401:
-            return Unauthorized(
-                "the hub does not take this token: it is missing, expired or revoked", at=self.url,
-                next=f"Ask its keeper for a new one, then `kgd join {self.url}`.",
-            )  # fmt: skip
+            words, then = (said.get("detail"), said.get("next")) if isinstance(said, dict) else ("", "")
+            if not isinstance(words, str) or not words:
+                words = "the hub does not take this token: it is missing, expired or revoked"
+            if not isinstance(then, str) or not then:
+                then = "Ask its keeper for a new one."
+            return Unauthorized(words, at=self.url, next=f"{then} Then `kgd join {self.url}`.")
         fallback = _BY_STATUS.get(response.status)
         if not isinstance(said, dict) or fallback is None:
             return Unavailable(f"the hub answered with HTTP status {response.status}", at=self.url)

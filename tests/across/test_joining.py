@@ -60,8 +60,8 @@ def test_leaving_forgets_token_and_workspaces(site: MakeSite, infra: Hub) -> Non
 def test_a_token_that_the_hub_does_not_take_changes_nothing(site: MakeSite, infra: Hub) -> None:
     here, token = site("here"), infra.token(["infra"])
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
-    for given in (wrong, "", "nonsense"):
-        with pytest.raises(Unauthorized):
+    for given, why in ((wrong, "mistyped.*Copy it again"), ("", "with a token"), ("nonsense", "not a token of kgd")):
+        with pytest.raises(Unauthorized, match=why):
             here.ask("join", url=infra.url, token=given)
     assert here.daemon.workspace_ids() == []
     assert not (Path(here.home.state) / "tokens").exists()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from kgd.daemon.seen import LastSeen
 from kgd.errors import Forbidden, NotFound, Unavailable
 from tests.across.sites import Hub, Site, node
 
@@ -86,6 +89,17 @@ def test_a_hub_that_is_gone_is_named_with_the_time_it_was_last_seen(here: Site) 
     assert again["last_seen"] == missing["last_seen"], "a restart does not forget it"
     with pytest.raises(Unavailable, match="last seen"):
         here.ask("traverse", start=["concept://infra/keys"])
+
+
+def test_last_seen_is_the_time_of_the_last_answer_and_outlives_a_daemon_that_ends(tmp_path: Path) -> None:
+    moments = iter([1_000.0, 1_007.0])
+    seen = LastSeen(tmp_path / "seen", lambda: next(moments))
+    seen.note(["infra"])
+    seen.note(["infra"])
+    assert seen.at("infra") == 1_007.0
+    assert LastSeen(tmp_path / "seen", time.time).at("infra") == 1_000.0, "after a kill"
+    seen.close()
+    assert LastSeen(tmp_path / "seen", time.time).at("infra") == 1_007.0
 
 
 def test_a_walk_may_begin_on_a_hub(here: Site) -> None:
