@@ -126,6 +126,7 @@ class AcceptParams(Params):
     name: Annotated[str, Field(description="a proposal's id or name")]
     only: Annotated[Many[str], Field(description="take these nodes alone")] = Field(default_factory=list)
     message: Annotated[str, Field(max_length=4_000)] = ""
+    dry_run: bool = False
     workspace: str | None = None
 
 
@@ -138,17 +139,22 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
     """Brings a proposal into the workspace, whole or in part."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.only, writing=True)
-    return _accepted(session, workspace, params.name, params.only, params.message)
+    return _accepted(session, workspace, params.name, params.only, params.message, dry_run=params.dry_run)
 
 
-def _accepted(session: Session, workspace: Workspace, name: str, only: list[str], message: str = "") -> AcceptResult:
+def _accepted(
+    session: Session, workspace: Workspace, name: str, only: list[str], message: str = "", *, dry_run: bool = False
+) -> AcceptResult:
     found = proposals.named(workspace, name)
     uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
     permit = session.permit(workspace, Verb.WRITE)
-    outcome = accepting.accept(workspace, found, session.author(workspace), only=uris, permit=permit, message=message)
+    outcome = accepting.accept(
+        workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
+    )
     nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
-    answer = answer_of(workspace, outcome)
-    answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
+    answer = answer_of(workspace, outcome, dry_run=dry_run)
+    if not dry_run:
+        answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
     left = [one for one in proposals.listed(workspace) if one.ref == found.ref]
     return {**answer, "proposal": found.id, "left": len(proposals.look(workspace, left[0]).changes) if left else 0}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgd.codec.settings import PATH as SETTINGS
@@ -38,11 +39,13 @@ def accept(
     only: Collection[Uri] = (),
     permit: Permit | None = None,
     message: str = "",
+    dry_run: bool = False,
 ) -> Outcome:
     """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
 
     What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
-    everything that the proposal's commits touch. What is accepted in whole no longer waits.
+    everything that the proposal's commits touch. What is accepted in whole no longer waits. With `dry_run` the outcome
+    is what it would come to, without a commit, and nothing is written.
 
     Raises:
         Invalid: No workspace can hold it, or a node of `only` cannot be taken without another.
@@ -57,6 +60,11 @@ def accept(
     job = _part(workspace, proposal, frozenset(only), permit) if only else _whole(
         workspace, proposal, author, permit, message
     )  # fmt: skip
+    if dry_run:
+        tip = bytes.fromhex(workspace.tip)
+        would = job(Staging(store, store.tree_of(tip)), tip).answer
+        assert isinstance(would, Outcome)
+        return replace(would, commit=None)
     outcome = workspace.run(job)
     assert isinstance(outcome, Outcome)
     tip = bytes.fromhex(workspace.tip)

@@ -26,6 +26,11 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert "concept://shop/wait/a  (changed here too)" in listed
     assert "+ summary: mine" in kgd("proposals", one["id"])
     assert "1 proposal to decide" in kgd("status")
+    would = kgd("accept", one["id"], "--dry-run")
+    assert "nothing was written" in would
+    assert "concept://shop/wait/a was changed here too" in would
+    assert "concept://shop/wait/c" in kgd("accept", one["id"], "--only", "wait/c", "--dry-run")
+    assert kgd.run("get", "wait/c").returncode == 3
     said = kgd("accept", one["id"], "--only", "wait/c")
     assert f"1 node of {one['id']} left to decide" in said
     assert "is rejected; it is kept as refs/kgd/rejected/" in kgd("reject", one["id"], "--reason", "no")
