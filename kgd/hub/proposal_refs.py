@@ -6,17 +6,14 @@ one that was pushed under a name of its own.
 
 from __future__ import annotations
 
-import re
-
 from kgd.errors import Forbidden, Invalid, Limit, Unavailable
 from kgd.git.objects import ObjectId
 from kgd.git.refs import PROPOSALS, RefMoved, move_ref
 from kgd.model.token import TokenRecord
-from kgd.workspace.proposals import PUSHED, free_name, holder_name, is_of, pending
+from kgd.workspace.proposals import PUSHED, free_name, holder_name, is_name, is_of, pending
 from kgd.workspace.workspace import Workspace
 
 TRIES = 50
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}(?:[./][A-Za-z0-9_][A-Za-z0-9_-]{0,99}){0,6}").fullmatch
 
 
 def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) -> str:
@@ -59,6 +56,8 @@ def _wanted(ref: str, holder: str) -> str:
     if not ref.startswith(PROPOSALS):
         return ""
     name = ref.removeprefix(PROPOSALS)
-    if not _NAME(name) or name.endswith(".lock"):
+    if not is_of(ref, holder):
+        name = f"{holder}/{name}"
+    if not is_name(name):
         raise Invalid("a proposal is named with letters, digits, - and _", at=ref, next="Choose another name.")
-    return ref if is_of(ref, holder) else f"{PROPOSALS}{holder}/{name}"
+    return PROPOSALS + name

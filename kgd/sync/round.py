@@ -8,7 +8,6 @@ tip is kept under a ref, and a person decides.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,6 +24,7 @@ from kgd.sync import brake, proposed
 from kgd.sync.vetting import vet
 from kgd.workspace import adoption
 from kgd.workspace.adoption import Host
+from kgd.workspace.proposals import is_name
 
 TRIES = 5
 """Pushes of one round: each lost race means that somebody else's work came in, and is merged first."""
@@ -34,9 +34,6 @@ COUNTED = 10_000
 FIRST_PAUSE = 0.1
 REMEMBERED = ("refused", "unrelated", "other-workspace", "bad-objects", "limit")
 """Troubles that lie in what the remote holds, so that fetching it again would come to the same."""
-
-_PROPOSAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}\Z").match
-"""What a proposal may be called: the name becomes a path below our refs."""
 
 
 class Transport(Protocol):
@@ -243,7 +240,7 @@ def _take_proposals(
     base = f"{refs.INCOMING}{remote.name}/proposals/"
     known = refs.list_refs(host.layout.git_dir, base)
     names = {name[len(remote.proposals) :]: (name, tip) for name, tip in listed.items()}
-    there = {base + short: found for short, found in names.items() if _PROPOSAL(short) and len(short) <= 200}
+    there = {base + short: found for short, found in names.items() if is_name(short)}
     for local in known.keys() - there.keys():
         _drop_ref(host, local, known[local])
     for local, (name, tip) in sorted(there.items())[:PROPOSALS_LIMIT]:

@@ -30,8 +30,10 @@ from kgd.workspace.work_tree import FILE_LIMIT
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
+NAME_LIMIT = 200
 State = Literal["open", "conflicts", "merged", "broken"]
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}").fullmatch
 _making = threading.Lock()
 """Of one request that comes twice at once, the second finds the proposal of the first."""
 
@@ -247,6 +249,11 @@ def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, not
         raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
     except OSError as error:
         raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
+
+
+def is_name(name: str) -> bool:
+    """Whether a proposal may be called so: the name becomes a path below our refs, and is no lock's."""
+    return len(name) <= NAME_LIMIT and not name.endswith(".lock") and _NAME(name) is not None
 
 
 def holder_name(name: str) -> str:
