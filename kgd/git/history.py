@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kgd.errors import Damaged, NotFound
 from kgd.git import program
-from kgd.git.objects import Commit, ObjectId, text
+from kgd.git.objects import Commit, ObjectId, moment, text, words
 from kgd.git.store import ObjectStore
 
 DEADLINE = 600.0
@@ -126,7 +126,7 @@ def log(
 
 def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
     """Commits as git lists them. Records end in NUL: a header that starts with 0x01, then modes and path in turns."""
-    command = ["log", *_RAW, "--format=%x01%H %at %an <%ae>", *arguments]
+    command = ["log", *_RAW, "--encoding=UTF-8", "--format=%x01%H %at %an <%ae>", *arguments]
     current: _Listed | None = None
     records = program.stream(git_dir, command, deadline=DEADLINE)
     try:
@@ -140,7 +140,7 @@ def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
                 if current:
                     yield current
                 id, when, who = record[1:].split(b" ", 2)
-                current = _Listed(bytes.fromhex(id.decode()), int(when), text(who), [])
+                current = _Listed(bytes.fromhex(id.decode()), moment(when), words(who), [])
     except program.GitFailed as error:
         raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd fsck`.") from error
     except StopIteration:

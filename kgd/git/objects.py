@@ -1,11 +1,13 @@
 """This file is where git's objects are taken apart and put together: pure functions from bytes to values and back.
 
-Ids are the raw 20 bytes everywhere below the surfaces. Names inside a tree are bytes; text is UTF-8 with
-surrogateescape, so that every byte string that git can hold survives a round trip.
+Ids are the raw 20 bytes everywhere below the surfaces. Names inside a tree are bytes; a path is text in UTF-8 with
+surrogateescape, so that every byte string that git can hold survives a round trip. What people read, the names and the
+message of a commit, is proper text from here on (`words`), and its times are ones that a calendar has (`moment`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -26,8 +28,17 @@ PLAIN = b"100"
 """How the mode of every file begins that is no link, folder or submodule."""
 FOLDER = b"40000"
 
+LAST_MOMENT = 253_402_300_799
+"""The last second of the year 9999, in seconds since 1970: the latest time that is read out of a commit."""
+
 _TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): *(.*)").fullmatch
-_IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d{1,18})(?: ([+-]\d{4}))?)?").match
+_IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d+)(?: ([+-]\d{4}))?)?").match
+_NUMBER = re.compile(rb"\d+").fullmatch
+_ENCODINGS = re.compile(
+    r"iso[-_]?8859[-_]\d{1,2}|latin-?\d{1,2}|(?:windows-|cp)\d{3,4}|koi8-[rtu]|euc[-_]?(?:jp|kr|cn)|shift[-_]?jis|sjis"
+    r"|iso-2022-(?:jp|kr)|gb(?:2312|k|18030)|big5",
+    re.IGNORECASE,
+).fullmatch
 
 
 class Object(NamedTuple):
@@ -92,6 +103,25 @@ def raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def words(raw: bytes, encoding: str = "") -> str:
+    """What people read, in the encoding that a commit names, else UTF-8. What does not decode reads as U+FFFD.
+
+    Only the encodings of languages are followed: Python knows others that a stranger's commit should not choose.
+    """
+    if _ENCODINGS(encoding):
+        with contextlib.suppress(UnicodeDecodeError, LookupError):
+            return raw.decode(encoding)
+    return raw.decode("utf-8", "replace")
+
+
+def moment(digits: bytes) -> int:
+    """Seconds since 1970 as a commit has them. Before 1970, or no number, is 0; later than year 9999 is its end."""
+    if not _NUMBER(digits):
+        return 0
+    significant = digits.lstrip(b"0") or b"0"
+    return int(significant) if len(significant) < 12 else min(int(significant[:13]), LAST_MOMENT)
+
+
 def parse_tree(body: bytes) -> Tree:
     """The entries in the order git stores them.
 
@@ -137,13 +167,15 @@ def commit_body(
 def parse_commit(id: ObjectId, body: bytes) -> Commit:
     """A commit of any program. Unknown headers are skipped, a malformed identity is read as far as it goes.
 
+    No surrogate is in its names and message, whatever its bytes are.
+
     Raises:
         Damaged: There is no tree, or an id is malformed.
     """
     head, _, message = body.partition(b"\n\n")
     tree: ObjectId | None = None
     parents: list[ObjectId] = []
-    author = committer = Signature("", "", 0)
+    author = committer = encoding = b""
     for line in head.split(b"\n"):
         key, _, value = line.partition(b" ")
         if key == b"tree" and tree is None:
@@ -151,12 +183,16 @@ def parse_commit(id: ObjectId, body: bytes) -> Commit:
         elif key == b"parent":
             parents.append(parse_id(value))
         elif key == b"author":
-            author = _parse_identity(value)
+            author = value
         elif key == b"committer":
-            committer = _parse_identity(value)
+            committer = value
+        elif key == b"encoding":
+            encoding = value
     if tree is None:
         raise Damaged("a commit object names no tree", at=id.hex())
-    return Commit(id, tree, tuple(parents), author, committer, text(message))
+    named = encoding.decode("ascii", "replace")
+    by, written_by = _parse_identity(author, named), _parse_identity(committer, named)
+    return Commit(id, tree, tuple(parents), by, written_by, words(message, named))
 
 
 def parse_id(digits: bytes | str) -> ObjectId:
@@ -195,9 +231,9 @@ def _clean(part: str) -> str:
     return "".join(" " if c in "\n\r\0<>" else c for c in part).strip(" .,:;\"'\\")
 
 
-def _parse_identity(value: bytes) -> Signature:
+def _parse_identity(value: bytes, encoding: str) -> Signature:
     found = _IDENTITY(value)
     if not found:
-        return Signature(text(value), "", 0)
+        return Signature(words(value, encoding), "", 0)
     zone = found[4].decode() if found[4] else "+0000"
-    return Signature(text(found[1]), text(found[2]), int(found[3] or 0), zone)
+    return Signature(words(found[1], encoding), words(found[2], encoding), moment(found[3] or b""), zone)

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from kgd.errors import Damaged, Unavailable
 from kgd.git.files import replace, same_file, sync_folder, write_new
-from kgd.git.objects import ObjectId, parse_id, raw, text
+from kgd.git.objects import ObjectId, moment, parse_id, raw, text, words
 
 HEAD = "refs/kgd/head"
 """The ref that the writer moves; the branch people see follows it."""
@@ -303,7 +303,7 @@ def _log_line(line: bytes) -> LogLine | None:
     head, _, note = line.partition(b"\t")
     try:
         old, new = parse_id(head[:40]), parse_id(head[41:81])
-        who, when, _ = text(head[82:]).rsplit(" ", 2)
-        return LogLine(None if old == _ZERO else old, new, who, int(when), text(note))
+        who, when, _ = head[82:].rsplit(b" ", 2)
+        return LogLine(None if old == _ZERO else old, new, words(who), moment(when), words(note))
     except (Damaged, ValueError):
         return None

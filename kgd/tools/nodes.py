@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain_source, plain_weight
 from kgd.model.node import Node
@@ -281,8 +282,9 @@ def stamp(at: int, by: str) -> Stamp:
 
 
 def moment(at: float) -> str:
-    """RFC 3339 in UTC."""
-    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    """RFC 3339 in UTC; whoever claims a time before 1970 or after the year 9999 is shown the nearest."""
+    shown = datetime.fromtimestamp(min(max(at, 0), LAST_MOMENT), UTC)
+    return shown.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def similar(workspace: Workspace, uri: Uri, limit: int = 3) -> list[str]:

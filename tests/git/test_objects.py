@@ -11,6 +11,7 @@ from kgd.errors import Damaged
 from kgd.git.objects import (
     FILE,
     FOLDER,
+    Commit,
     Signature,
     commit_body,
     make,
@@ -68,7 +69,7 @@ def test_git_reads_a_commit_of_ours_whatever_the_names_and_the_message_hold(tmp_
     assert git(tmp_path, "fsck", "--strict") == f"dangling commit {object_id('commit', body).hex()}\n"
     commit = parse_commit(object_id("commit", body), body)
     assert (commit.author_name, commit.author_email, commit.author_time) == ("Ann    Other", "ann@example.org", 0)
-    assert commit.message == "one\ufffdtwo\n\n\udce9\n"
+    assert commit.message == "one\ufffdtwo\n\n\ufffd\n"
 
 
 def test_commits_of_other_programs_are_read_as_far_as_they_go() -> None:
@@ -78,9 +79,45 @@ def test_commits_of_other_programs_are_read_as_far_as_they_go() -> None:
     )
     commit = parse_commit(b"i" * 20, body)
     assert [p.hex() for p in commit.parents] == ["b" * 40, "c" * 40]
-    assert commit.author == ("J\udcf6rg", "", 12, "+0230")
+    assert commit.author == ("Jörg", "", 12, "+0230")
     assert commit.committer == ("nonsense", "", 0, "+0000")
     assert commit.subject == "hi"
+
+
+def a_commit(author: bytes, encoding: bytes = b"", message: bytes = b"m") -> Commit:
+    header = b"encoding " + encoding + b"\n" if encoding else b""
+    identity = b"author " + author + b"\ncommitter " + author + b"\n"
+    return parse_commit(b"i" * 20, b"tree " + b"a" * 40 + b"\n" + identity + header + b"\n" + message)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name", "read"),
+    [
+        (b"", b"J\xfcrgen", "J\ufffdrgen"), (b"", b"\xff\xfe", "\ufffd\ufffd"),
+        (b"", b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
+        (b"ISO-8859-1", b"J\xfcrgen", "Jürgen"), (b"windows-1252", b"\x80", "€"), (b"euc-jp", b"\xc6\xfc", "日"),
+        (b"euc-jp", b"\xff", "\ufffd"), (b"no-such", b"J\xfc", "J\ufffd"), (b"unicode_escape", b"\\ud800", "\\ud800"),
+        (b"utf-7", b"+2AA-", "+2AA-"), (b"\xff", b"a", "a"), (b"iso8859-99", b"\xfc", "\ufffd"),
+    ],
+)  # fmt: skip
+def test_names_and_messages_are_text_in_whatever_encoding_they_were_written(
+    encoding: bytes, name: bytes, read: str
+) -> None:
+    commit = a_commit(name + b" <" + name + b"> 7 +0000", encoding, name)
+    assert (commit.author_name, commit.author_email, commit.message) == (read, read, read)
+    assert commit.committer == commit.author
+    str.encode(commit.author_name + commit.message)  # no half of a surrogate pair
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (b"253402300799", 253_402_300_799), (b"253402300800", 253_402_300_799), (b"9" * 40, 253_402_300_799),
+        (b"1" * 5000, 253_402_300_799), (b"0" * 30 + b"17", 17), (b"-5", 0), (b"-" + b"9" * 30, 0), (b"0", 0),
+    ],
+)  # fmt: skip
+def test_times_are_ones_that_a_calendar_has(written: bytes, read: int) -> None:
+    assert a_commit(b"x <x@y> " + written + b" +9999").author_time == read
 
 
 @pytest.mark.parametrize("body", [b"", b"parent " + b"a" * 40 + b"\n\nx", b"tree xyz\n\n", b"tree " + b"g" * 40])
