@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse
@@ -28,6 +28,7 @@ from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace.outcome import OpenConflict
 
 if TYPE_CHECKING:
+    from kgd.workspace.outcome import Entry
     from kgd.workspace.workspace import Workspace
 
 SIDES = {"a": 0, "b": 1}
@@ -93,7 +94,10 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
     edits = []
     for index, resolution in enumerate(params.resolutions):
         at = f"resolutions[{index}]"
-        found = _named(session, workspace, resolution.id, at)
+        try:
+            found = _named(session, workspace, resolution.id, at)
+        except NotFound as gone:
+            raise _settled_already(session, workspace, resolution.id, at) or gone from None
         edits.append(Settle(found.id, _decided(found, resolution, at)))
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
@@ -119,6 +123,26 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
         ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
         raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
     raise NotFound("this conflict is not open", at=at, next="List what is open with `kgd conflicts`.")
+
+
+def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:
+    """Who settled it, where that can be told: by the whole id, or as the last conflict of a node."""
+    entry = _settled_in(workspace, id)
+    if entry is None:
+        try:
+            uri = addressing.resolve(session, workspace, id)
+            session.allow(workspace, Verb.RESOLVE, [uri])
+        except KgdError:
+            return None
+        folder = conflict_path(uri, "", workspace.sharded).rpartition("/")[0]
+        entry = workspace.past.removal_below(folder, bytes.fromhex(workspace.tip))
+    if entry is None:
+        return None
+    commit, when = entry.commit[:10], nodes.moment(entry.at)
+    return NotFound(
+        f"this conflict is not open any more: {entry.author} settled it at {when}, in commit {commit}", at=at,
+        next=f"`kgd log` shows that commit; `kgd revert {commit}` takes it back.",
+    )  # fmt: skip
 
 
 def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
@@ -268,15 +292,19 @@ def _waiting(session: Session, workspace: Workspace, params: ResolveConflictsPar
 
 def settled_before(workspace: Workspace, id: str) -> Resolved | None:
     """Who settled a conflict that is not open any more; None where there never was one of that id."""
+    entry = _settled_in(workspace, id)
+    if entry is None:
+        return None
+    return {"id": id, "uri": id.rpartition("#")[0], "already": True, "commit": entry.commit, "author": entry.author,
+            "at": nodes.moment(entry.at)}  # fmt: skip
+
+
+def _settled_in(workspace: Workspace, id: str) -> Entry | None:
     uri, _, digest = id.rpartition("#")
     if not uri or not is_digest(digest):
         return None
     record = conflict_path(parse(uri), digest, workspace.sharded)
-    entry = workspace.past.removal_of(record, bytes.fromhex(workspace.tip))
-    if entry is None:
-        return None
-    return {"id": id, "uri": uri, "already": True, "commit": entry.commit, "author": entry.author,
-            "at": nodes.moment(entry.at)}  # fmt: skip
+    return workspace.past.removal_of(record, bytes.fromhex(workspace.tip))
 
 
 def _add_remaining(

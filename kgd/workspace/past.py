@@ -126,6 +126,13 @@ class Past:
                 return self.entry(found.commit, found.changes)
         return None
 
+    def removal_below(self, folder: str, tip: ObjectId) -> Entry | None:
+        """The newest of the last commits that took away a file that lay right in a folder."""
+        for found in git_log(self._store, tip, paths=(folder,), limit=50):
+            if any(change.new is None and change.path.rpartition("/")[0] == folder for change in found.changes):
+                return self.entry(found.commit, found.changes)
+        return None
+
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
         """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""
         return PastGraph(graph, self.changes_between(tip, commit))

@@ -37,6 +37,19 @@ def test_of_several_conflicts_of_a_node_the_answer_lists_the_ids_and_each_is_one
     assert ask.conflicts()["total"] == 0
 
 
+def test_who_settled_it_is_told_to_whoever_comes_later(ask: Ask) -> None:
+    disagree(ask, "keys", "summary")
+    (conflict,) = ask.conflicts()["conflicts"]
+    with pytest.raises(NotFound) as never:
+        ask.resolve(resolutions={"id": conflict["id"][:-1] + "0", "take": "a"})
+    assert "settled" not in never.value.message
+    commit = ask.resolve(resolutions={"id": "keys", "take": "base"}, message="m")["commit"]
+    for named in (conflict["id"], "keys"):
+        with pytest.raises(NotFound, match="not open any more") as refused:
+            ask.resolve(resolutions={"id": named, "take": "a"})
+        assert commit[:10] in refused.value.message
+
+
 @pytest.mark.parametrize("named", ["nobody", "concept://shop/nobody", "0123456789abcdef"])
 def test_what_is_not_in_conflict_is_not_found(ask: Ask, named: str) -> None:
     with pytest.raises(NotFound):
