@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,8 @@ MINUTE, DAY = 60, 86_400
 USED_SECONDS = 30
 """How exact "last used" is."""
 ANSWERS_KEPT = 7 * DAY
+GENERATIONS = 8
+"""How deep tokens are made from one another; each use is counted on all of them."""
 
 
 class HubState(Protocol):
@@ -45,8 +47,11 @@ class HubState(Protocol):
 
     def used(self, id: str, at: int) -> None: ...
 
-    def spend(self, token: str, what: str, window: int, amount: int, limit: int) -> bool:
-        """Add to what was used up in that window, unless it would go past the limit; whether it was added."""
+    def spend(self, limits: Mapping[str, int], what: str, window: int, amount: int) -> bool:
+        """Add to what each of these tokens used up in that window, unless one would go past its limit.
+
+        Whether it was added: to all of them, or to none.
+        """
 
     def answer(self, token: str, request: str) -> tuple[bytes, str] | None:
         """What that token asked under that request id (a digest), and the answer it got."""
@@ -119,8 +124,11 @@ class Tokens:
         Raises:
             Forbidden: It would be wider.
             Unauthorized: The parent is not live.
+            Limit: It is itself made from one that was made from one, and so on.
         """
         above = self.record(parent)
+        if len(self.lineage(above)) >= GENERATIONS:
+            raise Limit(f"tokens are made from one another {GENERATIONS} deep at most", next="Make it from an older one.")
         made = self._make(name, kind, tuple(scopes), expires, parent, above.quota)
         check_narrower(made.record.holder, above.holder)
         if not self.state.add_child(made.record, self._clock()):
@@ -191,20 +199,26 @@ class Tokens:
             raise Unauthorized("this hub does not know the token")
         self._refuse_dead(record, self._clock())
 
+    def lineage(self, record: TokenRecord) -> list[TokenRecord]:
+        """The token, the one that it was made from, and so on up to the one that the keeper minted."""
+        found = [record]
+        while (parent := found[-1].holder.parent) and (above := self.state.find(parent)):
+            found.append(above)
+        return found
+
     def spend(self, record: TokenRecord, what: str, amount: int) -> None:
         """Count what is used up: `requests` by the minute, `bytes` and `nodes` by the day.
+
+        It counts for those that the token was made from as well, so that nobody gets more by making children.
 
         Raises:
             TooMuch: The quota does not allow it; nothing was counted.
         """
-        length, limit = {
-            "requests": (MINUTE, record.quota.requests_per_minute),
-            "bytes": (DAY, record.quota.bytes_per_day),
-            "nodes": (DAY, record.quota.nodes_per_day),
-        }[what]
+        length, span = (MINUTE, "minute") if what == "requests" else (DAY, "day")
+        limit = getattr(record.quota, f"{what}_per_{span}")
+        limits = {one.holder.id: getattr(one.quota, f"{what}_per_{span}") for one in self.lineage(record)}
         now = int(self._clock())
-        if not self.state.spend(record.holder.id, what, now // length, amount, limit):
-            span = "minute" if length == MINUTE else "day"
+        if not self.state.spend(limits, what, now // length, amount):
             raise TooMuch(f"this token may use {limit} {what} a {span}, and no more", length - now % length)
 
     def earlier_answer(self, token: str, request: str, asked: bytes) -> str | None:

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -109,13 +109,17 @@ class SqliteHubState:
         with self._write(self._counts) as db:
             db.execute("UPDATE tokens SET last_used = ? WHERE id = ? AND last_used < ?", (at, id, at))
 
-    def spend(self, token: str, what: str, window: int, amount: int, limit: int) -> bool:
+    def spend(self, limits: Mapping[str, int], what: str, window: int, amount: int) -> bool:
         with self._write(self._counts) as db:
-            row = db.execute("SELECT window, amount FROM spent WHERE token = ? AND what = ?", (token, what)).fetchone()
-            so_far = row[1] if row and row[0] == window else 0
-            if so_far + amount > limit:
-                return False
-            db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?, ?, ?)", (token, what, window, so_far + amount))
+            rows = []
+            for token, limit in limits.items():
+                known = "SELECT amount FROM spent WHERE token = ? AND what = ? AND window = ?"
+                row = db.execute(known, (token, what, window)).fetchone()
+                amount_now = (row[0] if row else 0) + amount
+                if amount_now > limit:
+                    return False
+                rows.append((token, what, window, amount_now))
+            db.executemany("INSERT OR REPLACE INTO spent VALUES (?, ?, ?, ?)", rows)
             return True
 
     def answer(self, token: str, request: str) -> tuple[bytes, str] | None:

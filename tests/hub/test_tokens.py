@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.daemon.tokens import DAY, HubState, Minted, Tokens, TooMuch
-from kgd.errors import Damaged, Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.daemon.tokens import DAY, GENERATIONS, HubState, Minted, Tokens, TooMuch
+from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token
 from kgd.model.access import Scope
@@ -205,6 +205,25 @@ def test_a_quota_holds_for_its_window_and_says_when_to_ask_again(tokens: Tokens,
     tokens.spend(made.record, "nodes", 10)
 
 
+def test_children_use_up_the_quota_of_whom_they_were_made_from(tokens: Tokens) -> None:
+    parent = tokens.mint("x", "agent", ALL, START + DAY, quota=Quota(requests_per_minute=5)).record
+    child = tokens.mint_child(parent.holder.id, "one", "agent", ALL, START + 60).record
+    other = tokens.mint_child(child.holder.id, "two", "agent", ALL, START + 60).record
+    for one in (parent, child, other, other, child):
+        tokens.spend(one, "requests", 1)
+    for one in (parent, child, other):
+        with pytest.raises(TooMuch):
+            tokens.spend(one, "requests", 1)
+
+
+def test_generations_are_bounded(tokens: Tokens) -> None:
+    made = mint(tokens)
+    for _ in range(GENERATIONS - 1):
+        made = tokens.mint_child(made.record.holder.id, "x", "agent", ALL, START + 60)
+    with pytest.raises(Limit):
+        tokens.mint_child(made.record.holder.id, "x", "agent", ALL, START + 60)
+
+
 def test_a_request_id_answers_the_first_result_and_no_other_request(tokens: Tokens) -> None:
     made, other = mint(tokens), mint(tokens)
     mine, theirs = made.record.holder.id, other.record.holder.id
@@ -235,11 +254,18 @@ def test_the_trail_is_told_newest_first_and_by_token(state: HubState) -> None:
 
 
 def test_spending_is_by_token_kind_and_window(state: HubState) -> None:
-    assert state.spend("a", "x", 1, 5, 5)
-    assert not state.spend("a", "x", 1, 1, 5)
-    assert state.spend("b", "x", 1, 5, 5)
-    assert state.spend("a", "y", 1, 5, 5)
-    assert state.spend("a", "x", 2, 5, 5)
+    assert state.spend({"a": 5}, "x", 1, 5)
+    assert not state.spend({"a": 5}, "x", 1, 1)
+    assert state.spend({"b": 5}, "x", 1, 5)
+    assert state.spend({"a": 5}, "y", 1, 5)
+    assert state.spend({"a": 5}, "x", 2, 5)
+
+
+def test_spending_of_several_is_whole_or_not_at_all(state: HubState) -> None:
+    assert state.spend({"child": 5, "parent": 5}, "x", 1, 3)
+    assert state.spend({"sister": 5, "parent": 5}, "x", 1, 2)
+    assert not state.spend({"child": 5, "parent": 5}, "x", 1, 1)
+    assert state.spend({"child": 5}, "x", 1, 2), "what was refused was not counted"
 
 
 def test_old_answers_are_let_go(state: HubState) -> None:
