@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden, Invalid, KgdError
-from kgd.model.access import Scope, check_reach
+from kgd.model.access import Scope, Verb, check_reach
 from kgd.model.token import Quota
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
@@ -141,7 +141,7 @@ def mint(session: Session, params: MintParams) -> MintResult:
         by=session.author(workspace).name,
     )  # fmt: skip
     warnings = []
-    for scope in scopes:
+    for scope in (one for one in scopes if not one.is_whole):  # which is right in an empty workspace too
         try:
             check_reach(scope, workspace.graph.uris())
         except KgdError as none_yet:
@@ -247,6 +247,12 @@ def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
         if not colon:
             raise Invalid("a further scope is written VERBS:PATHS", at="also", next="Such as read:/** .")
         scopes.append(Scope.of(workspace, _split([verbs]), _split([paths])))
+    for scope in scopes:
+        if Verb.ADMIN in scope.verbs and not scope.is_whole:
+            raise Invalid(
+                "'admin' is for a whole workspace: on a part of it, it allows nothing", at="verbs",
+                next="Leave it out, or give it apart: --also 'admin:/**'.",
+            )  # fmt: skip
     return tuple(scopes)
 
 

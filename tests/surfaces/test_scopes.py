@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized
 from kgd.model.access import Principal, Scope
 from kgd.tools import LOCAL, call
 from kgd.tools.session import Session
@@ -224,3 +224,11 @@ def test_conflicts_are_settled_with_resolve_and_only_where_it_reaches(filled: As
     done = mine.resolve_conflicts(resolutions={"id": id, "take": "a"}, via="agent")
     assert [one["uri"] for one in done["resolved"]] == ["concept://shop/infra/b"]
     assert filled.conflicts()["total"] == 1
+
+
+def test_admin_on_a_part_of_a_workspace_is_refused_where_a_token_is_minted(ask: Ask) -> None:
+    for given in ({"verbs": ["read,admin"], "paths": ["/services/**"]}, {"also": ["admin:/services/**"]}):
+        with pytest.raises(Invalid, match="a whole workspace"):
+            ask.token_mint(workspace="shop", name="keeper", **given)
+    made = ask.token_mint(workspace="shop", name="keeper", paths=["/services/**"], also=["admin:/**"])
+    assert [text for text in made["warnings"] if "/services/**" not in text] == [], "an empty workspace is no slip"
