@@ -45,6 +45,11 @@ def drop(state: str, reference: str, environ: Mapping[str, str] | None = None) -
     return False
 
 
+def is_kept_as(state: str, reference: str, name: str) -> bool:
+    """Whether this is the reference that `keep` gave, or would give, to a token under this name."""
+    return reference in (f"keyring:{name}", f"file:{_path(os.path.join(state, FOLDER), name)}")
+
+
 def _into_keyring(name: str, token: str, env: Mapping[str, str]) -> bool:
     program = _program(env)
     if not program:
@@ -73,7 +78,7 @@ def _run(words: list[str], fed: str, env: Mapping[str, str]) -> bool:
 
 
 def _into_file(folder: str, name: str, token: str) -> str:
-    path = os.path.join(folder, re.sub(r"[^A-Za-z0-9._-]", "_", name)[:150])
+    path = _path(folder, name)
     fresh = f"{path}.{os.getpid()}.new"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -88,3 +93,7 @@ def _into_file(folder: str, name: str, token: str) -> str:
     except OSError as error:
         raise Unavailable(f"the token cannot be kept: {error.strerror}", at=folder) from error
     return f"file:{path}"
+
+
+def _path(folder: str, name: str) -> str:
+    return os.path.join(folder, re.sub(r"[^A-Za-z0-9._-]", "_", name)[:150])

@@ -16,7 +16,7 @@ from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
 from kgd.git import program, refs
 from kgd.git.layout import Layout
 from kgd.git.refs import INCOMING, PROPOSALS
-from kgd.git.url import PATH, RemoteUrl, parse
+from kgd.git.url import PATH, RemoteUrl, parse, take_credential
 
 LIMIT = 8
 """Remotes of one workspace."""
@@ -120,7 +120,7 @@ def add(layout: Layout, wanted: Remote) -> None:
     check_ref(wanted.ref)
     values, base = _values(layout), f"remote.{wanted.name}"
     there = values.get(f"{base}.url")
-    if there is not None and parse_stored(layout, there) != wanted.url:
+    if there is not None and parse_stored(layout, take_credential(there)[0]) != wanted.url:
         raise InvariantViolation(
             f"the remote '{wanted.name}' leads elsewhere", at=wanted.name,
             next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
@@ -185,6 +185,22 @@ def drop(layout: Layout, prefix: str) -> None:
         program.run(layout.git_dir, ["update-ref", "--stdin"], input="".join(lines).encode())
     except program.GitFailed as error:
         raise Unavailable(f"refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again.") from error
+
+
+def as_written(layout: Layout, name: str) -> dict[str, str]:
+    """All that git's configuration says of a remote, kgd's or not, by the full names of the settings."""
+    branch = layout.branch.removeprefix("refs/heads/")
+    values = _values(layout)
+    upstream = values.get(f"branch.{branch}.remote") == name
+    return {
+        key: value for key, value in values.items()
+        if key.startswith(f"remote.{name}.") or (upstream and key.startswith(f"branch.{branch}."))
+    }  # fmt: skip
+
+
+def put_back(layout: Layout, written: dict[str, str]) -> None:
+    """Write down again what `as_written` gave."""
+    _write(layout, written)
 
 
 def check_ref(ref: str) -> None:

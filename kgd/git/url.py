@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from kgd.errors import Invalid
 
@@ -61,6 +61,22 @@ def parse(text: str, base: Path | None = None) -> RemoteUrl:
     if not os.path.isabs(path) and base is None:
         raise Invalid("a directory is named by its absolute path here", at="url")
     return RemoteUrl(os.path.normpath(os.path.join(base or "/", path)), PATH)
+
+
+def take_credential(text: str) -> tuple[str, str]:
+    """An http address without the user and password in it, and these as ``user:password``; empty where it has none.
+
+    One that no header could carry is left where it is, for `parse` to refuse.
+    """
+    try:
+        parts = urlsplit(text)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    except ValueError:
+        return text, ""
+    written = f"{user}:{password}"
+    if parts.scheme not in (HTTPS, HTTP) or written == ":" or " " in written or not written.isprintable():
+        return text, ""
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), written
 
 
 def _with_scheme(text: str) -> RemoteUrl:

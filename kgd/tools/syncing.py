@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference
+from kgd.config.keeping import drop, is_kept_as, keep
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings, url
 from kgd.git.adopt import code_remotes
@@ -109,8 +112,9 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
             next="Name one: `kgd remote add origin URL`; an empty repository or an empty bare directory will do.",
         )  # fmt: skip
     name, there = next(iter(found.items()))
-    wanted = Remote(name, url.parse(there, layout.work_tree), params.ref or layout.branch, params.token, params.sync)
-    return _add(session, workspace, wanted, of_code=layout.in_code)
+    address = url.parse(url.take_credential(there)[0], layout.work_tree)
+    wanted = Remote(name, address, params.ref or layout.branch, params.token, params.sync)
+    return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
 
 class RemoteParams(Nothing):
@@ -133,8 +137,10 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
     if not params.name:
         raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME`.")
     if params.action == "remove":
-        remote_settings.remove(workspace.layout, params.name)
+        gone = remote_settings.remove(workspace.layout, params.name)
         syncing.reload()
+        if is_kept_as(session.daemon.home.state, gone.token, _kept_name(workspace, gone)):
+            drop(session.daemon.home.state, gone.token)
     elif params.action == "show":
         remote_settings.remote(workspace.layout, params.name)
         return _answer(workspace, [_shown(one) for one in syncing.machines() if one.remote.name == params.name])
@@ -143,8 +149,9 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
             raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
         there = url.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
+        stored = remote_settings.as_written(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
         return _add(session, workspace,
-                    Remote(params.name, there, ref, params.token, params.sync, params.direction))  # fmt: skip
+                    Remote(params.name, there, ref, params.token, params.sync, params.direction), stored)  # fmt: skip
     return _answer(workspace, [_shown(one) for one in syncing.machines()])
 
 
@@ -157,39 +164,63 @@ def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspac
     return workspace
 
 
-def _add(session: Session, workspace: Workspace, wanted: Remote, *, of_code: bool = False) -> RemotesResult:
+def _add(
+    session: Session, workspace: Workspace, wanted: Remote, stored: str = "", *, of_code: bool = False
+) -> RemotesResult:
     """From here on it is published there: somebody said so. A remote that turns out to be another one is not kept.
 
     A repository `of_code` has a default branch of its own; in any other, whoever clones it gets the workspace.
+    A credential in the `stored` address, as `git clone` leaves it there, is taken out and kept for the remote.
     """
     if wanted.token:
         check_reference(wanted.token)
     if workspace.read_only:
         raise InvariantViolation(f"this workspace is read-only: {workspace.read_only}")
-    syncing = session.daemon.syncing(workspace)
-    before = next((one for one in remote_settings.remotes(workspace.layout) if one.name == wanted.name), None)
-    remote_settings.add(workspace.layout, wanted)
+    syncing, layout = session.daemon.syncing(workspace), workspace.layout
+    known = any(one.name == wanted.name for one in remote_settings.remotes(layout))
+    before = remote_settings.as_written(layout, wanted.name)
+    wanted, told = _with_credential(session, workspace, wanted, stored)
+    remote_settings.add(layout, wanted)
     syncing.reload(waiting=True)
     answers = syncing.sync(wanted.name, direction=wanted.direction)
     error = answers[0].error
-    if isinstance(error, Trouble) and error.kind in GIVEN_UP and (before is None or before.ref != wanted.ref):
-        if before is None:
-            remote_settings.remove(workspace.layout, wanted.name)
-        else:
-            remote_settings.add(workspace.layout, before)
+    if isinstance(error, Trouble) and error.kind in GIVEN_UP and not known:
+        remote_settings.remove(layout, wanted.name)
+        remote_settings.put_back(layout, before)
         syncing.reload()
-        if "`kgd remote remove" in error.next:
-            error.next = "Nothing was added. Look at the address."
         raise error
     answer = _answer(workspace, [_after_round(one) for one in answers])
     is_branch = wanted.ref.startswith("refs/heads/") and not of_code
     if is_branch and answers[0].done.pushed and not syncing.is_cloned(wanted.name):
-        answer["warnings"] = [
+        told.append(
             f"the HEAD of {wanted.url.text} names a branch that is not there, so `git clone` of it checks out nothing. "
             f"Let its default branch be {wanted.ref.removeprefix('refs/heads/')}: in the server's settings, or there "
             f"with `git symbolic-ref HEAD {wanted.ref}`."
-        ]
+        )
+    if told:
+        answer["warnings"] = told
     return answer
+
+
+def _with_credential(session: Session, workspace: Workspace, wanted: Remote, stored: str) -> tuple[Remote, list[str]]:
+    """The remote with a reference to the credential that stands in the stored address, and what to say about that."""
+    clean, credential = url.take_credential(stored)
+    if not credential or clean != wanted.url.text:
+        return wanted, []
+    if not wanted.token:
+        reference = keep(session.daemon.home.state, _kept_name(workspace, wanted), credential)
+        wanted = replace(wanted, token=reference)
+    if workspace.layout.in_code:
+        return wanted, [f"the credential in the code's address of it is kept for kgd as {wanted.token}"]
+    return wanted, [
+        f"the credential that stood in the address is not there any more: kgd has it from {wanted.token}; plain `git` "
+        "asks for it, or for a credential helper that knows it"
+    ]
+
+
+def _kept_name(workspace: Workspace, remote: Remote) -> str:
+    """Under which a credential is kept that came out of an address: one for each remote of each workspace."""
+    return f"{workspace.id}/{remote.name}@{urlsplit(remote.url.text).netloc}"
 
 
 def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:

@@ -26,12 +26,8 @@ def prop(served: Hub, tmp_path: Path) -> Iterator[Person]:
     token = served.mint("propose", name="prop", also=["read:/**"])
     at = tmp_path / "prop" / "knowledge"
     subprocess.run(["git", "clone", "-q", served.git_url(token), at], check=True)
-    git(at, "remote", "remove", "origin")
-    (tmp_path / "token").write_text(token)
-    (tmp_path / "token").chmod(0o600)
     person = Person(tmp_path / "prop", tree=at)
-    url = served.url + "/git/infra"
-    person.call("remote", action="add", name="origin", url=url, token=f"file:{tmp_path / 'token'}", sync=0)
+    person.call("share", sync=0)
     yield person
     person.close()
 
