@@ -146,6 +146,11 @@ def person_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
 
 
+def git_own_file() -> str | None:
+    """The person's own git configuration where it is not the usual one; empty: none at all."""
+    return os.environ.get("GIT_CONFIG_GLOBAL")
+
+
 def pushing_as() -> str:
     """Who pushes, as the server that started git says it: a principal as JSON (docs/git.md), or nothing."""
     return os.environ.get("KGD_PRINCIPAL", "")

@@ -2,36 +2,73 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import socket
+from collections.abc import Callable
+from pathlib import Path
 
 import pygit2
 
 from kgd.git.layout import Layout
 from kgd.model.change import Author
 
+KEYS = ("author.name", "user.name", "author.email", "user.email")
+_GLOBAL, _LOCAL = int(pygit2.enums.ConfigLevel.GLOBAL), int(pygit2.enums.ConfigLevel.LOCAL)
 
-def person(layout: Layout) -> Author:
+
+def person(layout: Layout, own_file: str | None = None) -> Author:
     """`author.*`, else `user.*`: of the workspace, else of the code and the person, else login@host.
 
     Reads files only and runs nothing; about 1 ms.
+
+    Args:
+        own_file: The person's own configuration where it is not the usual one (``GIT_CONFIG_GLOBAL``).
     """
-    outer = layout.git_dir.parent if layout.in_code else layout.git_dir
-    settings: dict[str, str] = {}
-    try:
-        # Bare: a work tree that is missing just now does not change who the person is.
-        everybody = pygit2.Repository(str(outer), pygit2.enums.RepositoryOpenFlag.BARE).config
-        for config in (everybody, pygit2.Config(str(layout.git_dir / "config"))):
-            for key in ("author.name", "user.name", "author.email", "user.email"):
-                if key in config and (value := str(config[key]).strip()):
-                    settings[key] = value
-    except (pygit2.GitError, OSError, KeyError, ValueError):
-        pass  # a configuration that cannot be read names nobody
-    login = _login()
+    settings, login = _settings(layout, own_file), _login()
     name = settings.get("author.name") or settings.get("user.name") or login
     email = settings.get("author.email") or settings.get("user.email") or f"{login}@{socket.gethostname()}"
     return Author(name, email)
+
+
+def is_known(layout: Layout, own_file: str | None = None) -> bool:
+    """Whether somebody has told git who they are, so that `person` need not make a name up."""
+    return bool(_settings(layout, own_file))
+
+
+def _settings(layout: Layout, own_file: str | None) -> dict[str, str]:
+    """The settings about the person, the nearest place's last."""
+    outer = layout.git_dir.parent if layout.in_code else layout.git_dir
+    found: dict[str, str] = {}
+    for read in _everybody(outer, own_file), lambda: pygit2.Config(str(layout.git_dir / "config")):
+        # A configuration that cannot be read names nobody.
+        with contextlib.suppress(pygit2.GitError, OSError, KeyError, ValueError):
+            config = read()
+            for key in KEYS:
+                if key in config and (value := str(config[key]).strip()):
+                    found[key] = value
+    return found
+
+
+def _everybody(outer: Path, own_file: str | None) -> Callable[[], pygit2.Config]:
+    """How the configuration of the system, the person and a repository is read."""
+
+    def own() -> pygit2.Config:
+        # libgit2 does not know of the variable, so its place in the order is taken by hand.
+        config = pygit2.Config()
+        with contextlib.suppress(pygit2.GitError, OSError):
+            config = pygit2.Config.get_system_config()
+        for level, file in ((_GLOBAL, own_file), (_LOCAL, str(outer / "config"))):
+            if file and os.path.isfile(file):
+                config.add_file(file, level, False)
+        return config
+
+    def usual() -> pygit2.Config:
+        # Bare: a work tree that is missing just now does not change who the person is.
+        return pygit2.Repository(str(outer), pygit2.enums.RepositoryOpenFlag.BARE).config
+
+    return usual if own_file is None else own
 
 
 def _login() -> str:

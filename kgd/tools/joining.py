@@ -10,6 +10,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.config import git_own_file
 from kgd.config.keeping import drop, keep
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
@@ -189,7 +190,7 @@ def _in_the_way(session: Session, entry: Entry, *, replace: bool) -> str:
 
 def _person(session: Session) -> str:
     try:
-        who = person(addressing.choose(session, None).layout)
+        who = person(addressing.choose(session, None).layout, git_own_file())
     except (NotFound, InvariantViolation):
         return ""
     return f"{who.name} <{who.email}>"

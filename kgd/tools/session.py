@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgd.config import git_own_file
 from kgd.errors import Limit, Unauthorized
 from kgd.git.identity import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
@@ -58,7 +59,7 @@ class Session:
         """Who the commits of this caller are by: the holder of the token, or the person of this machine."""
         if self.principal is not None:
             return Author(self.principal.name, holder_email(self.principal), self.client)
-        who = person(workspace.layout)
+        who = person(workspace.layout, git_own_file())
         return Author(who.name, who.email, self.client)
 
     def allow(self, workspace: Workspace, verb: Verb, uris: Iterable[Uri]) -> None:

@@ -11,9 +11,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.codec.settings import PATH, decode_settings, first_files
+from kgd.config import git_own_file
 from kgd.errors import Forbidden, Invalid, InvariantViolation
+from kgd.git import identity, removal
 from kgd.git import layout as layouts
-from kgd.git import removal
 from kgd.git.adopt import adopt
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -90,6 +91,12 @@ def up(session: Session, params: UpParams) -> UpResult:
             answer["warnings"].append("what is written here stays here until `kgd share`")
     if made.unreachable:
         answer["warnings"].append(f"the code's remote could not be asked for a workspace: {made.unreachable}")
+    if not identity.is_known(layout, git_own_file()):
+        who = identity.person(layout, git_own_file())
+        answer["warnings"].append(
+            f"git does not know who you are, so your commits are by {who.name} <{who.email}>: "
+            "`git config --global user.name NAME` and `git config --global user.email ADDRESS` say it"
+        )
     return answer
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from kgd.config import git_own_file
 from kgd.errors import KgdError
 from kgd.git import identity, index_file, layout, refs
 from kgd.git.files import replace, same_file
@@ -222,7 +223,7 @@ class Publication:
     def _adopt(self, branch: ObjectId) -> None:
         """The branch moved and it was not us."""
         before = self._published
-        by = identity.person(self._host.layout)
+        by = identity.person(self._host.layout, git_own_file())
         _flush(self._git_dir)
         self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
         self._set_published(branch)
@@ -293,7 +294,7 @@ class Publication:
         self._report_edits()
 
     def _run_take(self, edits: list[HandEdit]) -> Taken:
-        by = identity.person(self._host.layout)
+        by = identity.person(self._host.layout, git_own_file())
         answer = self._host.run(adoption.take(self._host, edits, by, int(self._clock())))
         assert isinstance(answer, Taken)
         return answer

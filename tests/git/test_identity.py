@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from kgd.codec.settings import first_files
-from kgd.git.identity import person
+from kgd.git.identity import is_known, person
 from kgd.git.layout import create_in_code_repository
+from tests.sync.people import Person, git
 
 
 def configure(directory: Path, key: str, value: str) -> None:
@@ -30,3 +33,34 @@ def test_who_configured_nothing_is_known_by_login_and_host(tmp_path: Path) -> No
     (Path.home() / ".gitconfig").unlink()
     assert "@" in person(layout).email
     assert person(layout).name
+    assert not is_known(layout)
+    configure(tmp_path, "user.email", "ann@work.example.org")
+    assert is_known(layout)
+
+
+def test_a_file_that_the_environment_names_takes_the_place_of_the_usual_one(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path / "code"], check=True)
+    layout = create_in_code_repository(tmp_path / "code", "ws", first_files("ws"))
+    own = tmp_path / "own"
+    own.write_text("[include]\n\tpath = name\n[user]\n\temail = other@example.org\n")
+    (tmp_path / "name").write_text("[user]\n\tname = Ann Other\n")
+    assert (person(layout, str(own)).name, person(layout, str(own)).email) == ("Ann Other", "other@example.org")
+    configure(tmp_path / "code", "user.name", "Ann of this project")
+    assert person(layout, str(own)).name == "Ann of this project"
+    assert "example.org" not in person(layout, "").email, "without one at all, the usual one does not count either"
+
+
+def test_commits_are_by_whom_git_itself_would_name_and_who_is_nobody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.write_text("[user]\n\tname = Ann Other\n\temail = other@example.org\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(own))
+    ann = Person(tmp_path / "ann")
+    ann.put("a", summary="a")
+    assert git(ann.tree, "log", "-1", "--format=%ae", "refs/kgd/head") == "other@example.org"
+    assert ann.call("whoami")["person"] == "Ann Other <other@example.org>"
+    assert ann.call("up", directory=str(ann.tree))["warnings"] == []
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "")
+    assert "git does not know who you are" in ann.call("up", directory=str(ann.tree))["warnings"][0]
+    ann.close()
