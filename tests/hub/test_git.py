@@ -247,6 +247,9 @@ def _other_uri(clone: Clone) -> None:
 
 OUTSIDE = [_outside, _outside_then_back, _symbolic_link, _submodule, _moved_in, _settings, _attributes, _evil_merge,
            _merge_that_drops, _deleted_outside, _other_uri]  # fmt: skip
+NAMED = {_symbolic_link: "services/link.yaml", _submodule: "services/sub.yaml", _settings: "kgd.yaml",
+         _attributes: ".gitattributes", _other_uri: "services/auth.yaml"}  # fmt: skip
+"""The file that the refusal is about, where it is not about the node outside."""
 AT_ONCE = (_outside_then_back, _merge_that_drops, _settings)
 
 
@@ -268,6 +271,7 @@ def test_a_push_that_reaches_outside_its_scope_is_refused_whole(
     said = mine.git("push", "origin", "HEAD:main", ok=False)
     assert "pre-receive hook declined" in said or "remote rejected" in said
     assert "remote: " in said
+    assert NAMED.get(steps, "concept://infra/app/checkout") in said
     assert (_tip(hub), proposals(hub)) == (before, waiting)
     assert _objects(hub) == packs, "nothing of it stays in the repository"
 
