@@ -105,7 +105,9 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
         rules = read_rules(shape.pop("policy", []))
     except KgdError as error:
         if type(format) is not int or format <= FORMAT:
-            error.at = f"{_place(data, 'policy', at)} {error.at}"
+            rule = re.match(r"policy\[(\d+)\]", error.at)
+            error.message = f"{error.at}: {error.message}" if rule else error.message
+            error.at = _place(data, "policy", at, below=int(rule[1]) if rule else None)
             raise
         rules = _NOBODY
     try:
@@ -180,6 +182,13 @@ def _read(data: bytes, at: str) -> Mapping[str, Json]:
     return reading.read(data, at)
 
 
-def _place(data: bytes, key: str, at: str) -> str:
+def _place(data: bytes, key: str, at: str, *, below: int | None = None) -> str:
+    """The line of a key; of one of the items `below` it, where they stand on lines of their own."""
     found = re.search(rb"^%b:" % re.escape(key.encode()), data, re.M)
-    return f"{at}:{data.count(chr(10).encode(), 0, found.start()) + 1}" if found else at
+    if not found:
+        return at
+    start = found.start()
+    if below is not None and (first := re.search(rb"^[ ]*- ", data[found.end() :], re.M)):
+        items = list(re.finditer(b"^" + re.escape(first[0]), data[found.end() :], re.M))
+        start = found.end() + items[below].start() if below < len(items) else start
+    return f"{at}:{data.count(chr(10).encode(), 0, start) + 1}"

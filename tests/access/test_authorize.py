@@ -156,18 +156,21 @@ def test_the_policy_is_part_of_the_settings_and_keeps_its_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at"),
+    ("text", "line", "rule"),
     [
-        ("policy: 3", "policy"), ("policy:\n- agents: write", "policy[0]"), ("policy:\n- paths: [/**]", "policy[0]"),
-        ("policy:\n- paths: [/**]\n  agents: maybe", "policy[0].agents"),
-        ("policy:\n- paths: [infra]\n  agents: none", "policy[0].paths"),
-        ("policy:\n- paths: [/**]\n  robots: none", "policy[0]"),
+        ("policy: 3", 2, ""), ("policy:\n- agents: write", 3, "policy[0]"), ("policy: [{paths: [/**]}]", 2, "policy[0]"),
+        ("policy:\n- paths: [/**]\n  agents: maybe", 3, "policy[0].agents"),
+        ("policy:\n# why\n  - paths: [/a]\n    agents: none\n  - paths: [infra]\n    agents: none", 6, "policy[1].paths"),
+        ("policy:\n- paths: [/**]\n  robots: none", 3, "policy[0]"),
     ],
 )  # fmt: skip
-def test_a_policy_that_cannot_be_read_is_refused_and_locks_the_workspace_meanwhile(text: str, at: str) -> None:
+def test_a_policy_that_cannot_be_read_is_refused_with_its_line_and_locks_the_workspace_meanwhile(
+    text: str, line: int, rule: str
+) -> None:
     data = f"workspace: ws\n{text}\n".encode()
     with pytest.raises(Invalid) as caught:
         decode_settings(data)
-    assert caught.value.at == f"kgd.yaml:2 {at}"
+    assert caught.value.at == f"kgd.yaml:{line}"
+    assert caught.value.message.startswith(rule)
     for broken in (data, None, b"\xff"):
         assert not may(holder("write", "/**", kind="person"), policy_in(broken, "ws"), Verb.PROPOSE, uri("a"))
