@@ -1,7 +1,8 @@
 """This file is where any git client clones, fetches and pushes: git's smart HTTP, by git's own program as CGI.
 
-Three addresses of the protocol and no other. Both directions are streamed; the program and its children end with the
-request, whoever breaks it off.
+Three addresses of the protocol and no other. A body has arrived in whole before a program is started for it, so that
+nobody holds one by sending slowly; the answer is streamed. The program and its children end with the request, whoever
+breaks it off, and with the token.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import os
 import re
 import signal
 import sys
+import tempfile
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import IO
 from urllib.parse import parse_qs
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import TooMuch
@@ -43,6 +48,14 @@ CHUNK = 64 << 10
 BODY_LIMIT = http_backend.PACK_LIMIT + (1 << 20)
 PROGRAMS = 16
 """Git programs at a time; others wait."""
+SHARE = 4
+"""Requests at a time of one token and whatever was made from it; its others wait."""
+PATIENCE = 10.0
+"""Seconds without a byte, either way, after which a request is broken off."""
+SLOWEST = 1 << 10
+"""Bytes a second that a body comes with at least, once `PATIENCE` has passed."""
+LOOK_SECONDS = 5.0
+"""How often it is looked whether the token of a program that runs is still live."""
 
 _PROTOCOL = re.compile(r"[A-Za-z0-9=:.-]{1,100}").fullmatch
 
@@ -57,6 +70,7 @@ class SmartHttp:
         self._daemon, self._gate, self._receiving = daemon, gate, receiving
         self._hooks = folder
         self._programs: anyio.CapacityLimiter | None = None
+        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._running: set[asyncio.subprocess.Process] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,17 +108,31 @@ class SmartHttp:
         record, workspace = await anyio.to_thread.run_sync(self._admit, request, service)
         if self._programs is None:
             self._programs = anyio.CapacityLimiter(PROGRAMS)
+        root = (await anyio.to_thread.run_sync(self._daemon.tokens.lineage, record))[-1].holder.id
+        share = self._shares.setdefault(root, anyio.CapacityLimiter(SHARE))
+        async with share:
+            with tempfile.TemporaryFile(dir=self._hooks) as body:
+                size = await self._take_in(request, record, body) if request.method == "POST" else 0
+                async with self._programs:
+                    await anyio.to_thread.run_sync(self._gate.still_live, record)
+                    await self._run(request, record, workspace, (body, size), (scope, receive, send))
+
+    async def _run(
+        self, request: Request, record: TokenRecord, workspace: Workspace, body: tuple[IO[bytes], int],
+        asgi: tuple[Scope, Receive, Send],
+    ) -> None:  # fmt: skip
+        scope, receive, send = asgi
         with self._receiving.expecting(record, workspace) as push:
-            async with self._programs, self._program(request, workspace, record, push) as process:
-                feeding = asyncio.create_task(self._feed(request, receive, process, record))
+            async with self._program(request, workspace, record, push, body) as process:
+                watching = asyncio.create_task(self._watch(receive, process, record))
                 try:
                     status, headers = await _head(process)
                     response = StreamingResponse(_rest(process), status, headers)
-                    await response(scope, _never(receive), send)
+                    await response(scope, _never(receive), _impatient(send))
                 finally:
-                    feeding.cancel()
-                    with contextlib.suppress(asyncio.CancelledError, KgdError, ClientDisconnect, OSError):
-                        await feeding
+                    watching.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await watching
 
     def _admit(self, request: Request, service: str) -> tuple[TokenRecord, Workspace]:
         """Who asks, and for what. Blocks.
@@ -132,7 +160,7 @@ class SmartHttp:
 
     @contextlib.asynccontextmanager
     async def _program(
-        self, request: Request, workspace: Workspace, record: TokenRecord, push: str
+        self, request: Request, workspace: Workspace, record: TokenRecord, push: str, body: tuple[IO[bytes], int]
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         headers = request.headers
         variables = {
@@ -145,14 +173,15 @@ class SmartHttp:
             "KGD_HUB_SOCKET": str(self._receiving.socket),
             "KGD_HUB_PUSH": push,
         }
-        if (length := headers.get("content-length", "")).isdecimal():
-            variables["CONTENT_LENGTH"] = length
+        file, size = body
+        if request.method == "POST":
+            variables["CONTENT_LENGTH"] = str(size)
         if headers.get("content-encoding") in ("gzip", "x-gzip"):
             variables["HTTP_CONTENT_ENCODING"] = "gzip"
         if _PROTOCOL(protocol := headers.get("git-protocol", "")):
             variables["GIT_PROTOCOL"] = protocol
         process = await asyncio.create_subprocess_exec(
-            *http_backend.command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            *http_backend.command(), stdin=file, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True, limit=HEADER_LIMIT,
             env=http_backend.environment(workspace.layout.git_dir, self._hooks, variables),
         )  # fmt: skip
@@ -167,33 +196,53 @@ class SmartHttp:
             if said := await complaints:
                 log.info("git said", extra={"said": said[-300:], "workspace": workspace.id})
 
-    async def _feed(
-        self, request: Request, receive: Receive, process: asyncio.subprocess.Process, record: TokenRecord
-    ) -> None:
-        """The body into the program. A client that goes away, or sends too much, ends it."""
-        stdin, sent, counted = process.stdin, 0, 0
-        assert stdin is not None
+    async def _take_in(self, request: Request, record: TokenRecord, body: IO[bytes]) -> int:
+        """Put the request's body into a file that is then read from its beginning; its size.
+
+        Raises:
+            Limit: It is too large, or comes so slowly that it would never be.
+            TooMuch: The token's quota of bytes is used up.
+            Unauthorized: The token was revoked meanwhile.
+        """
+        began, looked = time.monotonic(), time.monotonic()
+        size, counted, parts = 0, 0, aiter(request.stream())
+        while True:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    part = await anext(parts, None)
+            except TimeoutError:
+                raise _too_slow() from None
+            if part is None:
+                break
+            size += len(part)
+            now = time.monotonic()
+            if size > BODY_LIMIT:
+                raise Limit(f"a push has at most {http_backend.PACK_LIMIT >> 20} MiB")
+            if now - began > PATIENCE + size / SLOWEST:
+                raise _too_slow()
+            if now - looked > LOOK_SECONDS:
+                await anyio.to_thread.run_sync(self._gate.still_live, record)
+                looked = now
+            if size - counted > 1 << 20:
+                await self._count(record, size - counted)
+                counted = size
+            await anyio.to_thread.run_sync(body.write, part)
+        if size > counted:
+            await self._count(record, size - counted)
+        await anyio.to_thread.run_sync(body.seek, 0)
+        return size
+
+    async def _watch(self, receive: Receive, process: asyncio.subprocess.Process, record: TokenRecord) -> None:
+        """End the program once its client goes away or its token is no longer live."""
+        gone = asyncio.create_task(_disconnect(receive))
         try:
-            async for part in request.stream():
-                sent += len(part)
-                if sent > BODY_LIMIT:
-                    raise Limit(f"a push has at most {http_backend.PACK_LIMIT >> 20} MiB")
-                if sent - counted > 1 << 20:
-                    await self._count(record, sent - counted)
-                    counted = sent
-                stdin.write(part)
-                await stdin.drain()
-            if sent > counted and request.method == "POST":
-                await self._count(record, sent - counted)
-            stdin.close()
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            _kill(process)
-        except (ClientDisconnect, KgdError) as error:
+            while not (await asyncio.wait({gone}, timeout=LOOK_SECONDS))[0]:
+                await anyio.to_thread.run_sync(self._gate.still_live, record)
+        except KgdError as error:
             log.info("a git request was broken off", extra={"reason": str(error)[:100]})
-            _kill(process)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it has heard enough, and says why in its answer
+        finally:
+            gone.cancel()
+        _kill(process)
 
     async def _count(self, record: TokenRecord, size: int) -> None:
         await anyio.to_thread.run_sync(self._daemon.tokens.spend, record, "bytes", size)
@@ -257,8 +306,27 @@ async def _drain(process: asyncio.subprocess.Process) -> str:
     return said.decode("utf-8", "replace").strip()
 
 
+def _too_slow() -> Limit:
+    return Limit("the request comes too slowly", next=f"Send at least {SLOWEST} bytes a second.")
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _impatient(send: Send) -> Send:
+    """A client that takes nothing of its answer for `PATIENCE` seconds is not waited for."""
+
+    async def within(message: Message) -> None:
+        async with asyncio.timeout(PATIENCE):
+            await send(message)
+
+    return within
+
+
 def _never(receive: Receive) -> Receive:
-    """The body is read by `_feed`; whoever sends the answer must not read from it, too."""
+    """`_watch` listens to the client; whoever sends the answer must not read from it, too."""
 
     async def wait() -> dict[str, object]:
         await asyncio.Event().wait()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import gzip
 import os
-import socket
 import subprocess
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -399,28 +396,6 @@ def test_a_pack_that_is_garbage_or_inflates_without_end_changes_nothing(hub: Hub
         _raw(hub, token, "git-receive-pack", gzip.compress(body), Content_Encoding="gzip", **kind)
     assert (_tip(hub), _objects(hub)) == (before, packs)
     assert hub.post(token, "infra/status").status == 200
-
-
-def test_a_client_that_goes_away_leaves_no_program_behind(hub: Hub) -> None:
-    basic = base64.b64encode(f"x:{hub.mint('read,write')}".encode()).decode()
-    place = urlsplit(hub.url)
-    with socket.create_connection((place.hostname or "", place.port or 0)) as half:
-        half.sendall(
-            f"POST /git/infra/git-receive-pack HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic {basic}\r\n"
-            "Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 1000\r\n\r\n00".encode()
-        )
-        until(lambda: _programs(hub))
-    until(lambda: not _programs(hub))
-
-
-def _programs(hub: Hub) -> list[str]:
-    """Git programs that work on the hub's workspace."""
-    mark, found = f"GIT_PROJECT_ROOT={hub.workspace('infra')}".encode(), []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes().decode())
-    return found
 
 
 def _tip(hub: Hub) -> str:
