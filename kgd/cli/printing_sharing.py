@@ -79,17 +79,19 @@ def submitted(answer: Answer) -> None:
 
 
 def joined(answer: Answer) -> None:
-    say(f"joined {bold(answer['hub'])}")
+    say(f"joined {bold(answer['hub'])}" if answer["registered"] else f"nothing of {bold(answer['hub'])} was registered")
     _holder(answer)
     if answer["registered"]:
         say(f"registered {', '.join(answer['registered'])}")
     for one in answer["kept"]:
         say(f"left {one['id']} as it is: {one['reason']}")
-    say(f"the token is kept as {answer['token']}")
+    if not answer["registered"] and not answer["kept"]:
+        say("the hub serves no workspace to this token")
+    say(f"the token is kept as {answer['token']}" if answer.get("token") else "the token is not kept: nothing needs it")
 
 
 def left(answer: Answer) -> None:
-    say(f"left {answer['hub']}: {', '.join(answer['left'])}")
+    say(f"left {answer['hub']}{tail(', '.join(answer['left']))}")
     if answer["forgotten"]:
         say("its token is forgotten here; whoever runs the hub can revoke it")
 

@@ -45,6 +45,19 @@ def drop(state: str, reference: str, environ: Mapping[str, str] | None = None) -
     return False
 
 
+def kept(state: str, name: str, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The references under which there is a token of this name."""
+    references = [f"file:{_path(os.path.join(state, FOLDER), name)}"]
+    if _program(os.environ if environ is None else environ):
+        references.append(f"keyring:{name}")
+    found = []
+    for reference in references:
+        with contextlib.suppress(KgdError):
+            secret(reference, environ)
+            found.append(reference)
+    return found
+
+
 def is_kept_as(state: str, reference: str, name: str) -> bool:
     """Whether this is the reference that `keep` gave, or would give, to a token under this name."""
     return reference in (f"keyring:{name}", f"file:{_path(os.path.join(state, FOLDER), name)}")

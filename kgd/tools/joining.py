@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.config import git_own_file
-from kgd.config.keeping import drop, keep
+from kgd.config.keeping import drop, keep, kept
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
 from kgd.git.identity import person
@@ -78,8 +78,9 @@ class HubAnswer(TypedDict):
 class JoinResult(HubAnswer):
     registered: list[str]
     kept: list[Kept]
-    token: str
-    """Where the token is kept: a reference, never the token."""
+    token: NotRequired[str]
+    """Where the token is kept: a reference, never the token. Not there where it is for no workspace that is known
+    from the hub: then nobody would use it, and it is not kept."""
 
 
 class LeaveResult(TypedDict):
@@ -109,17 +110,19 @@ def join(session: Session, params: JoinParams) -> JoinResult:
         raise Unauthorized("a hub is joined with a token", at="token", next="Ask whoever runs the hub for one.")
     url, token = params.url.strip().rstrip("/"), params.token.strip()
     said = _ask(HubClient(url, lambda: token))
-    reference = keep(session.daemon.home.state, f"{address.host}:{address.port}", token)
-    answer: JoinResult = {**said, "hub": url, "registered": [], "kept": [], "token": reference}  # type: ignore[typeddict-item]
+    answer: JoinResult = {**said, "hub": url, "registered": [], "kept": []}  # type: ignore[typeddict-item]
     for id in said["workspaces"]:
-        entry = Entry(id, hub=url, token=reference)
-        if why := _in_the_way(session, entry, replace=params.replace):
+        if why := _in_the_way(session, Entry(id, hub=url), replace=params.replace):
             answer["kept"].append({"id": id, "reason": why})
-            continue
+        else:
+            answer["registered"].append(id)
+    if not answer["registered"]:
+        return answer
+    answer["token"] = keep(session.daemon.home.state, _kept_name(address), token)
+    for id in answer["registered"]:
         if params.replace:
             session.daemon.registry.forget(id)
-        session.daemon.registry.register(entry, replace=params.replace)
-        answer["registered"].append(id)
+        session.daemon.registry.register(Entry(id, hub=url, token=answer["token"]), replace=params.replace)
     return answer
 
 
@@ -132,6 +135,8 @@ def leave(session: Session, params: LeaveParams) -> LeaveResult:
     if wanted in entries and entries[wanted].hub:
         wanted = entries[wanted].hub
     gone = [entry for entry in entries.values() if entry.hub and entry.hub.rstrip("/") == wanted]
+    if not gone and _forget_left_over(session, wanted):
+        return {"hub": wanted, "left": [], "forgotten": True}
     if not gone:
         hubs = sorted({entry.hub for entry in entries.values() if entry.hub})
         known = f"Joined: {', '.join(hubs[:5])}." if hubs else "No hub was joined."
@@ -142,6 +147,23 @@ def leave(session: Session, params: LeaveParams) -> LeaveResult:
     state = session.daemon.home.state
     forgotten = [drop(state, token) for token in {entry.token for entry in gone} - still if token]
     return {"hub": wanted, "left": sorted(entry.id for entry in gone), "forgotten": any(forgotten)}
+
+
+def _forget_left_over(session: Session, url: str) -> bool:
+    """Forget a token for this hub that no workspace of the registry is read with; whether there was one."""
+    try:
+        name = _kept_name(Address.parse(url))
+    except KgdError:
+        return False
+    used = {entry.token for entry in session.daemon.registry.current().entries.values()}
+    forgotten = [
+        drop(session.daemon.home.state, one) for one in kept(session.daemon.home.state, name) if one not in used
+    ]
+    return any(forgotten)
+
+
+def _kept_name(address: Address) -> str:
+    return f"{address.host}:{address.port}"
 
 
 def whoami(session: Session, params: WhoamiParams) -> WhoamiResult:

@@ -84,7 +84,21 @@ def test_an_own_workspace_of_the_same_id_stays(site: MakeSite, infra: Hub) -> No
     found = here.ask("join", url=infra.url, token=infra.token(["infra"]))
     assert found["registered"] == []
     assert [one["id"] for one in found["kept"]] == ["infra"]
+    assert "token" not in found, "nothing here would use it"
+    assert not (Path(here.home.state) / "tokens").exists()
     assert here.daemon.registry.current().entries["infra"].path
+
+
+def test_a_token_that_nothing_uses_any_more_can_be_forgotten(site: MakeSite, infra: Hub) -> None:
+    here = site("here")
+    kept = Path(here.ask("join", url=infra.url, token=infra.token(["infra"]))["token"].removeprefix("file:"))
+    with pytest.raises(NotFound):
+        here.ask("leave", url="http://127.0.0.1:1")
+    here.daemon.registry.forget("infra")  # as somebody does who edits the file
+    left = here.ask("leave", url=infra.url)
+    assert (left["left"], left["forgotten"], kept.exists()) == ([], True, False)
+    with pytest.raises(NotFound):
+        here.ask("leave", url=infra.url)
 
 
 def test_what_answers_there_may_be_no_hub_or_a_bad_one(site: MakeSite) -> None:
