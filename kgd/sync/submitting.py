@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kgd.errors import Invalid, KgdError
-from kgd.git.objects import ObjectId, trailers
+from kgd.git.objects import ObjectId
 from kgd.git.refs import list_refs
 from kgd.git.remote_settings import Remote
 from kgd.git.staging import Staging
@@ -59,7 +59,9 @@ def offer(workspace: Workspace, remote: Remote, transport: Pusher, changes: Chan
     else:
         staging = Staging(workspace.store, workspace.store.tree_of(tip))
         around = PastSurroundings(workspace, tip)
-        made = Transaction(changes, around, workspace.past.revert, workspace.now()).stage(staging, tip)
+        made = Transaction(changes, around, workspace.past.revert, workspace.now(), seal=workspace.seal).stage(
+            staging, tip
+        )
         if made.commit is None:
             raise Invalid("the remote has all of that already", at="changes")
         name, commit, outcome = f"{holder_name(changes.author.name)}-{made.commit.hex()[:8]}", made.commit, made.answer
@@ -77,9 +79,9 @@ def _earlier(workspace: Workspace, remote: Remote, request: str) -> tuple[str, O
     prefix = f"{SUBMITTED}{remote.name}/"
     for ref, tip in list_refs(workspace.layout.git_dir, prefix).items() if request else ():
         try:
-            noted = dict(trailers(workspace.store.commit(tip).message))
+            made_for = workspace.seal.request(workspace.store, tip, workspace.store.commit(tip).message)
         except KgdError:
             continue
-        if noted.get("Kgd-Request") == request:
+        if made_for == request:
             return ref.removeprefix(prefix), tip
     return None

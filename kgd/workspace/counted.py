@@ -15,11 +15,12 @@ from typing import TypeVar
 from kgd.errors import Unavailable
 from kgd.git.history import Versioned
 from kgd.git.history import versions as git_versions
-from kgd.git.objects import ObjectId, trailers
+from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.versions import VersionRow, Versions, values_of
 from kgd.workspace.outcome import Version
+from kgd.workspace.seal import Seal
 from kgd.workspace.writer import Staged
 
 READY_WITHIN = 120.0
@@ -39,8 +40,8 @@ class Counted:
         mend: Has the derived file made anew, in the follower's thread; called when a question found it damaged.
     """
 
-    def __init__(self, store: ObjectStore, database: Database, mend: Callable[[], None]) -> None:
-        self._store, self._database, self._mend = store, database, mend
+    def __init__(self, store: ObjectStore, database: Database, mend: Callable[[], None], seal: Seal) -> None:
+        self._store, self._database, self._mend, self._seal = store, database, mend, seal
         self._rows = Versions(database)
         self._lock = threading.Lock()
         self._fresh: dict[str, Version] = {}
@@ -176,7 +177,7 @@ class Counted:
             counted = list(counted)
             before = self._rows.versions(row.path for row in counted)
         rows = {row.path: _added(before.get(row.path), row) for row in counted}
-        requests = list(self._requests_since(since, tip))
+        requests = list(self._requests_since(since, tip))[::-1]  # the oldest first: the first note stays
         try:
             with self._database.write():
                 if since:
@@ -189,7 +190,7 @@ class Counted:
             with self._lock:
                 for path, row in rows.items():
                     self._fresh.setdefault(path, Version(*values_of(row)))
-                self._requests = dict(requests) | self._requests
+                self._requests = dict(reversed(requests)) | self._requests
             raise
 
     # ---- inside
@@ -207,10 +208,10 @@ class Counted:
         raise AssertionError("unreachable")
 
     def _requests_since(self, since: ObjectId | None, tip: ObjectId) -> Iterator[tuple[str, ObjectId]]:
+        """What was carried out here, the newest first; what others write into their messages is left out."""
         for commit in self._store.history([tip], until=[since] if since else [], limit=REQUESTS_READ):
-            for key, value in trailers(commit.message):
-                if key == "Kgd-Request":
-                    yield value, commit.id
+            if request := self._seal.request(self._store, commit.id, commit.message):
+                yield request, commit.id
 
 
 def come_back(why: str) -> Unavailable:

@@ -33,6 +33,7 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri
 from kgd.workspace.counted import READY_WITHIN, Counted, come_back
 from kgd.workspace.outcome import Stage, Version
+from kgd.workspace.seal import Seal
 from kgd.workspace.served import Change, Served
 from kgd.workspace.writer import Staged
 
@@ -91,6 +92,7 @@ class Derived:
         folder: Path,
         clock: Callable[[], float],
         code_files: Callable[[], Sequence[FileDoc]],
+        seal: Seal,
     ) -> None:
         self._store, self._served, self._folder, self._clock = store, served, folder, clock
         self._queue: queue.SimpleQueue[_Batch | _Files | None] = queue.SimpleQueue()
@@ -107,7 +109,7 @@ class Derived:
         self._tip = self._tree = b""
         self._database = Database.open(folder / "index.sqlite")
         self._text = TextIndex(self._database)
-        self._counted = Counted(store, self._database, self._mend)
+        self._counted = Counted(store, self._database, self._mend, seal)
 
     # ---- life
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
-from kgd.git.objects import FILE, ObjectId, trailers
+from kgd.git.objects import FILE, ObjectId
 from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.change import ChangeSet
@@ -46,7 +46,8 @@ PUSHED = "kgd: pushed by "
 class Proposal:
     """One proposal as its tip's commit tells. `remote` is empty for one of this repository.
 
-    A pushed commit says what its author wrote; `pusher` says whose token brought it, where a hub took it.
+    `request` is the request that it was made for here; what others write into their messages is none. A pushed commit
+    says what its author wrote; `pusher` says whose token brought it, where a hub took it.
     """
 
     name: str
@@ -179,9 +180,9 @@ def propose(
             )  # fmt: skip
         staging = Staging(store, store.tree_of(base))
         around = PastSurroundings(workspace, base)
-        staged = Transaction(changes, around, workspace.past.revert, workspace.now(), permit=permit).stage(
-            staging, base
-        )
+        staged = Transaction(
+            changes, around, workspace.past.revert, workspace.now(), permit=permit, seal=workspace.seal
+        ).stage(staging, base)
         if staged.commit is None:
             raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
         name = free_name(workspace, holder)
@@ -290,12 +291,12 @@ def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId)
         commit = workspace.store.commit(tip)
     except KgdError:
         return None
-    noted = dict(trailers(commit.message))
+    request = workspace.seal.request(workspace.store, tip, commit.message) if not remote else ""
     moved = read_log(workspace.layout.git_dir, ref)[-1:] if not remote else []
     pusher = moved[0].note.removeprefix(PUSHED) if moved and moved[0].note.startswith(PUSHED) else ""
     return Proposal(
         name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
-        commit.subject, noted.get("Kgd-Request", ""), pusher,
+        commit.subject, request, pusher,
     )  # fmt: skip
 
 

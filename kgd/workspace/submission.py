@@ -24,7 +24,7 @@ from kgd.workspace.outcome import Outcome
 from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import Proposal
 from kgd.workspace.touched import Permit, touched_by
-from kgd.workspace.transaction import Transaction, message_of, write
+from kgd.workspace.transaction import Transaction, commit_of, message_of, write
 from kgd.workspace.writer import Staged
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _staged(
         return Staged(Outcome(None, warnings=("what it says is so already",)))
     changed = write(staging, files)
     by = signature(changes.author, workspace.now())
-    commit = staging.commit(staging.write_tree(), [tip], by, message_of(changes, touched.uris))
+    commit = commit_of(staging, tip, by, changes.request_id, message_of(changes, touched.uris), workspace.seal)
     left = tuple((uri, version) for uri, version in made.answer.nodes if uri in touched.uris)
     outcome = Outcome(commit.hex(), left, made.answer.created, (), made.answer.warnings, deleted=made.answer.deleted)
     return Staged(outcome, commit, changed, by, changes.request_id)

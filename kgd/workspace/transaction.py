@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.git.objects import ObjectId, signature, with_trailers
+from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
 from kgd.model.change import Append, ChangeSet, Delete, Edit, Move, Relate, Revert, Settle, Untag, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft, Surroundings
 from kgd.workspace.outcome import Outcome
+from kgd.workspace.seal import REQUEST, Seal
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
@@ -36,6 +37,7 @@ class Transaction:
         revert: Carries out a `Revert`, which needs history; everything else is done here.
         now: Unix seconds for author and committer.
         permit: Asked before anything is staged; see `touched.Permit`.
+        seal: Lets a retry of the request be answered by this commit later on; see `kgd.workspace.seal`.
     """
 
     changes: ChangeSet
@@ -44,6 +46,7 @@ class Transaction:
     now: int
     dry_run: bool = False
     permit: Permit | None = None
+    seal: Seal | None = None
 
     def stage(self, staging: Staging, parent: ObjectId) -> Staged[Outcome]:
         """Stage the commit on `parent`. Raises before it touches the staging area, or not at all.
@@ -70,7 +73,7 @@ class Transaction:
         changed = write(staging, files)
         message = message_of(self.changes, touched, draft.settled)
         author = signature(self.changes.author, self.now)
-        commit = staging.commit(staging.write_tree(), [parent], author, message)
+        commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in touched if draft.node(uri))
         answer = Outcome(
             commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched)
@@ -114,6 +117,16 @@ def write(staging: Staging, files: dict[str, bytes | None]) -> dict[str, bytes |
     return changed
 
 
+def commit_of(
+    staging: Staging, parent: ObjectId, author: Signature, request: str, message: str, seal: Seal | None
+) -> ObjectId:
+    """Make the commit of what is staged, sealed where it carries out a request that may be asked for again."""
+    tree = staging.write_tree()
+    if request and seal is not None:
+        return seal.commit(staging, tree, [parent], author, message)
+    return staging.commit(tree, [parent], author, message)
+
+
 def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str] = ()) -> str:
     """Subject from the caller or made from the change; trailers as docs/format.md has them."""
     uris = sorted(touched)
@@ -124,7 +137,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
     trailers = [
         ("Kgd-Op", changes.operation),
         ("Kgd-Actor", changes.author.client),
-        ("Kgd-Request", changes.request_id),
+        (REQUEST, changes.request_id),
         ("Kgd-Nodes", named),
         ("Kgd-Origin", changes.origin),
         ("Kgd-Resolved-By", changes.resolved_by),

@@ -6,6 +6,7 @@ ChangeSet through `submit`. Opening recovers by itself from whatever the last pr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -41,6 +42,7 @@ from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, 
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.publication import Publication
+from kgd.workspace.seal import Seal
 from kgd.workspace.served import Served
 from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
@@ -79,13 +81,16 @@ class Workspace:
         try:
             self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
             self._store = layout.open()
+            self.seal = self._make_seal()
             self.settings = self._read_settings()
             self.read_only = "its disk cannot be written" if self._spare else _why_read_only(self.settings)
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self._derived = Derived(self._store, self._served, derived_dir, clock, lambda: self.code_files())
+            self._derived = Derived(
+                self._store, self._served, derived_dir, clock, lambda: self.code_files(), self.seal
+            )
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
@@ -288,7 +293,8 @@ class Workspace:
         if repeated:
             return repeated
         changes = reverting.saying_so(changes, self.past)
-        transaction = Transaction(changes, self._ahead, self.past.revert, int(self._clock()), dry_run, permit)
+        now = int(self._clock())
+        transaction = Transaction(changes, self._ahead, self.past.revert, now, dry_run, permit, self.seal)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
             # Once more: a first asking that was still under way before may be done by now.
@@ -437,6 +443,13 @@ class Workspace:
         """The ref is not where it was expected after a failed flush: follow it."""
         self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
+
+    def _make_seal(self) -> Seal:
+        seal = Seal(self.layout.git_dir)
+        if not self._spare:
+            with contextlib.suppress(OSError):  # the first change that needs it tries again, and says why it cannot
+                seal.make()
+        return seal
 
     def _read_settings(self) -> Settings:
         tip = self._store.ref(HEAD)

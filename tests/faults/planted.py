@@ -130,6 +130,13 @@ BUGS = {
         "    try:\n        os.fsync(fd)\n    finally", "    try:\n        pass\n    finally",
         ("tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged",),
     ),
+    "request-seal": Bug(
+        "a request id in anybody's commit is believed", "kgd/workspace/seal.py",
+        'return said if hmac.compare_digest(line, expected) else ""', "return said",
+        ("tests/workspace/test_request_ids.py::test_a_request_that_somebody_else_claims_is_carried_out",
+         "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
+         "tests/workspace/test_request_ids.py::test_a_proposal_that_claims_a_request_is_not_taken_for_it"),
+    ),
     "request-id": Bug(
         "request ids are not looked up", "kgd/workspace/workspace.py",
         "commit = self._derived.request(request) if request else None", "commit = None",
