@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
 """Troubles of a first round after which a remote is not kept: it is not the one that was meant."""
+_CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
 
 
 class WaitAnswer(TypedDict):
@@ -85,6 +87,8 @@ class SyncParams(Nothing):
 def sync(session: Session, params: SyncParams) -> RemotesResult:
     """Brings the workspace and its remotes together now: what moved, what waits and why, open conflicts."""
     workspace = addressing.choose(session, params.workspace, writing=True)
+    if not _CONFIRM(params.confirm):
+        raise Invalid("only a commit can be confirmed", at="confirm", next="Name the one that a wait of sync named.")
     syncing = session.daemon.syncing(workspace)
     answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm)
     return _answer(workspace, [_after_round(one) for one in answers])
@@ -135,7 +139,8 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
     if params.action == "list":
         return _answer(workspace, [_shown(one) for one in syncing.machines()])
     if not params.name:
-        raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME`.")
+        url_too = " URL" if params.action == "add" else ""
+        raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
     if params.action == "remove":
         gone = remote_settings.remove(workspace.layout, params.name)
         syncing.reload()
@@ -177,17 +182,19 @@ def _add(
     if workspace.read_only:
         raise InvariantViolation(f"this workspace is read-only: {workspace.read_only}")
     syncing, layout = session.daemon.syncing(workspace), workspace.layout
-    known = any(one.name == wanted.name for one in remote_settings.remotes(layout))
+    shared = {one.name: one.ref for one in remote_settings.remotes(layout)}
     before = remote_settings.as_written(layout, wanted.name)
     wanted, told = _with_credential(session, workspace, wanted, stored)
     remote_settings.add(layout, wanted)
     syncing.reload(waiting=True)
     answers = syncing.sync(wanted.name, direction=wanted.direction)
     error = answers[0].error
-    if isinstance(error, Trouble) and error.kind in GIVEN_UP and not known:
+    if isinstance(error, Trouble) and error.kind in GIVEN_UP and shared.get(wanted.name) != wanted.ref:
         remote_settings.remove(layout, wanted.name)
         remote_settings.put_back(layout, before)
         syncing.reload()
+        if "`kgd remote remove" in error.next:
+            error.next = "Nothing was added. Look at the address."
         raise error
     answer = _answer(workspace, [_after_round(one) for one in answers])
     is_branch = wanted.ref.startswith("refs/heads/") and not of_code
