@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,13 @@ from bench import corpus
 from bench.corpus import Made
 from bench.row import Row, compare, percentile
 from kgd.codec import documents, paths
+from kgd.git.objects import ObjectId, signature
+from kgd.git.staging import Staging
 from kgd.graph.traverse import traverse
 from kgd.model.change import Author, ChangeSet, Upsert
 from kgd.model.node import Node
 from kgd.serve.__main__ import SWITCH_SECONDS
+from kgd.workspace import adoption
 from kgd.workspace.workspace import Workspace
 
 ONE_WRITER, RATE, APPEND, STALL, READS = 0.6, 10.0, 0.25, 0.2, 2.0
@@ -169,6 +173,21 @@ def _many_writers(mine: Mine, raw: Raw, log: int, made: Made, rounds: int, secon
     ]  # fmt: skip
 
 
+def _theirs(mine: Mine, made: Made, base: ObjectId) -> ObjectId:
+    """A colleague's commit on `base`, with a new summary in one node of a hundred."""
+    store = mine.workspace.store
+    staging = Staging(store, store.tree_of(base))
+    for number in range(0, made.nodes, 100):
+        path = paths.path_of(corpus.uri_of(number))
+        data = staging.read(path)
+        assert data is not None
+        staging.put(path, documents.encode(replace(documents.decode(data), summary=f"by a colleague {number}")))
+    made_by = signature(ANN, store.commit(base).committer.time)
+    commit = staging.commit(staging.write_tree(), [base], made_by, "a colleague's\n")
+    store.release(store.write(staging.objects))
+    return commit
+
+
 def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
     """Reads while what they must not wait for is under way, against the same reads before it."""
     git_dir = made.layout.git_dir
@@ -182,8 +201,18 @@ def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
     def repack() -> None:
         subprocess.run(["git", "--git-dir", git_dir, "repack", "-adq", "--window=0", "--threads=1"], check=True)
 
+    theirs_too = _theirs(mine, made, bytes.fromhex(mine.workspace.tip))
+
+    def merge() -> None:
+        mine.workspace.run(adoption.merge(mine.workspace, theirs_too), alone=True)
+        mine.settled()
+
     found = []
-    for what, work in (("a large change, its index and its publication", publication), ("a repack", repack)):
+    for what, work in (
+        ("a large change, its index and its publication", publication),
+        ("a merge of two trees, 1 % edited on theirs, and its publication", merge),
+        ("a repack", repack),  # the last: it drops what nothing leads to, such as their commit before the merge
+    ):
         mine.settled()
         end = time.monotonic() + seconds
         idle = read_until(mine.workspace, made, lambda end=end: time.monotonic() > end)  # type: ignore[misc]
