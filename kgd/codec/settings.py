@@ -22,6 +22,8 @@ FORMAT = 1
 MERGE_RULES = 1
 """The version of the merge rules this kgd knows."""
 
+_UPGRADE = "Upgrade kgd; until then it is served read-only."
+
 _FIELDS = ("workspace", "format", "merge_rules", "sharded", "policy")
 
 _NOBODY = (Rule((Glob("/**"),), people="none", agents="none"),)
@@ -70,6 +72,15 @@ class Settings:
         return Policy(self.workspace, self.rules)
 
 
+def why_too_new(settings: Settings) -> str:
+    """Why this kgd can read the workspace and may not write it; empty where it may."""
+    if settings.format > FORMAT:
+        return f"format {settings.format}, this kgd knows {FORMAT}"
+    if settings.merge_rules > MERGE_RULES:
+        return f"merge rules of version {settings.merge_rules}, this kgd knows {MERGE_RULES}"
+    return ""
+
+
 def encode_settings(settings: Settings) -> bytes:
     """The canonical bytes of `kgd.yaml`.
 
@@ -84,8 +95,8 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
 
     Raises:
         Invalid, Refused, Limit: As for nodes.
-        Unavailable: The format is newer than this kgd; with `newer` it is read as well as it can be, to serve
-            read-only.
+        Unavailable: The format or the merge rules are newer than this kgd; with `newer` it is read as well as it can
+            be, to serve read-only.
     """
     values = _read(data, at)
     shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
@@ -93,7 +104,7 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
     if type(format) is int and format > FORMAT and not newer:
         raise Unavailable(
             f"the workspace has format {format}, this kgd knows {FORMAT}", at=_place(data, "format", at),
-            next="Upgrade kgd; until then it is served read-only.",
+            next=_UPGRADE,
         )  # fmt: skip
     sharded = shape.pop("sharded", [])
     if not isinstance(sharded, list) or not all(isinstance(s, str) for s in sharded):
@@ -111,10 +122,13 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
             raise
         rules = _NOBODY
     try:
-        return Settings(sharded=frozenset(sharded), rules=rules, others=others, **shape)
+        settings = Settings(sharded=frozenset(sharded), rules=rules, others=others, **shape)
     except Invalid as error:
         error.at = _place(data, error.at, at)
         raise
+    if not newer and (why := why_too_new(settings)):
+        raise Unavailable(f"the workspace has {why}", at=_place(data, "merge_rules", at), next=_UPGRADE)
+    return settings
 
 
 @lru_cache(maxsize=64)

@@ -127,7 +127,7 @@ def _clone(entry: Entry, place: Path, network: Network) -> None:
         ref, tip = _look(remote, entry)
         with remote.fetch({ref: tip}) as incoming:
             tip = incoming.tips[ref]
-            vet(incoming, tip, entry.id, _sharded(incoming, tip))
+            vet(incoming, tip, entry.id, _sharded(incoming, tip), newer=True)  # whoever opens it reads it alone
             incoming.keep()
             for name in (refs.HEAD, layout.branch):
                 refs.move_ref(half, half / "kgd", name, None, tip, note=f"kgd: cloned {ref}")

@@ -20,8 +20,8 @@ NEAR, FAR = 5.0, 15.0
 LAZY, LAZY_AFTER = 60.0, 600.0
 """The interval where nothing has moved for so long."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 300.0
-PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "unrelated", "other-workspace", "vanished",
-           "protocol", "ownership", "bad-objects")  # fmt: skip
+PATIENT = ("host-key", "certificate", "redirect", "credentials", "refused", "newer", "unrelated", "other-workspace",
+           "vanished", "protocol", "ownership", "bad-objects")  # fmt: skip
 """Troubles that somebody has to end; they are tried again, but not in a hurry."""
 PATIENT_BACKOFF = 30.0
 DECIDED_THERE = ("proposed", "rejected")

@@ -21,7 +21,7 @@ from kgd.git.refs import RefMoved
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import LostRace, Trouble
 from kgd.sync import brake, proposed
-from kgd.sync.vetting import vet
+from kgd.sync.vetting import refuse_newer, vet
 from kgd.workspace import adoption
 from kgd.workspace.adoption import Host
 from kgd.workspace.proposals import is_name
@@ -32,7 +32,7 @@ PROPOSALS_LIMIT = 200
 COUNTED = 10_000
 """Commits that are counted for an answer."""
 FIRST_PAUSE = 0.1
-REMEMBERED = ("refused", "unrelated", "other-workspace", "bad-objects", "limit")
+REMEMBERED = ("refused", "newer", "unrelated", "other-workspace", "bad-objects", "limit")
 """Troubles that lie in what the remote holds, so that fetching it again would come to the same."""
 
 
@@ -163,8 +163,10 @@ def _take(
             if not vetted.related:
                 raise _unrelated(host, remote, known)
             incoming.keep()
-        elif not host.store.merge_bases(bytes.fromhex(host.tip), theirs):
-            raise _unrelated(host, remote, known)
+        else:
+            if not host.store.merge_bases(bytes.fromhex(host.tip), theirs):
+                raise _unrelated(host, remote, known)
+            refuse_newer(host.store, theirs)
         if not _may_follow(host, remote, theirs, known, done, confirm):
             return False
         _merge(host, theirs, done)

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kgd.codec.settings import PATH as SETTINGS
-from kgd.codec.settings import decode_settings
+from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.incoming import Incoming
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId
+from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble
 
 _MEND = "Nothing of it was taken. A further commit on the remote that mends it is enough."
@@ -48,16 +49,28 @@ class Vetted:
     related: bool
 
 
-def vet(incoming: Incoming, tip: ObjectId, workspace: str, sharded: frozenset[str], budget: Budget = BUDGET) -> Vetted:
+def vet(
+    incoming: Incoming,
+    tip: ObjectId,
+    workspace: str,
+    sharded: frozenset[str],
+    budget: Budget = BUDGET,
+    *,
+    newer: bool = False,
+) -> Vetted:
     """Look through everything new that `tip` leads to.
 
+    With `newer` it may be of a format or of merge rules that this kgd only reads: for a copy that is not written.
+
     Raises:
-        Trouble: Of kind ``refused``: what is wrong, and where.
+        Trouble: Of kind ``refused``: what is wrong, and where. Of kind ``newer``: nothing is wrong with it.
     """
     try:
         measure(incoming, incoming.ids, budget)
         commits, related = _new_commits(incoming, tip)
         _check_top(incoming, tip, workspace, sharded)
+        if not newer:
+            refuse_newer(incoming, tip)
         left = budget.changes
         for commit in commits:
             for path, entry in _changes(incoming, commit):
@@ -151,6 +164,20 @@ def _check_top(incoming: Incoming, tip: ObjectId, workspace: str, sharded: froze
         raise Trouble(
             "other-workspace", "the remote's workspace is sharded differently, so the two cannot be one", at=SETTINGS,
             next="Clone that one into a folder of its own, and move your nodes there.",
+        )  # fmt: skip
+
+
+def refuse_newer(store: ObjectStore | Incoming, tip: ObjectId) -> None:
+    """Leave a commit where it is that is of a format or of merge rules which this kgd may read and not write.
+
+    Raises:
+        Trouble: Of kind ``newer``.
+    """
+    blob = store.entry(store.tree_of(tip), SETTINGS)
+    if blob and (why := why_too_new(decode_settings(store.read(blob, BUDGET.file), newer=True))):
+        raise Trouble(
+            "newer", f"the remote's workspace has {why}", at=SETTINGS,
+            next="Install a newer kgd here; until then nothing is taken from there, and yours stays as it is.",
         )  # fmt: skip
 
 

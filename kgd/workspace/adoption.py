@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from kgd.codec import documents, paths
+from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
 from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature, with_trailers
@@ -119,9 +120,10 @@ def merge(host: Host, other: ObjectId) -> Job:
     be in the repository and vetted. The job's answer is whether the tip moved.
 
     Raises:
-        Unavailable: The rules to merge by are not known here; the tip stays, and a fast-forward stays possible.
+        Unavailable: It is of a format or of merge rules that are not known here; the tip stays.
     """
     store = host.store
+    _refuse_newer(store, other)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         if store.is_ancestor(other, tip):
@@ -179,6 +181,13 @@ def _look_through(host: Host, branch: ObjectId) -> None:
         )
         error.args = (str(error),)
         raise
+
+
+def _refuse_newer(store: ObjectStore, commit: ObjectId) -> None:
+    """Whatever way a commit came: behind newer settings this kgd would have to stop writing."""
+    blob = store.entry(store.tree_of(commit), SETTINGS)
+    if blob and (why := why_too_new(decode_settings(store.read(blob, FILE_LIMIT), newer=True))):
+        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was taken.")
 
 
 def _check_top(host: Host, tree: ObjectId) -> None:

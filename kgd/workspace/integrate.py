@@ -104,7 +104,7 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
     if rules not in KNOWN_RULES:
         raise Unavailable(
             f"the workspace merges by rules of version {rules}, this kgd knows {max(KNOWN_RULES)}",
-            at=SETTINGS, next="Upgrade kgd; until then it only follows what others have merged.",
+            at=SETTINGS, next="Upgrade kgd; until then nothing of it is taken.",
         )  # fmt: skip
     return rules
 

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kgd.codec import documents, paths
-from kgd.codec.settings import FORMAT, MERGE_RULES, Settings, decode_settings, policy_in
 from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import Settings, decode_settings, policy_in, why_too_new
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
 from kgd.git.history import log as git_log
@@ -443,6 +443,12 @@ class Workspace:
         """The ref is not where it was expected after a failed flush: follow it."""
         self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
+        self._look_whether_newer()
+
+    def _look_whether_newer(self) -> None:
+        """The ref was moved by somebody else, maybe to what a newer kgd wrote: from here on it is only read."""
+        with contextlib.suppress(KgdError):  # settings that cannot be read are for whoever opens it next
+            self.read_only = self.read_only or _why_read_only(self._read_settings())
 
     def _make_seal(self) -> Seal:
         seal = Seal(self.layout.git_dir)
@@ -507,11 +513,8 @@ class Workspace:
 
 
 def _why_read_only(settings: Settings) -> str:
-    if settings.format > FORMAT:
-        return f"it has format {settings.format}, this kgd knows {FORMAT}"
-    if settings.merge_rules > MERGE_RULES:
-        return f"its merge rules are version {settings.merge_rules}, this kgd knows {MERGE_RULES}"
-    return ""
+    why = why_too_new(settings)
+    return f"it has {why}" if why else ""
 
 
 def _nobody() -> None:

@@ -103,6 +103,7 @@ REFUSED = [
     Refused("settings of 300 MB", grafted(b"kgd.yaml", lambda s: (FILE, s.zeros(300 << 20))), "are read at most"),
     Refused("settings that are a link", grafted(b"kgd.yaml", lambda s: (LINK, s.blob(b"/etc/passwd"))), "plain file"),
     Refused("a newer format", grafted(b"kgd.yaml", file("workspace: shop\nformat: 2\nmerge_rules: 1\n")), "format 2"),
+    Refused("newer rules", grafted(b"kgd.yaml", file("workspace: shop\nformat: 1\nmerge_rules: 2\n")), "version 2"),
     Refused("a file for the nodes", lambda s, b: s.grafted(b, b"nodes", (FILE, s.blob(b"x"))), "has to be a folder"),
     Refused("a link for the nodes", lambda s, b: s.grafted(b, b"nodes", (LINK, s.blob(b"/etc"))), "has to be a folder"),
     Refused("a file for the conflicts", grafted(b"conflicts", file("x")), "has to be a folder"),

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from kgd.errors import Unavailable
 from kgd.git.incoming import Incoming, scratch_repository
 from kgd.git.trouble import Trouble
 from kgd.sync import vetting
 from kgd.sync.vetting import Budget, vet
+from kgd.workspace import adoption
 from tests.hostile.trees import FILE, FOLDER, LINK, PROGRAM, SUBMODULE, Entry, Smith
 from tests.sync.people import Person, bare, git
 
@@ -104,6 +106,32 @@ def test_each_is_refused_and_nothing_of_it_is_kept(shared: Person, smith: Smith)
 @pytest.mark.parametrize("attack", sorted(SLOW))
 def test_a_large_one_is_refused_as_well(shared: Person, smith: Smith, attack: str) -> None:
     attacked(shared, smith, attack)
+
+
+@pytest.mark.parametrize("newer", ["format", "merge_rules"])
+def test_what_a_newer_kgd_wrote_is_not_taken_and_here_writing_goes_on(
+    shared: Person, smith: Smith, hub: Path, newer: str
+) -> None:
+    settings = {"workspace": "infra", "format": 1, "merge_rules": 1, newer: 99}
+    text = "".join(f"{key}: {value}\n" for key, value in settings.items()).encode()
+    tip = at(smith, b"kgd.yaml", FILE, smith.blob(text))
+    before = shared.tip
+    (wait,) = shared.sync()["waits"]
+    assert (wait["kind"], shared.tip) == ("newer", before)
+    assert "99" in wait["reason"]
+    assert "newer kgd" in wait["next"]
+    assert shared.stage("fetch")["state"] == "blocked"
+    shared.put("b", summary="still written")
+    assert git(hub, "rev-parse", "main") == tip, "nothing is pushed onto it"
+    git(shared.tree, "fetch", "-q", str(hub), "main")
+    (wait,) = shared.sync()["waits"]
+    assert wait["kind"] == "newer", "also once its commits are here"
+    git(shared.tree, "update-ref", "refs/kgd/incoming-by-hand", tip)
+    with pytest.raises(Unavailable, match="99"):
+        shared.workspace.run(adoption.merge(shared.workspace, bytes.fromhex(tip)), alone=True)
+    smith.commit(smith.grafted("main:", b"kgd.yaml", (FILE, smith.blob(text.replace(b"99", b"1")))), "refs/heads/main")
+    assert shared.sync()["state"] == "ok"
+    assert shared.has("b")
 
 
 @pytest.mark.slow
