@@ -165,7 +165,7 @@ class HttpClient:
 
     def _failed(self, what: str) -> Unavailable:
         return Unavailable(
-            f"{self._called} {what}", at=str(self.address), next="Ask again later; `kgd status` names it."
+            f"{self._called} {what}", at=str(self.address), next="Look at the address, or ask again later."
         )
 
     def _too_large(self, limit: int) -> Limit:

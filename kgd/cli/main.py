@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, KgdError
 
+_TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _MINE = ("json", "directory", "quiet", "verb")
 
 
@@ -27,7 +29,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out one command; returns its exit code. Never a traceback for what a person did or met."""
     options: dict[str, Any] = {}
     try:
-        options = vars(_parser(argv).parse_args(argv))
+        options = _read(argv)
         _go_to(options.get("directory"))
         return _carry_out(verb(options["verb"]), options)
     except KgdError as error:
@@ -121,8 +123,22 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
 
     def error(self, message: str) -> Any:
-        sys.stderr.write(f"kgd: {message}\n     See `{self.prog} --help`.\n")
+        then = f"See `{self.prog} --help`."
+        if _TOKEN(message):  # which is not shown once more
+            message = "a token does not belong on the command line, where others can see it"
+            then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."
+        sys.stderr.write(f"kgd: {message}\n     {then}\n")
         sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
+
+
+def _read(argv: Sequence[str]) -> dict[str, Any]:
+    """The options of a command line; what the command does not know is told with the help of that command."""
+    parser = _parser(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.prog = f"kgd {options.verb}"
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return vars(options)
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -63,10 +63,14 @@ def accepted(answer: Answer) -> None:
 
 def rejected(answer: Answer) -> None:
     say(f"{answer['proposal']} is rejected; it is kept as {answer['kept']}")
+    if answer.get("still_there"):
+        say(f"  ! it is off the list here, and still on the remote's: {answer['still_there']}")
 
 
 def submitted(answer: Answer) -> None:
-    where = f"{answer['workspace']} at {answer['remote']}" if answer.get("remote") else answer["workspace"]
+    where = answer["workspace"]
+    if answer.get("remote", where) != where:
+        where = f"{where} at {answer['remote']}"
     what = f" as {bold(answer['proposal'])}" if answer.get("proposal") else ""
     commit = f" ({words.short(answer['commit'])})" if answer.get("commit") else ""
     say(f"{answer['outcome']} in {where}{what}{commit}")

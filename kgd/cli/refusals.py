@@ -13,6 +13,7 @@ from kgd.errors import KgdError
 
 _OTHER_VERBS = (
     ("with search", "with `kgd search`"),
+    ("submit_subgraph", "`kgd submit`"),
     ("with an upsert", "with `kgd put`"),
     ("an upsert needs", "`kgd put` needs"),
     ("Get the node, then put again", "Look at it with `kgd get`, then write again"),

@@ -80,7 +80,8 @@ def _file(name: str, environ: Mapping[str, str]) -> str:
         finally:
             os.close(fd)
     except FileNotFoundError:
-        raise Unauthorized("there is no such file with a credential", at=f"file:{name}") from None
+        raise Unauthorized(f"there is no file {name}, which a credential should be in", at=f"file:{name}"[-80:],
+                           next="Put it there, or name another place with --token.") from None  # fmt: skip
     except OSError as error:
         raise Unavailable(f"the credential cannot be read: {error.strerror}", at=f"file:{name}") from None
 

@@ -233,7 +233,8 @@ def _check_remote(id: str, given: dict[str, Any], at: str) -> None:
         if given.get("ref") and not re.fullmatch(r"refs/(heads|kgd)/[A-Za-z0-9_][A-Za-z0-9._/+-]{0,190}", given["ref"]):
             raise Invalid("'ref' is a full name such as refs/heads/kgd")
     except Invalid as error:
-        raise Invalid(f"workspace '{id}': {error.message}", at=at, next=error.next) from None
+        then = error.next.replace("--token env:NAME", "token: env:NAME")
+        raise Invalid(f"workspace '{id}': {error.message}", at=at, next=then) from None
 
 
 def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from kgd.errors import Unavailable
-from kgd.git.url import RemoteUrl
+from kgd.git.url import SSH, RemoteUrl
 
 _NO_PROGRESS = re.compile(
     r"(remote: )?(Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Total|Unpacking|Processing|Delta) ?.*"
@@ -44,7 +44,7 @@ _KNOWN = (
     _Known(r"Permission denied \(|publickey|Authentication failed|could not read (Username|Password)|error: 40[13]"
            r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
            "credentials", "the remote does not know who you are, or does not let you in",
-           "Check `ssh` to that host, or give a token by reference: `kgd remote add NAME URL --token env:NAME`."),
+           "Give a token by reference: `kgd remote add NAME URL --token env:NAME`."),
     _Known(r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs",
            "the remote did not answer in time"),
     _Known(r"Could not resolve host|Name or service not known|Connection refused|Network is unreachable"
@@ -79,7 +79,8 @@ def of_failure(complaints: str, code: int, url: RemoteUrl) -> Trouble:
         said += " File size limit exceeded"
     for known in _KNOWN:
         if re.search(known.pattern, said, re.I):
-            return Trouble(known.kind, _with(known.message, lines), at=_shown(url), next=known.next)
+            then = "Check `ssh` to that host." if known.kind == "credentials" and url.kind == SSH else known.next
+            return Trouble(known.kind, _with(known.message, lines), at=_shown(url), next=then)
     return Trouble("other", _with(f"git ended with {code}", lines), at=_shown(url))
 
 

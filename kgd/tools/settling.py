@@ -63,6 +63,8 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = sight.sight(session, workspace.id)
     found = workspace.conflicts(uri, limit=params.limit + 1, after=after, about=sees)
+    if uri is not None and not found and not workspace.exists(workspace.graph.resolve(uri)):
+        raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
     total = workspace.conflict_count
     if uri is not None or sees is not None:
         total = len(workspace.conflicts(uri, limit=MOST_COUNTED, about=sees))

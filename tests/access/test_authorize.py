@@ -158,9 +158,10 @@ def test_the_policy_is_part_of_the_settings_and_keeps_its_order() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "rule"),
     [
-        ("policy: 3", 2, ""), ("policy:\n- agents: write", 3, "policy[0]"), ("policy: [{paths: [/**]}]", 2, "policy[0]"),
+        ("policy: 3", 2, ""), ("policy:\n- agents: write", 3, "policy[0]"),
+        ("policy: [{paths: [/**]}]", 2, "policy[0]"),
         ("policy:\n- paths: [/**]\n  agents: maybe", 3, "policy[0].agents"),
-        ("policy:\n# why\n  - paths: [/a]\n    agents: none\n  - paths: [infra]\n    agents: none", 6, "policy[1].paths"),
+        ("policy:\n# why\n  - paths: [/a]\n    agents: none\n  - paths: [b]\n    agents: none", 6, "policy[1].paths"),
         ("policy:\n- paths: [/**]\n  robots: none", 3, "policy[0]"),
     ],
 )  # fmt: skip

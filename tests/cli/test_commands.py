@@ -147,8 +147,15 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
+        (["get", "shelf", "--nosuch"], "kgd: unrecognized arguments: --nosuch\n     See `kgd get --help`.\n"),
+        (["join", "https://hub.example.org", "kgd_person_Ab3_secret"], "Pipe it in, as in `kgd join URL < FILE`"),
+        (["conflicts", "nosuch"], "kgd: there is no such node (concept://shop/nosuch)\n"),
+        (["sync", "--confirm", "nonsense"], "kgd: only a commit can be confirmed (--confirm)\n"),
+        (["remote", "add"], "`kgd remote add NAME URL`"),
+        (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
+        (["remote", "add", "origin", "/no/where"], "kgd: there is nothing at /no/where"),
     ],
-    ids=range(11),
+    ids=range(18),
 )  # fmt: skip
 def test_a_refusal_speaks_of_what_was_typed(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -156,6 +163,7 @@ def test_a_refusal_speaks_of_what_was_typed(kgd: Kgd, words: list[str], said: st
     assert said in error
     assert "changes[" not in error
     assert "resolutions[" not in error
+    assert "secret" not in error
 
 
 def test_numbers_are_words_and_nothing_is_said_twice(kgd: Kgd) -> None:

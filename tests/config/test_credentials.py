@@ -66,6 +66,7 @@ def test_a_credential_itself_is_refused_in_the_registry(line: str) -> None:
         parse(f"workspaces:\n  infra:\n{path}    {line}\n".encode(), "workspaces.yaml")
     assert TOKEN not in str(refused.value)
     assert refused.value.at == "workspaces.yaml:2"
+    assert "--token" not in refused.value.next, "a file has no options"
 
 
 @pytest.mark.parametrize("fields", [

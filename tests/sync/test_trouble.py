@@ -381,6 +381,8 @@ def test_a_token_goes_in_the_header_alone(ann: Person, monkeypatch: pytest.Monke
     with web(Git) as port:
         told = ann.share(f"http://127.0.0.1:{port}/infra.git", sync=0, token="env:KGD_TEST_TOKEN")
     assert waits(told) == ["credentials"]
+    assert "--token env:NAME" in told["waits"][0]["next"]
+    assert "ssh" not in told["waits"][0]["next"]
     assert seen
     assert all(header and header.startswith("Basic ") for _, header in seen)
     import base64
