@@ -106,14 +106,15 @@ class Tokens:
             return self._opened
 
     def mint(
-        self, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, quota: Quota | None = None, by: str = ""
-    ) -> Minted:
-        """A new token, whose text is returned this once.
+        self, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, quota: Quota | None = None, by: str = "",
+        root: str = "",
+    ) -> Minted:  # fmt: skip
+        """A new token, whose text is returned this once. `root` is that of one which it replaces.
 
         Raises:
             Invalid: The name or kind cannot be.
         """
-        made = self._make(name, kind, tuple(scopes), expires, "", quota or Quota())
+        made = self._make(name, kind, tuple(scopes), expires, quota=quota or Quota(), root=root)
         self.state.add(made.record)
         self._note(made.record.holder.id, "mint", f"{name}, by {by}" if by else name, made.record.holder.scopes)
         return made
@@ -128,8 +129,12 @@ class Tokens:
         """
         above = self.record(parent)
         if len(self.lineage(above)) >= GENERATIONS:
-            raise Limit(f"tokens are made from one another {GENERATIONS} deep at most", next="Make it from an older one.")
-        made = self._make(name, kind, tuple(scopes), expires, parent, above.quota)
+            raise Limit(
+                f"tokens are made from one another {GENERATIONS} deep at most", next="Make it from an older one."
+            )
+        made = self._make(
+            name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line
+        )  # fmt: skip
         check_narrower(made.record.holder, above.holder)
         if not self.state.add_child(made.record, self._clock()):
             raise Unauthorized("the token that it should be made from has expired or was revoked")
@@ -150,7 +155,10 @@ class Tokens:
         if holder.parent:
             made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires)
         else:
-            made = self.mint(holder.name, holder.kind, holder.scopes, expires, quota=old.quota, by=f"rotation of {id}")
+            made = self.mint(
+                holder.name, holder.kind, holder.scopes, expires, quota=old.quota, by=f"rotation of {id}",
+                root=holder.line,
+            )  # fmt: skip
         self.revoke(id, "rotated")
         return made
 
@@ -253,10 +261,11 @@ class Tokens:
         return self._clock()
 
     def _make(
-        self, name: str, kind: Kind, scopes: tuple[Scope, ...], expires: int, parent: str, quota: Quota
-    ) -> Minted:
+        self, name: str, kind: Kind, scopes: tuple[Scope, ...], expires: int, *, quota: Quota, parent: str = "",
+        root: str,
+    ) -> Minted:  # fmt: skip
         text, id, digest = tokens.write(kind, self._entropy(tokens.ID_BYTES), self._entropy(tokens.SECRET_BYTES))
-        holder = Principal(id, name, kind, scopes, float(expires), parent)
+        holder = Principal(id, name, kind, scopes, float(expires), parent, root)
         return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
 
     def _note(self, id: str, action: str, detail: str, scopes: Iterable[Scope]) -> None:

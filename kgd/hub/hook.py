@@ -42,11 +42,11 @@ def _proc_receive(where: str, push: str, reader: BinaryIO, writer: BinaryIO) -> 
     while (line := _packet(reader)) is not None:
         updates.append(line.decode().rstrip("\n").split(" ", 2))
     answer = _ask(where, {"push": push, "updates": updates})
-    for one in answer.get("results", ()):
+    for one in answer.get("results") or [[f"ng {update[2]} not taken"] for update in updates]:
         for word in one:
             _send(writer, word.encode())
     _flush(writer)
-    _tell({**answer, "refused": ""})
+    _tell(answer)
     return 0
 
 

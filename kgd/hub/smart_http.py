@@ -108,8 +108,7 @@ class SmartHttp:
         record, workspace = await anyio.to_thread.run_sync(self._admit, request, service)
         if self._programs is None:
             self._programs = anyio.CapacityLimiter(PROGRAMS)
-        root = (await anyio.to_thread.run_sync(self._daemon.tokens.lineage, record))[-1].holder.id
-        share = self._shares.setdefault(root, anyio.CapacityLimiter(SHARE))
+        share = self._shares.setdefault(record.holder.line, anyio.CapacityLimiter(SHARE))
         async with share:
             with tempfile.TemporaryFile(dir=self._hooks) as body:
                 size = await self._take_in(request, record, body) if request.method == "POST" else 0

@@ -91,7 +91,8 @@ class Scope:
 class Principal:
     """Whoever asks. `id` is their token's, `name` its holder, who is the author of what they change.
 
-    `expires` is in Unix seconds, None for never; `parent` is the id of the token that this one was made from.
+    `expires` is in Unix seconds, None for never; `parent` is the id of the token that this one was made from, and
+    `root` of the first one in that line, or of the one that this one replaced.
     """
 
     id: str
@@ -100,6 +101,7 @@ class Principal:
     scopes: tuple[Scope, ...]
     expires: float | None = None
     parent: str = ""
+    root: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -119,6 +121,17 @@ class Principal:
                 next="Name who holds the token, such as billing-agent.",
             )  # fmt: skip
 
+    @property
+    def identity(self) -> str:
+        """By what it is known whose something is, since names can be chosen; a rotation of a minted token keeps it."""
+        return self.id if self.parent else self.root or self.id
+
+    @property
+    def line(self) -> str:
+        """The identity of the token that the keeper minted, which this one was made from, or is: what is shared out
+        goes by it, since children can be made by anybody."""
+        return self.root or self.parent or self.id
+
     def has_expired(self, now: float) -> bool:
         return self.expires is not None and now >= self.expires
 
@@ -126,7 +139,7 @@ class Principal:
         """Plain data that `principal_from` reads back; it holds no secret."""
         return {
             "id": self.id, "name": self.name, "kind": self.kind, "scopes": [scope.as_dict() for scope in self.scopes],
-            "expires": self.expires, "parent": self.parent,
+            "expires": self.expires, "parent": self.parent, "root": self.root,
         }  # fmt: skip
 
 
@@ -269,7 +282,7 @@ def principal_from(values: Mapping[str, Any]) -> Principal:
         expires = values.get("expires")
         return Principal(
             str(values["id"]), str(values["name"]), values["kind"], scopes,
-            None if expires is None else float(expires), str(values.get("parent") or ""),
+            None if expires is None else float(expires), str(values.get("parent") or ""), str(values.get("root") or ""),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Invalid("this describes no holder of a token") from None

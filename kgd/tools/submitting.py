@@ -75,6 +75,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
     changes = replace(changes, request_id=session.request(changes.request_id))
     who = Submitter(
         proposals.holder_name(changes.author.name),
+        session.principal,
         session.permit(workspace, Verb.WRITE),
         session.permit(workspace, Verb.PROPOSE),
         _most(session),

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Literal
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import FILE, ObjectId
-from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref, read_log
+from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs, move_ref
 from kgd.git.staging import Staging
+from kgd.model.access import Principal
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
+from kgd.workspace import proposal_log
 from kgd.workspace.admission import check
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import NodeChange, Outcome
 from kgd.workspace.past_surroundings import PastSurroundings
+from kgd.workspace.proposal_log import NOBODY, Origin
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.work_tree import FILE_LIMIT
@@ -38,16 +41,13 @@ _making = threading.Lock()
 """Of one request that comes twice at once, the second finds the proposal of the first."""
 
 
-PUSHED = "kgd: pushed by "
-"""How the line in a proposal's reflog begins that a push through a hub leaves; the holder and the token follow."""
-
-
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """One proposal as its tip's commit tells. `remote` is empty for one of this repository.
 
     `request` is the request that it was made for here; what others write into their messages is none. A pushed commit
-    says what its author wrote; `pusher` says whose token brought it, where a hub took it.
+    says what its author wrote; `pusher` says whose token brought it, where a hub took it. Whose `origin`
+    it is may take it back and go on from it.
     """
 
     name: str
@@ -59,7 +59,11 @@ class Proposal:
     at: int
     subject: str
     request: str
-    pusher: str = ""
+    origin: Origin = NOBODY
+
+    @property
+    def pusher(self) -> str:
+        return self.origin.pusher
 
     @property
     def id(self) -> str:
@@ -152,6 +156,7 @@ def propose(
     base: ObjectId,
     *,
     holder: str,
+    owner: Principal | None = None,
     permit: Permit | None = None,
     most: int | None = None,
 ) -> tuple[Proposal, Outcome]:
@@ -159,7 +164,8 @@ def propose(
 
     Args:
         holder: The name of whoever proposes, as a part of a ref; see `holder_name`.
-        most: How many proposals of this holder may wait at a time.
+        owner: Whose it is; None for a person of this machine.
+        most: How many proposals of tokens of the owner's line may wait at a time.
 
     Raises:
         Limit: So many wait already.
@@ -173,7 +179,7 @@ def propose(
         known = by_request(workspace, changes.request_id)
         if known:
             return known, Outcome(known.commit, repeated=True)
-        if most is not None and len(pending(workspace, holder)) >= most:
+        if most is not None and of_line(workspace, owner.line if owner else "") >= most:
             raise Limit(
                 f"{most} proposals of '{holder}' wait already", at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
@@ -186,7 +192,7 @@ def propose(
         if staged.commit is None:
             raise Invalid("the proposal would change nothing", at="changes", next="What it says is so already.")
         name = free_name(workspace, holder)
-        keep(workspace, staging, PROPOSALS + name, staged.commit, f"kgd: proposed by {changes.author.name}")
+        keep(workspace, staging, PROPOSALS + name, staged.commit, proposal_log.proposed(changes.author.name, owner))
     made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
@@ -262,14 +268,19 @@ def holder_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
 
 
-def pending(workspace: Workspace, holder: str) -> dict[str, ObjectId]:
-    """The proposals of this holder that wait, those included that were pushed: full names of refs, and their tips."""
-    found = list_refs(workspace.layout.git_dir, PROPOSALS + holder)
-    return {ref: tip for ref, tip in found.items() if is_of(ref, holder)}
+def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
+    """What waits in this repository: full names of refs, their tips, and who put them up."""
+    git_dir = workspace.layout.git_dir
+    return {ref: (tip, proposal_log.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
 
 
-def is_of(ref: str, holder: str) -> bool:
-    """Whether a proposal's ref is one of this holder's: ``<holder>-<number>``, or below ``<holder>/``."""
+def of_line(workspace: Workspace, line: str) -> int:
+    """How many wait that tokens of one line put up; see `Principal.line`."""
+    return sum(1 for _, origin in pending(workspace).values() if origin.line == line)
+
+
+def is_called_after(ref: str, holder: str) -> bool:
+    """Whether a proposal's ref is named as one of such a holder: ``<holder>-<number>``, or below ``<holder>/``."""
     rest = ref.removeprefix(PROPOSALS + holder)
     return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
 
@@ -280,8 +291,8 @@ def free_name(workspace: Workspace, holder: str) -> str:
     taken = [0]
     for prefix in (PROPOSALS, REJECTED):
         for ref in list_refs(git_dir, prefix + holder):
-            number = ref.removeprefix(prefix + holder)
-            taken += [int(number[1:])] if re.fullmatch(r"-\d{1,9}", number) else []
+            number = re.match(r"-(\d{1,9})(?:/|$)", ref.removeprefix(prefix + holder))
+            taken += [int(number[1])] if number else []
     return f"{holder}-{max(taken) + 1}"
 
 
@@ -292,11 +303,10 @@ def _read(workspace: Workspace, ref: str, name: str, remote: str, tip: ObjectId)
     except KgdError:
         return None
     request = workspace.seal.request(workspace.store, tip, commit.message) if not remote else ""
-    moved = read_log(workspace.layout.git_dir, ref)[-1:] if not remote else []
-    pusher = moved[0].note.removeprefix(PUSHED) if moved and moved[0].note.startswith(PUSHED) else ""
+    origin = proposal_log.origin(workspace.layout.git_dir, ref) if not remote else NOBODY
     return Proposal(
         name, ref, remote, tip.hex(), commit.author_name, commit.author_email, commit.author_time,
-        commit.subject, request, pusher,
+        commit.subject, request, origin,
     )  # fmt: skip
 
 

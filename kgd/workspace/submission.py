@@ -16,6 +16,7 @@ from kgd.git.history import log
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.git.unwritten import Unwritten
+from kgd.model.access import Principal
 from kgd.model.change import ChangeSet, Delete, Edit, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import proposals
@@ -51,10 +52,12 @@ class Submission:
 class Submitter:
     """Who submits, and what they are asked for: before a merge, and before something is put up to wait.
 
-    `most` is how many of their proposals may wait at a time; None is any number.
+    `owner` is whose a proposal becomes, None for a person of this machine; `most` is how many of their line's may wait
+    at a time, None any number.
     """
 
     holder: str
+    owner: Principal | None = None
     write: Permit | None = None
     propose: Permit | None = None
     most: int | None = None
@@ -162,7 +165,7 @@ def _proposed(
         raise refusal
     try:
         proposal, outcome = proposals.propose(
-            workspace, changes, base, holder=who.holder, permit=who.propose, most=who.most
+            workspace, changes, base, holder=who.holder, owner=who.owner, permit=who.propose, most=who.most
         )
     except Forbidden as second:
         raise second if refusal is None else _clearer(refusal, second) from None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from kgd.errors import Forbidden, Invalid, Limit, NotFound, Stale
 from kgd.git.refs import list_refs, read_log
-from kgd.model.access import Verb
+from kgd.model.access import Principal, Verb
 from kgd.model.change import Append, Author, Delete, Move
 from kgd.workspace import accepting, proposals
 from kgd.workspace.proposals import Proposal
@@ -146,12 +147,21 @@ def test_the_same_request_is_one_proposal(ws: Workspace) -> None:
     assert len(proposals.listed(ws)) == 1
 
 
-def test_only_so_many_of_one_holder_wait(ws: Workspace) -> None:
-    for number in range(2):
-        proposals.propose(ws, change(upsert(f"n{number}")), bytes.fromhex(ws.tip), holder="bob", most=2)
-    with pytest.raises(Limit, match="2 proposals of 'bob' wait"):
-        proposals.propose(ws, change(upsert("n3")), bytes.fromhex(ws.tip), holder="bob", most=2)
-    proposals.propose(ws, change(upsert("n4")), bytes.fromhex(ws.tip), holder="bobby", most=2)
+def test_only_so_many_of_one_line_of_tokens_wait_whatever_they_are_called(ws: Workspace) -> None:
+    one = holder("propose", "/**")
+    child = replace(one, id="child001", parent=one.id, root=one.id, name="other")
+    other = replace(one, id="other001")
+
+    def put_up(number: int, who: Principal) -> None:
+        holder = proposals.holder_name(who.name)
+        proposals.propose(ws, change(upsert(f"n{number}")), bytes.fromhex(ws.tip), holder=holder, owner=who, most=2)
+
+    put_up(0, one)
+    put_up(1, child)
+    for who in (one, child):
+        with pytest.raises(Limit, match="2 proposals of"):
+            put_up(2, who)
+    put_up(2, other)
 
 
 def test_whoever_accepts_needs_the_right_to_every_node_of_it(ws: Workspace) -> None:

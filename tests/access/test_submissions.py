@@ -24,7 +24,7 @@ def permit(who: Principal, verb: Verb) -> Permit:
 
 
 def submitter(who: Principal, most: int | None = None) -> Submitter:
-    return Submitter("billing-agent", permit(who, Verb.WRITE), permit(who, Verb.PROPOSE), most)
+    return Submitter("billing-agent", who, permit(who, Verb.WRITE), permit(who, Verb.PROPOSE), most)
 
 
 def submit(ws: Workspace, who: Principal, *edits: Edit, base: str = "", request: str = "") -> Submission:
