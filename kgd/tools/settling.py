@@ -103,7 +103,7 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
         edits.append(Settle(found.id, _decided(found, resolution, at)))
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
-    return answer_of(workspace, outcome, dry_run=params.dry_run)
+    return answer_of(workspace, outcome, dry_run=params.dry_run, settled={one.conflict for one in edits})
 
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:

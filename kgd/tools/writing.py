@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -86,10 +87,12 @@ def put(session: Session, params: PutParams) -> PutResult:
     return answer
 
 
-def answer_of(workspace: Workspace, outcome: Outcome, *, dry_run: bool = False) -> PutResult:
-    """What became of a change, as every writing tool answers it."""
+def answer_of(
+    workspace: Workspace, outcome: Outcome, *, dry_run: bool = False, settled: Collection[str] = ()
+) -> PutResult:
+    """What became of a change, as every writing tool answers it. Of conflicts that it has `settled` nothing is said."""
     warnings = list(outcome.warnings)
-    open_conflicts = {one.uri for uri, _ in outcome.nodes for one in workspace.conflicts(uri)}
+    open_conflicts = {one.uri for uri, _ in outcome.nodes for one in workspace.conflicts(uri) if one.id not in settled}
     warnings += [f"{uri} has an open conflict: read both sides with get, then settle it" for uri in open_conflicts]
     answer: PutResult = {
         "workspace": workspace.id,

@@ -37,6 +37,13 @@ def test_of_several_conflicts_of_a_node_the_answer_lists_the_ids_and_each_is_one
     assert ask.conflicts()["total"] == 0
 
 
+def test_a_dry_run_says_nothing_of_the_conflict_that_it_would_settle(ask: Ask) -> None:
+    disagree(ask, "keys", "summary")
+    planned = ask.resolve(resolutions={"id": "keys", "take": "base"}, dry_run=True)
+    assert planned["warnings"] == []
+    assert ask.conflicts()["total"] == 1
+
+
 def test_who_settled_it_is_told_to_whoever_comes_later(ask: Ask) -> None:
     disagree(ask, "keys", "summary")
     (conflict,) = ask.conflicts()["conflicts"]
