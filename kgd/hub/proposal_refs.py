@@ -55,9 +55,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
                 raise Unavailable("the proposal moved at this moment", at=name, next="Push again.") from None
             continue
         except OSError as error:
-            raise Unavailable(
-                f"it could not be kept: {error.strerror}", at=name, next="Push again."
-            ) from None
+            raise Unavailable(f"it could not be kept: {error.strerror}", at=name, next="Push again.") from None
         return name
     raise Unavailable("others propose at this moment as well", at=ref, next="Push again.")
 
