@@ -132,15 +132,17 @@ class GitRemote:
             Trouble: It was refused, with the server's own words, or the remote cannot be reached. Where the connection
                 ended in the middle, what the remote holds has to be asked again.
         """
-        arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
-                     f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text,
-                     f"{new.hex()}:{ref}"]  # fmt: skip
-        try:
-            said = self._run(self._asking(), arguments)
-        except _Failed as failed:
-            raise _of_push(failed.cause, self.url) from None
+        said = self._push(ref, old, f"{new.hex()}:{ref}")
         taken = [names.rpartition(":")[2] for flag, names, _ in _RESULT.findall(said.decode("utf-8", "replace"))]
         return taken[0] if taken and taken[0] != ref else None
+
+    def delete(self, ref: str, old: ObjectId) -> None:
+        """Remove the remote's `ref`, which holds `old`.
+
+        Raises:
+            LostRace, Trouble: As `push`; it is not there already counts as a lost race.
+        """
+        self._push(ref, old, f":{ref}")
 
     def point_head(self, ref: str) -> bool:
         """See to it that a clone checks out something: whether the remote's HEAD leads to a branch now.
@@ -176,6 +178,14 @@ class GitRemote:
             return peek.read(git_dir, ref, prefix, REFS_LIMIT)
         except (OSError, ValueError):
             return None
+
+    def _push(self, ref: str, old: ObjectId | None, what: str) -> bytes:
+        arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
+                     f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text, what]  # fmt: skip
+        try:
+            return self._run(self._asking(), arguments)
+        except _Failed as failed:
+            raise _of_push(failed.cause, self.url) from None
 
     def _asking(self) -> Path:
         """An empty repository for what needs none: nothing of ours has a say in how git behaves there. It stays."""

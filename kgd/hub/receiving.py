@@ -29,6 +29,7 @@ from kgd.hub.proposal_refs import offer
 from kgd.hub.pushed import Verdict, judge
 from kgd.model.token import TokenRecord
 from kgd.workspace import adoption
+from kgd.workspace.accepting import let_go_of_merged
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
@@ -171,6 +172,7 @@ class Receiving:
         before = workspace.conflict_count
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
+        let_go_of_merged(workspace)
         self._note(push, "push", f"{update.new.hex()} to {update.ref}")
         self._daemon.upstream.push(workspace.id)
         if (opened := workspace.conflict_count - before) > 0:

@@ -25,7 +25,7 @@ from kgd.hub.gate import Gate, token_in
 from kgd.hub.openapi import document
 from kgd.hub.problems import NotJson, problem
 from kgd.model.token import TokenRecord
-from kgd.tools import TOOLS
+from kgd.tools import SERVED
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import read
 from kgd.tools.session import LONGEST_REQUEST, Session
@@ -49,7 +49,7 @@ class Api:
     """The routes below `/v1`."""
 
     def __init__(
-        self, daemon: Daemon, gate: Gate, tools: Mapping[str, Tool] = TOOLS, deadline: float = DEADLINE
+        self, daemon: Daemon, gate: Gate, tools: Mapping[str, Tool] = SERVED, deadline: float = DEADLINE
     ) -> None:
         self._daemon, self._gate, self._tools = daemon, gate, tools
         self._deadline = deadline
@@ -171,7 +171,7 @@ class Api:
 
         A read that takes part in a conversation changes it, so it is never answered from before.
         """
-        if arguments.get("context_id") or name == "status":
+        if arguments.get("context_id") or name in ("status", "proposals"):
             return ""
         states = [(one.id, one.tip, self._tree_number(one)) for one in self._daemon.opened()]
         holder = replace(record.holder, expires=None).as_dict()

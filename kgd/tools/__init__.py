@@ -1,6 +1,6 @@
 """This room is where every operation is defined once, for all surfaces: parameters, answer, and what it does.
 
-`TOOLS` is what MCP clients see; `LOCAL` is for this machine's own command line.
+`TOOLS` is what MCP clients see, `SERVED` what a hub answers over HTTP; `LOCAL` is for this machine's own command line.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ TOOLS: Mapping[str, Tool] = {
     tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
 }
 
+SERVED: Mapping[str, Tool] = {**TOOLS, **{tool.name: tool for tool in (PROPOSALS, ACCEPT, REJECT)}}
+
 LOCAL: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
@@ -55,4 +57,4 @@ def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None
     return tool.call(session, arguments)
 
 
-__all__ = ["LOCAL", "TOOLS", "Answer", "Session", "Tool", "call"]
+__all__ = ["LOCAL", "SERVED", "TOOLS", "Answer", "Session", "Tool", "call"]

@@ -1,10 +1,12 @@
-"""This file is where a submission leaves this machine: to a hub, or to a plain git server.
+"""This file is where what is for another workspace leaves this machine: a submission, or what was decided of one.
 
 A piece of one's own graph becomes changes first: each node an upsert, under the other workspace's id.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,25 +16,32 @@ from pydantic import TypeAdapter, ValidationError
 
 from kgd.config import person_environment
 from kgd.config.credentials import secret
-from kgd.errors import Invalid, Limit, NotFound, Unavailable
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import Remote, parse_stored, remote
+from kgd.git.trouble import LostRace
 from kgd.graph.traverse import traverse
 from kgd.model.change import ChangeSet
 from kgd.model.fields import plain
 from kgd.model.node import Node
 from kgd.model.uri import Uri, is_owned, scheme_of, segments_of, workspace_of
 from kgd.model.uri import build as build_uri
+from kgd.sync.hubs import HubClient
 from kgd.sync.submitting import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
+from kgd.tools.hub_reads import checked
+from kgd.tools.origins import fence
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams, SubmitResult
 
 if TYPE_CHECKING:
+    from kgd.workspace.proposals import Proposal
     from kgd.workspace.workspace import Workspace
 
 MOST_NODES = 1_000
+_HUB = re.compile(r"(https?://.+)/git/([a-z0-9][a-z0-9-]{0,62})(?:\.git)?/?").fullmatch
+"""How a hub's workspaces are addressed by git."""
 SHARED_REF = "refs/heads/main"
 
 
@@ -62,13 +71,16 @@ def find(session: Session, name: str, workspace: str | None) -> Target | None:
         copy = session.daemon.workspace(name)
         url = parse_stored(copy.layout, entry.remote)
         return Target(name, copy, Remote("origin", url, entry.ref or SHARED_REF), entry.token)
-    here = addressing.choose(session, workspace, writing=True)
     try:
+        here = addressing.choose(session, workspace, writing=True)
         found = remote(here.layout, name)
     except NotFound:
+        known = session.daemon.workspace_ids()
+        if workspace is not None and workspace not in known:
+            raise
         raise NotFound(
             f"there is no workspace or remote '{name[:60]}'", at="remote",
-            next="Name one of the registry, or a remote of this workspace: `kgd remote list`.",
+            next=f"Known workspaces: {', '.join(known[:8]) or 'none'}; `kgd remote list` shows this one's remotes.",
         ) from None  # fmt: skip
     own = session.daemon.registry.current().entries.get(here.id)
     return Target(here.id, here, found, (own.token if own else "") or found.token)
@@ -163,3 +175,59 @@ def _to_git(
     if outcome.repeated:
         answer["repeated"] = True
     return answer
+
+
+def decided_there(session: Session, workspace: str, tool: str, given: Mapping[str, Any], result: Any) -> Any:
+    """What a hub answers to `accept` or `reject` about a proposal of a workspace that it has.
+
+    Raises:
+        KgdError: What the hub refused; nothing changed there.
+        Unavailable: It cannot be reached, or the connection ended: `proposals` shows what became of it.
+    """
+    said = session.daemon.elsewhere.client(workspace).call(workspace, tool, given)
+    return fence(checked(result, said))
+
+
+def take_off(session: Session, workspace: Workspace, found: Proposal, reason: str) -> str:
+    """Take a proposal that was fetched off its remote's list: a hub rejects it, on a git server its branch goes.
+
+    Where that cannot be it is off the list here all the same. The answer says why it is still there; empty: it is not.
+    """
+    if session.principal is not None:
+        return "what this hub may do at its upstream is its keeper's business"
+    try:
+        there = remote(workspace.layout, found.remote)
+        reference = there.token or session.daemon.syncing(workspace).registered_token(there)
+        token = secret(reference) if reference else ""
+        if there.direction == "pull":
+            return f"'{there.name}' is only pulled from"
+        if hub := _HUB(there.url.text):
+            with contextlib.suppress(Unavailable):  # a git server, perhaps, that only looks like a hub
+                return _reject_at(hub[1], hub[2], token, found, reason)
+        network = Network(person_environment(), token, stop=threading.Event())
+        git = GitRemote(there.url, workspace.store, workspace.layout.derived_dir / "sync", network)
+        try:
+            git.delete(there.proposals + _name_there(found), bytes.fromhex(found.commit))
+        finally:
+            git.close()
+    except LostRace:
+        return "it has moved on there meanwhile"
+    except KgdError as error:
+        return error.message
+    return ""
+
+
+def _reject_at(url: str, workspace: str, token: str, found: Proposal, reason: str) -> str:
+    client = HubClient(url, lambda: token.rpartition(":")[2])
+    try:
+        at = f"{_name_there(found)}@{found.commit[:10]}"
+        client.call(workspace, "reject", {"name": at, **({"reason": reason} if reason else {})})
+    except NotFound:
+        return ""  # it was decided there already
+    finally:
+        client.close()
+    return ""
+
+
+def _name_there(found: Proposal) -> str:
+    return found.name.removeprefix(f"{found.remote}/")

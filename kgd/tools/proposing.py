@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import time
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, NotFound
 from kgd.model.access import Principal, Verb
 from kgd.model.fence import fenced_line, fenced_value
 from kgd.model.uri import Uri
 from kgd.tools import addressing, sight
 from kgd.tools.budget import HARD_LIMIT, Room
+from kgd.tools.hub_reads import forwarded
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
+from kgd.tools.outbound import decided_there, take_off
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.past import NodeDiff, node_diff
-from kgd.tools.session import Session, holder_email
+from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace import accepting, proposals
@@ -73,9 +76,12 @@ class ProposalsResult(TypedDict):
 
 
 def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
-    """What waits for somebody, oldest first; one of them with the difference that it makes."""
+    """What waits for somebody, oldest first; one of them with the difference that it makes. Of a hub, what it says."""
+    if far := addressing.far(session, params.workspace):
+        said = forwarded(session, far, "proposals", _given(params), ProposalsResult)
+        return said  # type: ignore[return-value]
     workspace = addressing.choose(session, params.workspace)
-    waiting = proposals.listed(workspace) if params.name is None else (proposals.named(workspace, params.name),)
+    waiting = proposals.listed(workspace) if params.name is None else (_named(session, workspace, params.name),)
     sees = sight.sight(session, workspace.id)
     shown: list[ProposalAnswer] = []
     for one in waiting[: params.limit]:
@@ -136,21 +142,35 @@ class AcceptResult(PutResult):
 
 
 def accept(session: Session, params: AcceptParams) -> AcceptResult:
-    """Brings a proposal into the workspace, whole or in part."""
+    """Brings a proposal into the workspace, whole or in part; there, where a hub has it."""
     refuse_unseen(params.message, "message", lines=True)
+    if far := addressing.far(session, params.workspace, params.only):
+        return decided_there(session, far, "accept", _given(params), AcceptResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, params.only, writing=True)
     return _accepted(session, workspace, params.name, params.only, params.message, dry_run=params.dry_run)
+
+
+def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
+    """As `proposals.named`; this machine's person is also told which one comes close."""
+    try:
+        return proposals.named(workspace, name)
+    except NotFound as absent:
+        names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
+        if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
+            absent.next = f"Did you mean '{close[0]}'?"
+        raise
 
 
 def _accepted(
     session: Session, workspace: Workspace, name: str, only: list[str], message: str = "", *, dry_run: bool = False
 ) -> AcceptResult:
-    found = proposals.named(workspace, name)
+    found = _named(session, workspace, name)
     uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
     permit = session.permit(workspace, Verb.WRITE)
     outcome = accepting.accept(
         workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
     )
+    outcome = session.seen(workspace, outcome)
     nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
     answer = answer_of(workspace, outcome, dry_run=dry_run)
     if not dry_run:
@@ -169,21 +189,33 @@ class RejectResult(TypedDict):
     workspace: str
     proposal: str
     kept: str
+    still_there: NotRequired[str]
+    """Why the remote that has the proposal goes on listing it: here it is off the list."""
 
 
 def reject(session: Session, params: RejectParams) -> RejectResult:
-    """Takes a proposal off the list. It is kept, with the reason."""
+    """Takes a proposal off the list, there too where a hub or a remote has it. It is kept, with the reason."""
     refuse_unseen(params.reason, "reason")
+    if far := addressing.far(session, params.workspace):
+        return decided_there(session, far, "reject", _given(params), RejectResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, writing=True)
     return _rejected(session, workspace, params.name, params.reason)
 
 
 def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "") -> RejectResult:
-    found = proposals.named(workspace, name)
+    found = _named(session, workspace, name)
     # Whoever put it up may take it back, whatever they may write by now.
     permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
     kept = accepting.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
-    return {"workspace": workspace.id, "proposal": found.id, "kept": kept}
+    answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
+    if found.remote and (why := take_off(session, workspace, found, reason)):
+        answer["still_there"] = fenced_line(why, LONGEST_LINE)
+    return answer
+
+
+def _given(params: Params) -> dict[str, Any]:
+    """What was asked for, for a hub: its address says which workspace."""
+    return params.model_dump(mode="json", exclude_unset=True, exclude={"workspace"})
 
 
 class Decided(TypedDict):
@@ -231,7 +263,7 @@ def waiting(session: Session, workspace: Workspace, name: str | None = None) -> 
 
 
 def _is_own(principal: Principal | None, one: Proposal) -> bool:
-    return principal is not None and one.email == holder_email(principal)
+    return principal is not None and one.origin.is_of(principal)
 
 
 PROPOSALS = Tool(

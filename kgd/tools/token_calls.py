@@ -19,6 +19,7 @@ from kgd.tools.tool import Answer, Tool
 
 EVERYBODY = (
     "search", "get", "traverse", "context", "put", "history", "status", "resolve_conflicts", "submit_subgraph",
+    "proposals", "accept", "reject",
 )  # fmt: skip
 """Tools that make sense from elsewhere. `ingest` reads this machine's disk and is not among them."""
 ADMIN = ("sync",)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
-from kgd.errors import Invalid, Limit, NotFound, Unavailable
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature
-from kgd.git.refs import REJECTED, list_refs, move_ref
+from kgd.git.refs import PROPOSALS, REJECTED, list_refs, move_ref
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
@@ -95,6 +96,15 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     if not proposal.remote:
         _remove(workspace, proposal)
     return kept
+
+
+def let_go_of_merged(workspace: Workspace) -> None:
+    """Take off the list what somebody accepted elsewhere, in whole: the tip holds it, and nothing is left to decide."""
+    tip = bytes.fromhex(workspace.tip)
+    for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
+        with contextlib.suppress(KgdError, program.GitFailed):
+            if workspace.store.is_ancestor(commit, tip):
+                program.run(workspace.layout.git_dir, ["update-ref", "-d", ref, commit.hex()])
 
 
 def touches(workspace: Workspace, proposal: Proposal) -> Touched:

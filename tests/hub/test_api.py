@@ -257,7 +257,8 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         "search": {"query": "tokens"}, "get": {"uris": ["api/a"], "include": ["content", "relations", "history"]},
         "traverse": {"start": ["api/a"]}, "history": {"diff": True}, "status": {}, "sync": {},
         "put": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "more"}]},
-        "resolve_conflicts": {}, "context": {"question": "tokens"},
+        "resolve_conflicts": {}, "context": {"question": "tokens"}, "proposals": {},
+        "accept": {"name": "nobody-1"}, "reject": {"name": "nobody-1"},
         "submit_subgraph": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "again"}]},
     }  # fmt: skip
     problem = document["components"]["schemas"]["Problem"]
@@ -273,7 +274,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         assert answer.headers["content-type"] == media, path
         schema = problem if "$ref" in content["schema"] else content["schema"]
         Draft202012Validator(_strict(schema) if name != "openapi" else schema).validate(answer.json)
-        assert answer.status < 300 or name in ("sync", "submit_subgraph"), (path, answer.json)
+        assert answer.status < 300 or name in ("sync", "submit_subgraph", "accept", "reject"), (path, answer.json)
         if sent is not None:
             Draft202012Validator(operation["requestBody"]["content"]["application/json"]["schema"]).validate(body)
             wrong = hub.ask("POST", path.replace("{workspace}", "infra"), token, b'{"no_such_field": 1}')

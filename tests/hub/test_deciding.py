@@ -1,0 +1,119 @@
+"""Proposals of a hub are listed and decided where somebody works: in a home that joined it, and in a clone."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Forbidden, NotFound
+from tests.hub.conftest import Hub
+from tests.sync.people import Person, bare, git
+
+X, Y = "concept://infra/services/x", "concept://infra/services/y"
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Callable[..., Person]]:
+    made: list[Person] = []
+
+    def make(name: str, **more: Any) -> Person:
+        made.append(Person(tmp_path / name, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def propose(hub: Hub, token: str, *uris: str, summary: str = "proposed") -> str:
+    changes = [{"op": "upsert", "uri": uri, "summary": summary} for uri in uris]
+    answer = hub.post(token, "infra/submit_subgraph", {"changes": changes})
+    assert answer.json["outcome"] == "proposed", answer.body
+    return str(answer.json["proposal"]).partition("@")[0]
+
+
+def listed(hub: Hub) -> list[str]:
+    return [one["id"].partition("@")[0] for one in hub.call("proposals", workspace="infra")["proposals"]]
+
+
+def ids(answer: dict[str, Any]) -> list[str]:
+    return [one["id"].partition("@")[0] for one in answer["proposals"]]
+
+
+@pytest.mark.requirement("B5")
+def test_from_a_joined_home_they_are_listed_and_decided_within_the_token(
+    own_hub: Callable[..., Hub], person: Callable[..., Person]
+) -> None:
+    hub = own_hub().start()
+    bot = hub.mint("propose", "/services/**", name="bot")
+    first, second, third = (propose(hub, bot, *uris) for uris in ((X, Y), (Y,), (X,)))
+    ann, ben = person("ann", id="desk"), person("ben", id="desk")
+    ann.call("join", url=hub.url, token=hub.mint("read,write", name="ann"))
+    ben.call("join", url=hub.url, token=bot)
+    assert ids(ann.call("proposals", workspace="infra")) == [first, second, third]
+    (shown,) = ann.call("proposals", workspace="infra", name=first)["proposals"]
+    assert [change["uri"] for change in shown["diff"]] == [X, Y]
+    would = ann.call("accept", workspace="infra", name=first, only=[X], dry_run=True)
+    assert (would["commit"], listed(hub)) == (None, [first, second, third])
+    done = ann.call("accept", workspace="infra", name=first, only=[X])
+    assert (done["left"], done["nodes"][0]["uri"]) == (1, X)
+    ann.call("reject", workspace="infra", name=first, reason="not y")
+    assert listed(hub) == [second, third]
+    with pytest.raises(Forbidden):
+        ben.call("accept", workspace="infra", name=second)
+    assert ids(ben.call("proposals", workspace="infra")) == [second, third]
+    ben.call("reject", workspace="infra", name=second)
+    assert listed(hub) == [third], "who put it up may take it back"
+    with pytest.raises(NotFound):
+        ann.call("reject", workspace="infra", name=second)
+
+
+def clone(hub: Hub, token: str, at: Path) -> Path:
+    subprocess.run(["git", "clone", "-q", hub.git_url(token), at], check=True)
+    return at
+
+
+def test_in_a_clone_a_rejection_is_the_hubs_where_the_token_may(
+    own_hub: Callable[..., Hub], person: Callable[..., Person], tmp_path: Path
+) -> None:
+    hub = own_hub().start()
+    bot = hub.mint("propose", "/services/**", name="bot")
+    first, second, third = (propose(hub, bot, uri, summary=text) for uri, text in ((X, "x"), (Y, "y"), (X, "other x")))
+    ann = person("ann", tree=clone(hub, hub.mint("read,write", name="ann"), tmp_path / "ann" / "k"))
+    eve = person("eve", tree=clone(hub, hub.mint("read", name="eve"), tmp_path / "eve" / "k"))
+    for one in (ann, eve):
+        one.call("share", sync=0)
+        assert set(ids(one.call("proposals"))) == {f"origin/{name}" for name in (first, second, third)}
+    said = eve.call("reject", name=f"origin/{first}")
+    assert "may" in said["still_there"], said
+    assert (len(ids(eve.call("proposals"))), listed(hub)) == (2, [first, second, third])
+    assert "still_there" not in ann.call("reject", name=f"origin/{first}", reason="no")
+    assert listed(hub) == [second, third]
+    ann.call("accept", name=f"origin/{second}")
+    assert ann.sync()["state"] == "ok"
+    assert listed(hub) == [third], "what was accepted elsewhere waits no longer"
+
+
+def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(
+    person: Callable[..., Person], tmp_path: Path
+) -> None:
+    server = bare(tmp_path / "server.git")
+    ann, bob = person("ann"), person("bob")
+    for one in (ann, bob):
+        one.share(server, sync=0)
+    names = []
+    for uri in (X, Y):
+        change = {"op": "upsert", "uri": uri, "summary": "by Bob"}
+        names.append(bob.call("submit_subgraph", remote="origin", changes=[change])["proposal"])
+    ann.sync()
+    first, second = (name.removeprefix("proposals/") for name in names)
+    assert "still_there" not in ann.call("reject", name=f"origin/{first}")
+    assert git(server, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/proposals") == names[1]
+    git(server, "config", "receive.denyDeletes", "true")
+    assert "deletion" in ann.call("reject", name=f"origin/{second}")["still_there"]
+    ann.sync()
+    assert ids(ann.call("proposals")) == []
