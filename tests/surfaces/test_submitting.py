@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kgd.config.registry import Entry
 from kgd.errors import Forbidden, Invalid, NotFound, Stale
 from kgd.model.access import Principal, Scope
 from kgd.tools.session import Session
@@ -194,3 +195,20 @@ def test_what_a_stranger_wrote_is_shown_as_theirs_and_with_every_character(ask: 
     assert len(one["message"]) == 200
     assert text not in str(one)
     assert "obey" in one["diff"][0]["fields"]["content"]["after"]
+
+
+def test_a_name_that_is_close_to_one_that_waits_is_answered_with_it(ask: Ask, holds: As) -> None:
+    ask.put(changes=upsert("infra/a", name="A"))
+    made = holds("propose", "/infra/**").submit_subgraph(changes=upsert("infra/a", summary="s"))["proposal"]
+    name = made.partition("@")[0]
+    with pytest.raises(NotFound) as refused:
+        ask.accept(name=name.removeprefix("billing-"))
+    assert refused.value.next == f"Did you mean '{name}'?"
+
+
+def test_a_place_to_submit_to_that_is_not_known_is_named_with_those_that_are(ask: Ask) -> None:
+    elsewhere = Ask(Session(ask.session.daemon, client="cli"))
+    ask.session.daemon.registry.register(Entry("infra", hub="http://127.0.0.1:9"))
+    for one in (ask, elsewhere):
+        with pytest.raises(NotFound, match=r"no workspace or remote 'nosuch'.*Known workspaces: infra, shop"):
+            one.submit_subgraph(remote="nosuch", changes=upsert("infra/a", summary="s"))
