@@ -154,7 +154,8 @@ def config(given: Given, options: Given) -> int:
     registry = file.current()
     answer: Given = {
         "registry": home.registry, "state": home.state, "logs": home.logs, "socket": home.socket,
-        "settings": asdict(registry.settings), "workspaces": {e.id: e.path or e.hub or e.remote for e in registry.entries.values()},
+        "settings": asdict(registry.settings),
+        "workspaces": {one.id: one.path or one.hub or one.remote for one in registry.entries.values()},
     }  # fmt: skip
     show("config", answer, options)
     if file.problem:
