@@ -68,7 +68,7 @@ def merge_trees(
     Raises:
         Damaged, Limit: A tree or a file cannot be read.
     """
-    if theirs in (base, ours):
+    if theirs == ours:
         return MergedTree({}, ())
     return _TreeMerge(store, base, ours, theirs, sharded, ever_open).run()
 

@@ -42,9 +42,14 @@ def met(
         return []
     base, *sides = (None if tree is None else Names(store, tree, sharded) for tree in trees)
     found: dict[str, Conflict] = {}
+
+    def stays(path: str) -> bool:
+        ours = sides[0]
+        return result[path] is not None if path in result else ours is not None and ours.has(path)
+
     for path in sorted({*added[0], *added[1]}):
         for other in sorted({name for side in sides if side for name in side.alike(path)} - {path}):
-            if any(result.get(name, b"") is None for name in (path, other)):
+            if not all(stays(name) for name in (path, other)):
                 continue
             together = [bool(side and side.has(path) and side.has(other)) for side in sides]
             if base is not None and base.has(path) and base.has(other):

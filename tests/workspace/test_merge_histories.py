@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from kgd.codec import bulk, documents, memories, paths
@@ -206,6 +208,41 @@ def test_names_that_collide_on_one_side_alone_are_reported_unless_somebody_settl
     reported = past.commit(node("x") | node("X") | record_files([conflict], NONE), both)
     accepted = past.commit(node("x") | node("X"), reported)
     assert past.conflicts(past.merge(accepted, other)) == []
+
+
+def test_names_that_collide_are_reported_alike_by_whoever_had_nothing_new(past: Histories) -> None:
+    base = past.commit(node("a"))
+    nothing, twin = past.commit(node("a"), base), past.commit(node("a") | node("A"), base)
+    merged = past.merge(nothing, twin)
+    assert merged == past.merge(twin, nothing)
+    (conflict,) = past.conflicts(merged)
+    assert conflict.fields[TWIN].sides == (uri("A"), uri("a"))
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.slow) for n in range(12, 120))])
+def test_a_merge_is_the_same_commit_whichever_side_is_called_ours(past: Histories, seed: int) -> None:
+    """Also where one of them, or both, came back to what they began with, and in histories that cross."""
+    rnd = random.Random(seed)
+    names = ["a", "A", "b/x", "B/x"]
+
+    def drawn(files: Files) -> Files:
+        left = dict(files)
+        for name in rnd.sample(names, rnd.randrange(3)):
+            (path,) = node(name)
+            if not left.pop(path, None) or rnd.random() < 0.6:
+                left |= node(name, name=rnd.choice("PQ"))
+        return left
+
+    first = drawn(node("a"))
+    base = past.commit(first)
+    tips = [past.commit(rnd.choice([first, drawn(first)]), base) for _ in range(2)]
+    for _ in range(3):
+        merged = past.merge(*tips)
+        assert merged == past.merge(*reversed(tips)), seed
+        before = [past.files(tip) for tip in tips]
+        tips = [past.commit(drawn(files), tip) for tip, files in zip(tips, before, strict=True)]
+        held = past.files(merged)
+        tips[rnd.randrange(2)] = past.commit(rnd.choice([held, drawn(held)]), merged)
 
 
 def test_settings_merge_by_key_and_a_clash_is_recorded_under_their_own_uri(past: Histories) -> None:
