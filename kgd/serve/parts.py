@@ -98,11 +98,11 @@ class Parts:
 
     async def _start_hub(self, listen: Listen, listening: socket.socket) -> None:
         assert self._surface is not None
-        surface = await self._surface
-        from kgd.serve.hub import Hub
-
-        self._hub = Hub(self.daemon, listen, listening)
         try:
+            surface = await self._surface
+            from kgd.serve.hub import Hub
+
+            self._hub = Hub(self.daemon, listen, listening)
             await self._hub.start(surface)
         except Exception:
             # A hub that does not serve is no hub: whoever started it has to notice.
