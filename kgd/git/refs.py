@@ -138,7 +138,7 @@ def move_ref(
         os.rename(lock, path)
         sync_folder(path.parent)
         found = read_ref(git_dir, name)
-        if found in (old, None):  # any other value was set on top of ours, by this same protocol
+        if found != new and found in (old, None):  # any other value was set on top of ours, by this same protocol
             raise RefMoved(name, found, ours_first=True)
     finally:
         if same_file(mine, lock):

@@ -30,6 +30,13 @@ def test_a_ref_is_read_loose_and_packed(pen: Pen) -> None:
     assert pen.write({"nodes/a.yaml": b"2\n"}) == refs.read_ref(git_dir, refs.HEAD), "loose wins over packed"
 
 
+def test_a_move_to_what_a_ref_holds_already_is_no_lost_race(pen: Pen) -> None:
+    git_dir = pen.layout.git_dir
+    tip = pen.write({"nodes/a.yaml": b"1\n"})
+    refs.move_ref(git_dir, pen.layout.derived_dir, refs.HEAD, tip, tip)
+    assert refs.read_ref(git_dir, refs.HEAD) == tip
+
+
 def test_head_says_which_branch_is_checked_out(workspace: Layout) -> None:
     assert refs.checked_out(workspace.git_dir) == "refs/heads/kgd"
     assert refs.read_ref(workspace.git_dir, "HEAD") == refs.read_ref(workspace.git_dir, "refs/heads/kgd")
