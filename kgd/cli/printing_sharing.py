@@ -145,7 +145,8 @@ def remotes(answer: Answer) -> None:
         say(f"{bold(one['name'])}  {one['url']}  {one['ref']}: {health(one['state'])}")
         moved = [f"{one[way]} {way}" for way in ("pulled", "pushed", "proposed") if one.get(way)]
         if moved or "pulled" in one:
-            say(f"  {', '.join(moved) or ('nothing moved' if one['waits'] else 'nothing to do')}")
+            is_held = any(wait["kind"] != "proposed" for wait in one["waits"])
+            say(f"  {', '.join(moved) or ('nothing moved' if is_held else 'nothing to do')}")
         if one.get("merged"):
             say(f"  merged as {words.short(one['merged'])}")
         for wait in one["waits"]:
