@@ -220,8 +220,8 @@ def _with_credential(session: Session, workspace: Workspace, wanted: Remote, sto
     if workspace.layout.in_code:
         return wanted, [f"the credential in the code's address of it is kept for kgd as {wanted.token}"]
     return wanted, [
-        f"the credential that stood in the address is not there any more: kgd takes it from {wanted.token}; plain `git` "
-        "asks for it, unless a credential helper knows it"
+        f"the credential that stood in the address is not there any more: kgd takes it from {wanted.token}; plain "
+        "`git` asks for it, unless a credential helper knows it"
     ]
 
 
