@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
+from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.nodes import UNSEEN_MESSAGE, line, moment, sees_all
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 2_000
 NODES_PER_DIFF = 50
+LOOKED_THROUGH = 1_000
+"""Commits that change nothing which the caller may read, until an answer ends without them."""
 
 
 class HistoryParams(Params):
@@ -81,25 +84,50 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     session.allow(workspace, Verb.READ, [uri] if uri else [])
     sees = sight.sight(session, workspace.id)
     question = [uri, params.commit, params.since, params.until, params.author, params.diff]
-    after = str(cursors.read("history", question, params.cursor)[0]) if params.cursor else None
-    entries = workspace.history(
-        uri=uri, commit=params.commit, since=_seconds(params.since, "since"), until=_seconds(params.until, "until"),
-        author=params.author, limit=params.limit + 1, after=after,
-    )  # fmt: skip
+    begin = cursors.read("history", question, params.cursor) if params.cursor else ["", 0]
+    after, rounds = str(begin[0]), cursors.index(begin, 1)
+    every = _entries(workspace, params, uri, after or None)
+    found = every if sees is None else _in_sight(every, sees, rounds)
     room = Room(HARD_LIMIT)
-    commits: list[Commit] = []
-    last = ""
-    for entry in entries[: params.limit]:
-        if sees is None or any(map(sees, entry.nodes)):
-            commit = _commit(workspace, entry, uri if params.uri else None, params.diff, sees)
-            if not room.take(commit) and commits:
-                break
-            commits.append(commit)
-        last = entry.commit
-    answer: HistoryResult = {"workspace": workspace.id, "commits": commits}
-    if last and last != entries[-1].commit:
-        answer["cursor"] = cursors.write("history", question, [last])
+    answer: HistoryResult = {"workspace": workspace.id, "commits": []}
+    for entry in found:
+        shown = answer["commits"]
+        commit = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
+        if commit is None or (not room.take(commit) and shown):
+            # A position names no commit that was not shown, but how far it was looked behind the last one that was.
+            answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
+            break
+        shown.append(commit)
+        after, rounds = commit["commit"], 0
     return answer
+
+
+def _entries(workspace: Workspace, params: HistoryParams, uri: Uri | None, after: str | None) -> Iterator[Entry]:
+    """What was asked for, newest first, read as it is taken."""
+    since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
+    size = params.limit + 1
+    while True:
+        page = workspace.history(
+            uri=uri, commit=params.commit, since=since, until=until, author=params.author, limit=size, after=after
+        )
+        yield from page
+        if params.commit is not None or len(page) < size:
+            return
+        after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
+
+
+def _in_sight(found: Iterator[Entry], sees: sight.Sees, rounds: int) -> Iterator[Entry | None]:
+    """Those that changed what may be read; None once `LOOKED_THROUGH` others came in turn, beyond `rounds` times so
+    many that were looked through before."""
+    unseen = 0
+    for entry in found:
+        if any(map(sees, entry.nodes)):
+            yield entry
+            unseen = rounds = 0
+        else:
+            unseen += 1
+            if unseen >= (rounds + 1) * LOOKED_THROUGH:
+                yield None
 
 
 class DiffParams(Params):

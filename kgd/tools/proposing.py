@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Principal, Verb
 from kgd.model.fence import fenced_line, fenced_value
 from kgd.model.uri import Uri
@@ -28,6 +29,7 @@ from kgd.workspace import accepting, proposals
 from kgd.workspace.proposals import Look, Proposal
 
 if TYPE_CHECKING:
+    from kgd.workspace.touched import Permit
     from kgd.workspace.workspace import Workspace
 
 URIS_NAMED = 20
@@ -83,14 +85,12 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     workspace = addressing.choose(session, params.workspace)
     waiting = proposals.listed(workspace) if params.name is None else (_named(session, workspace, params.name),)
     sees = sight.sight(session, workspace.id)
-    shown: list[ProposalAnswer] = []
-    for one in waiting[: params.limit]:
-        look = proposals.look(workspace, one)
-        if sees is None or all(sees(change.uri) for change in look.changes) or _is_own(session.principal, one):
-            shown.append(_answer(workspace, one, look, whole=params.name is not None))
-    answer: ProposalsResult = {"workspace": workspace.id, "total": len(waiting), "proposals": shown}
-    if sees is not None:
-        answer["total"] = len(shown)
+    seen = [one for one in waiting if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees)]
+    shown = [
+        _answer(workspace, one, proposals.look(workspace, one), whole=params.name is not None)
+        for one in seen[: params.limit]
+    ]
+    answer: ProposalsResult = {"workspace": workspace.id, "total": len(seen), "proposals": shown}
     if shown:
         answer["next"] = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
     return answer
@@ -257,9 +257,37 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
 
 
 def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
-    """The proposals that this caller could decide, or one of them with what it changes."""
-    found = listed(session, ProposalsParams(name=name, limit=LISTED, workspace=workspace.id))["proposals"]
-    return [one for one in found if all(session.may(workspace, Uri(uri), Verb.WRITE) for uri in one["nodes"])]
+    """The proposals that this caller could decide, `LISTED` at most, or one of them with what it changes."""
+    found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
+    sees, permit = sight.sight(session, workspace.id), session.permit(workspace, Verb.WRITE)
+    own = session.principal
+    decidable = (
+        one for one in found
+        if (sees is None or _is_own(own, one) or _is_seen(workspace, one, sees)) and _is_permitted(workspace, one, permit)
+    )  # fmt: skip
+    return [
+        _answer(workspace, one, proposals.look(workspace, one), whole=name is not None)
+        for one in islice(decidable, LISTED)
+    ]
+
+
+def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) -> bool:
+    """Whether accepting it as a whole would be allowed."""
+    try:
+        if permit is not None:
+            permit(accepting.touches(workspace, one), workspace.policy)
+    except KgdError:
+        return False
+    return True
+
+
+def _is_seen(workspace: Workspace, one: Proposal, sees: sight.Sees) -> bool:
+    """Whether all that it changes may be read. Of one that is merged or broken that is not known: then it is not."""
+    try:
+        touched = accepting.touches(workspace, one)
+    except KgdError:
+        return False
+    return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))
 
 
 def _is_own(principal: Principal | None, one: Proposal) -> bool:

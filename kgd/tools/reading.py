@@ -114,12 +114,11 @@ def _spelt(session: Session, workspace: Workspace | None, home: str, text: str, 
 def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None, *, similar: bool) -> Found | Missing:
     """A node of a workspace of this machine; what is asked as of a commit is of the call's own workspace."""
     owner = addressing.owner_of(session, workspace, asked)
-    session.allow(owner, Verb.READ, {asked, owner.graph.resolve(asked)})
+    session.allow(owner, Verb.READ, [asked])
     sees = sight.sight(session, owner.id)
     found = nodes.find(owner, asked, commit if owner is workspace else None, sees)
-    if found is None:
+    if found is None or not session.may(owner, found.uri, Verb.READ):  # it may have moved out of sight
         return _missing(owner, asked, sees, similar=similar)
-    session.allow(owner, Verb.READ, [found.uri])  # it may have moved this very moment
     return found
 
 

@@ -116,7 +116,7 @@ class Session:
         return replace(
             outcome,
             similar=tuple(one for one in similar if one.like),
-            warnings=tuple(sight.warnings(sees, outcome.warnings)),
+            warnings=tuple(sight.warnings(sees, sight.relations_told(workspace, sees, outcome.warnings))),
         )
 
     def request(self, request_id: str) -> str:

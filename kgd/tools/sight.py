@@ -7,11 +7,11 @@ it is refused alike whether it exists or not.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kgd.errors import Forbidden
+from kgd.errors import Forbidden, InvariantViolation, KgdError
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri, workspace_of
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Sees = Callable[[Uri], bool]
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
+_PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memories|kept)/)[^\s'\"]+")
+"""A URI, or the path of a file that belongs to nodes, in the text of a refusal."""
+_BROKEN = re.compile(r"(\d+)( relation\(s\) of other nodes lead to (\S+) .*)").fullmatch
 
 
 def enter(session: Session, workspace: Workspace) -> None:
@@ -70,6 +73,67 @@ def warnings(sees: Sees | None, told: Iterable[str]) -> list[str]:
     if sees is None:
         return list(told)
     return [text for text in told if all(sees(Uri(uri.rstrip(".,:;"))) for uri in _URI.findall(text))]
+
+
+def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> list[str]:
+    """The warnings, where those that count the relations to a deleted node count the readable ones alone."""
+    kept = []
+    for text in told:
+        if found := _BROKEN(text):
+            seen = sum(1 for edge in workspace.graph.into(Uri(found[3])) if sees(edge.target))
+            kept += [f"{seen}{found[2]}"] if seen else []
+        else:
+            kept.append(text)
+    return kept
+
+
+def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> KgdError:
+    """What the caller is told instead of a refusal that names what they may not read and did not name themselves.
+
+    A change can reach such a node by an alias, by the opposite of a commit, or by a name that differs in case alone.
+    """
+    principal = session.principal
+    if principal is None:
+        return error
+    named = [word.rstrip(".,:;)") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
+    given = list(_texts(arguments))
+    if all(_may_read(principal, word) or _is_given(word, given) for word in named):
+        return error
+    if isinstance(error, InvariantViolation):
+        return InvariantViolation(
+            "something that this token may not read stands in the way", next="Choose another name."
+        )
+    return Forbidden(
+        f"'{principal.name}' may not do that: it would reach what the token may not read",
+        next="Leave that part out, or ask for a token that covers it.",
+    )  # fmt: skip
+
+
+def _may_read(principal: Principal, place: str) -> bool:
+    if "://" not in place:
+        return any(_sees_all(principal, scope.workspace) for scope in principal.scopes)
+    uri = Uri(place)
+    home = workspace_of(uri)
+    homes = {home} if home else {scope.workspace for scope in principal.scopes}
+    return any(may(principal, Policy(one), Verb.READ, uri) for one in homes)
+
+
+def _is_given(place: str, given: Iterable[str]) -> bool:
+    """Whether the caller wrote it, in full or from some segment on; a long one is cut where it is told."""
+    return any(place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
+               for text in given)  # fmt: skip
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """Every text within arguments."""
+    if isinstance(value, str):
+        yield value.strip("/")
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, Iterable):
+        for one in value:
+            yield from _texts(one)
 
 
 class Seen:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgd.tools import addressing
+from kgd.errors import KgdError
+from kgd.tools import addressing, sight
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.parameters import Params, read
 from kgd.tools.session import Session
@@ -58,4 +59,7 @@ class Tool:
             if far:
                 given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
                 return forwarded(session, far, self.name, given, self.Result)
-        return self.run(session, params)
+        try:
+            return self.run(session, params)
+        except KgdError as error:
+            raise sight.refusal(session, error, arguments or {}) from error

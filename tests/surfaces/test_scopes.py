@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized
+from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, NotFound, Unauthorized
 from kgd.model.access import Principal, Scope
-from kgd.tools import LOCAL, call
+from kgd.tools import LOCAL, call, past
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
@@ -67,8 +68,47 @@ def test_only_what_may_be_read_is_got(filled: Ask, holds: As) -> None:
 
 def test_an_alias_is_no_way_around(filled: Ask, holds: As) -> None:
     filled.put(changes={"op": "move", "uri": "infra/b", "to": "secret/b"})
-    with pytest.raises(Forbidden, match="secret/b"):
-        holds("read,write", "/infra/**").get(uris="concept://shop/infra/b")
+    mine, gone = holds("read,write", "/infra/**"), "concept://shop/infra/b"
+    found = mine.get(uris=gone)
+    assert [one["uri"] for one in found["missing"]] == [gone]
+    assert "secret" not in json.dumps(found)
+    for change in (
+        upsert(gone, content="new"), upsert(gone, summary="new", expect_version=1),
+        {"op": "append", "uri": gone, "text": "t"}, {"op": "delete", "uri": gone},
+    ):  # fmt: skip
+        for dry_run in (True, False):
+            with pytest.raises(Forbidden) as refused:
+                mine.put(changes=change, dry_run=dry_run)
+            assert "secret" not in json.dumps(refused.value.as_dict())
+
+
+def test_a_name_that_is_hidden_stands_in_the_way_unnamed(filled: Ask, holds: As) -> None:
+    mine = holds("read,write", "/secret/X*")
+    with pytest.raises(InvariantViolation) as refused:
+        mine.put(changes=upsert("concept://shop/secret/X", summary="s"))
+    assert "secret/x" not in json.dumps(refused.value.as_dict())
+
+
+def test_the_opposite_of_a_hidden_commit_names_nothing(filled: Ask, holds: As) -> None:
+    hidden = filled.put(changes=upsert("secret/y", summary="more"))["commit"]
+    mine = holds("read,write,propose", "/infra/**")
+    for dry_run in (True, False):
+        with pytest.raises(Forbidden) as refused:
+            mine.put(changes={"op": "revert", "commit": hidden}, dry_run=dry_run)
+        assert "secret" not in json.dumps(refused.value.as_dict())
+    with pytest.raises(Forbidden) as refused:
+        mine.submit_subgraph(changes={"op": "revert", "commit": hidden})
+    assert "secret" not in json.dumps(refused.value.as_dict())
+
+
+def test_a_deletion_counts_the_relations_that_may_be_read(filled: Ask, holds: As) -> None:
+    mine = holds("read,write", "/infra/**")
+    filled.put(changes=upsert("secret/x", relations=[{"type": "uses", "target": "infra/b"}]))
+    (warning,) = mine.put(changes={"op": "delete", "uri": "concept://shop/infra/b"}, dry_run=True)["warnings"]
+    assert warning.startswith("1 relation(s)")
+    assert mine.put(changes={"op": "delete", "uri": "concept://shop/infra/c"}, dry_run=True)["warnings"] == []
+    (warning,) = filled.put(changes={"op": "delete", "uri": "infra/b"}, dry_run=True)["warnings"]
+    assert warning.startswith("2 relation(s)")
 
 
 def test_a_search_finds_and_counts_nothing_hidden(filled: Ask, holds: As) -> None:
@@ -104,6 +144,28 @@ def test_history_is_that_of_readable_nodes(filled: Ask, holds: As) -> None:
     assert "hidden words" not in text
     with pytest.raises(Forbidden):
         mine.history(uri="concept://shop/secret/x")
+
+
+def test_a_page_of_history_neither_ends_at_nor_counts_what_is_hidden(
+    filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past, "LOOKED_THROUGH", 3)
+    for number in range(4):
+        filled.put(changes=upsert("infra/a", summary=f"visible {number}"))
+        for _ in range(2 * number):
+            filled.put(changes={"op": "append", "uri": "secret/x", "text": "more"})
+    hidden = [one["commit"] for one in filled.history(uri="concept://shop/secret/x", limit=50)["commits"]][:-1]
+    mine, found, cursor = holds("read", "/infra/**"), list[str](), None
+    while True:
+        page = mine.history(limit=1, **({"cursor": cursor} if cursor else {}))
+        found += [one["commit"] for one in page["commits"]]
+        cursor = page.get("cursor")
+        if cursor is None:
+            break
+        position = base64.urlsafe_b64decode(cursor + "==").decode()
+        assert not any(commit in position for commit in hidden)
+    assert found == [one["commit"] for one in filled.history(uri="concept://shop/infra/a")["commits"]]
+    assert len(found) == 5
 
 
 def test_status_says_nothing_of_the_machine(filled: Ask, holds: As, ws: Workspace) -> None:
