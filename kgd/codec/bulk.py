@@ -14,12 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kgd.codec import canonical, documents
+from kgd.codec import canonical, documents, paths
 from kgd.codec.canonical import Ordered
 from kgd.errors import Invalid, Limit
 from kgd.model.node import Json, Node
+from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
 
 PART_BYTES = 128 * 1024
+PARTS_OF = {"message": "thread", "chunk": "document"}
+"""Of which scheme the node is that a bulk part belongs to."""
 PART_EVENTS = 10_000
 """Half of what the guard admits, so that two parts that were filled on two sides still are one readable file."""
 
@@ -49,6 +52,17 @@ def decode(data: bytes, *, at: str = "") -> Part:
         if one.uri == two.uri:
             raise Invalid(f"the node {one.uri} is given twice", at=f"{at}:1")
     return Part(nodes, values.get("source", ""))
+
+
+def belongs(uri: Uri, path: str) -> bool:
+    """Whether a node of this URI has its place in this part: a message of the thread, a chunk of the document."""
+    scheme, segments = scheme_of(uri), segments_of(uri) if is_owned(uri) else []
+    parent = PARTS_OF.get(scheme)
+    if parent is None or len(segments) < 2:
+        return False
+    whole = build(parent, workspace_of(uri) or "", segments[:-1])
+    name = path.rpartition("/")[2].removesuffix(".yaml")
+    return path == paths.log_path(whole, name).replace(f"log/{parent}/", f"bulk/{scheme}/", 1)
 
 
 def encode(part: Part, *, at: str = "") -> bytes:

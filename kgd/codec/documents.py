@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from kgd.codec import canonical, lean
+from kgd.codec import canonical, lean, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
 from kgd.codec.lean import uri as checked_uri
 from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
@@ -13,11 +13,11 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.uri import Uri, is_settings_uri
+from kgd.model.uri import Uri, is_settings_uri, workspace_of
 
 __all__ = [
     "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
-    "first_files", "rewrite", "rewrite_settings",
+    "first_files", "read_record", "rewrite", "rewrite_settings",
 ]  # fmt: skip
 
 CONFLICT_BYTES = 1024 * 1024
@@ -105,6 +105,27 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
         return _conflict(values)
     except KgdError as error:
         raise _placed(error, values, data, at) from None
+
+
+def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str | None = None) -> Conflict:
+    """The conflict record at a path, which has to be the place that its own content gives it.
+
+    Otherwise a file in one node's folder would speak for another node, whoever may write there.
+
+    Args:
+        workspace: Where given, whose nodes it may be about.
+
+    Raises:
+        Invalid, Refused, Limit: As `decode`; or it is not where it belongs.
+    """
+    conflict = decode_conflict(data, at=path)
+    if paths.conflict_path(conflict.uri, conflict.digest, sharded) != path:
+        raise Invalid("this conflict record is not where its content belongs", at=f"{path}:1", next="Delete the file.")
+    is_settings = is_settings_uri(conflict.uri)
+    home = conflict.uri.split("/", 3)[2] if is_settings else workspace_of(conflict.uri)
+    if workspace is not None and home not in (None, workspace):
+        raise Invalid("this conflict record is about another workspace", at=f"{path}:1", next="Delete the file.")
+    return conflict
 
 
 def read_mapping(data: bytes, at: str) -> Mapping[str, Json]:

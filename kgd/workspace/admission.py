@@ -26,7 +26,7 @@ def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: f
             if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
                 raise
     elif top == "conflicts":
-        documents.decode_conflict(data, at=path)
+        documents.read_record(data, path, sharded, workspace)
     elif path == SETTINGS:
         settings = decode_settings(data, at=path)
         if settings.workspace != workspace or settings.sharded != sharded:

@@ -64,7 +64,7 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
         try:
             data = store.read(blob)
             if path.startswith("conflicts/"):
-                documents.decode_conflict(data, at=path)
+                documents.read_record(data, path, workspace.sharded, workspace.id)
             else:
                 node = documents.decode(data, at=path)
                 if paths.path_of(node.uri, workspace.sharded) != path:

@@ -191,7 +191,7 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
         if path.endswith(f"/{digest}.yaml"):
             data = draft.read_file(path)
             if data is not None:
-                return path, documents.decode_conflict(data, at=path)
+                return path, documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
     raise NotFound("this conflict is not open", at=id[-80:], next="List what is open with `kgd conflicts`.")
 
 

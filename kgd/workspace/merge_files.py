@@ -14,7 +14,7 @@ from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.memories import Memory
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
-from kgd.errors import KgdError
+from kgd.errors import Invalid, KgdError
 from kgd.git.objects import object_id
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.fields import join, plain
@@ -85,20 +85,24 @@ def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict
     files: dict[str, bytes] = {}
     for conflict in conflicts:
         for one in conflict.by_field():
-            path = paths.conflict_path(one.uri, one.digest, sharded)
             try:
-                files[path] = documents.encode_conflict(one)
+                files[paths.conflict_path(one.uri, one.digest, sharded)] = documents.encode_conflict(one)
             except KgdError:
-                files.update(_large_record(one, path))
+                files.update(_large_record(one, sharded))
     return files
 
 
-def _large_record(conflict: Conflict, path: str) -> dict[str, bytes]:
-    """Without the base; and where that is still too much, with the names of files in place of the sides."""
+def _large_record(conflict: Conflict, sharded: frozenset[str]) -> dict[str, bytes]:
+    """Without the base; and where that is still too much, with the names of files in place of the sides.
+
+    Its name is the digest of what it holds then, as of every record.
+    """
+    path = paths.conflict_path(conflict.uri, conflict.digest, sharded)
     ((name, disputed),) = conflict.fields.items()
     smaller = FieldConflict(None, disputed.sides, disputed.round)
     try:
-        return {path: documents.encode_conflict(Conflict(conflict.uri, {name: smaller}, conflict.shown))}
+        told = Conflict(conflict.uri, {name: smaller}, conflict.shown)
+        return {paths.conflict_path(told.uri, told.digest, sharded): documents.encode_conflict(told)}
     except KgdError:
         pass
     files: dict[str, bytes] = {}
@@ -113,7 +117,7 @@ def _large_record(conflict: Conflict, path: str) -> dict[str, bytes]:
         files[kept] = data
         sides.append({"kept": kept})
     told = Conflict(conflict.uri, {name: FieldConflict(None, tuple(sides), disputed.round)}, conflict.shown)
-    files[path] = documents.encode_conflict(told)
+    files[paths.conflict_path(told.uri, told.digest, sharded)] = documents.encode_conflict(told)
     return files
 
 
@@ -270,6 +274,8 @@ def _text(data: Data) -> str | None:
 def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile:
     """Messages node by node; the chunks of a document whole, since they are made from it: those of one source."""
     a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
+    if not all(bulk.belongs(node.uri, path) for side in (a, b) for node in side.nodes):
+        raise Invalid("this part holds nodes of something else", at=path)  # no word about those comes of it
     if path.startswith("bulk/chunk/"):
         return MergedFile(max((a.source, ours), (b.source, theirs))[1])
     old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}

@@ -7,11 +7,12 @@ the records of conflicts about them are merged as a set (`kgd.model.merge_graph`
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
@@ -23,7 +24,7 @@ from kgd.model.merge import either, is_of_node, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Node
 from kgd.model.register import NO_RECORDS, Records, by_field
-from kgd.model.uri import Uri, is_settings_uri
+from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace import merge_twins
 from kgd.workspace.merge_files import (
     MEMORIES,
@@ -221,9 +222,11 @@ class _TreeMerge:
             for name in sorted({name for names in listed for name in names}):
                 path = f"{folder}/{name}"
                 try:
-                    found[path] = self.records.get(path) or self._record(path, [names.get(name) for names in listed])
+                    record = self.records.get(path) or self._record(path, [names.get(name) for names in listed])
                 except KgdError:
                     continue  # a file like any other
+                if record.uris <= {uri}:  # one that names another workspace's node has the same path
+                    found[path] = record
         return {path: record for path, record in found.items() if record.is_of_nodes}
 
     def _listing(self, tree: ObjectId | None, folder: str) -> dict[str, ObjectId]:
@@ -232,7 +235,14 @@ class _TreeMerge:
         return {text(name): id for name, (mode, id) in entries.items() if mode != FOLDER}
 
     def _record(self, path: str, blobs: Iterable[ObjectId | None]) -> _Record:
-        old, a, b = (documents.decode_conflict(self._read(blob), at=path).by_field() if blob else () for blob in blobs)
+        """The record in three versions. What lies where its content does not belong is no record, in any version.
+
+        Raises:
+            KgdError: It is a file like any other.
+        """
+        old, a, b = (
+            documents.read_record(self._read(blob), path, self.sharded).by_field() if blob else () for blob in blobs
+        )
         return _Record((old, a, b))
 
     def _hot(self) -> dict[Uri, _Node]:
@@ -335,7 +345,7 @@ class _TreeMerge:
                 head, *rest = split(next(iter(conflict.fields)))
                 if is_settings_uri(conflict.uri):
                     about.setdefault(SETTINGS, set()).add(record_path)
-                elif head == MEMORIES and rest:
+                elif head == MEMORIES and rest and conflict.uri in self._nodes_of(f"{MEMORIES}/{rest[0]}"):
                     about.setdefault(f"{MEMORIES}/{rest[0]}", set()).add(record_path)
         for path, record_paths in sorted(about.items()):
             old, ours, theirs = (self._open(record_paths, n) for n in range(3))
@@ -346,6 +356,14 @@ class _TreeMerge:
                 self._write(record_path, None)
             self.done |= {path, *record_paths}
             self._took(path, merged)
+
+    def _nodes_of(self, path: str) -> set[Uri]:
+        """Of whom a memory says that it is theirs; a record under somebody else does not decide what it holds."""
+        found = set[Uri]()
+        for data in self._versions_at(path):
+            with contextlib.suppress(KgdError):
+                found |= {parse(str(memories.decode(data, at=path).front.get("id")))} if data is not None else set()
+        return found
 
     def _open(self, record_paths: Iterable[str], version: int) -> Records:
         found = [conflict for path in record_paths for conflict in self.records[path].versions[version]]

@@ -198,11 +198,11 @@ class Served:
             return self._keep_last_good(path, refusal)
 
     def _apply_conflict(self, path: str, new: ObjectId | None) -> None:
-        """A record that cannot be read is named, and counts as none."""
+        """A record that cannot be read, or is not where its content belongs, is named, and counts as none."""
         refusal: KgdError | None = None
         try:
             if new:
-                documents.decode_conflict(self._store.read(new, FILE_LIMIT), at=path)
+                documents.read_record(self._store.read(new, FILE_LIMIT), path, self._sharded, self._workspace)
         except KgdError as error:
             refusal = error
         self._note_conflict(path, bool(new) and refusal is None)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kgd.codec import documents, memories
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
-from kgd.errors import Invalid, InvariantViolation, NotFound
+from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
 from kgd.model.conflict import PLACE, TWIN, Conflict
 from kgd.model.fields import split, with_value
 from kgd.model.merge import Merged, is_of_node
@@ -51,11 +51,21 @@ def is_about_node(conflict: Conflict) -> bool:
 def carry(draft: Draft, old: Uri, node: Node) -> None:
     """What is open about a node stays open about it under its new name."""
     for path in draft.conflict_records(old):
-        data = draft.read_file(path)
-        if data is not None:
+        if (conflict := _record(draft, path)) is not None:
             draft.files[path] = None
             draft.carried.add(path)
-            draft.record(documents.decode_conflict(data, at=path).at(node.uri))
+            draft.record(conflict.at(node.uri))
+
+
+def _record(draft: Draft, path: str) -> Conflict | None:
+    """The record there; None for a file that only lies among them, which is never written anew as if it were one."""
+    data = draft.read_file(path)
+    try:
+        if data is not None:
+            return documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
+    except KgdError:
+        pass
+    return None
 
 
 def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
@@ -100,8 +110,7 @@ def _taken_up(draft: Draft, uri: Uri) -> dict[str, Conflict]:
     """What is open about the node's fields, taken out of the draft to be written anew."""
     found = []
     for path in draft.conflict_records(uri):
-        data = draft.read_file(path)
-        conflict = documents.decode_conflict(data, at=path) if data is not None else None
+        conflict = _record(draft, path)
         if conflict and all(map(is_of_node, conflict.fields)):
             draft.files[path] = None
             draft.carried.add(path)

@@ -9,22 +9,22 @@ the URI that it stands for, which is the other end of a move.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kgd.codec import documents, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FOLDER, ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
 from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
-from kgd.model.node import Node
-from kgd.model.uri import Uri
-
-PARTS_OF = {"message": "thread", "chunk": "document"}
-"""Of which scheme the node is that a bulk part belongs to."""
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
+from kgd.model.fields import split
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri, is_settings_uri, parse
 
 File = tuple[str, ObjectId | None, ObjectId | None]
 """A path that differs, its blob before and after; None is absence."""
@@ -85,8 +85,11 @@ def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str
     touched = Touched()
     memories = {path for path, _, _ in changed if path.startswith("memories/")}
     for path, old, new in changed:
-        if path not in memories:
+        if path in memories:
+            touched |= Touched(look.claimed(path, old) | look.claimed(path, new))
+        else:
             touched |= look.at(path, old, new)
+    memories |= look.disputed
     for path, namers in look.namers(memories, changed, all_files).items() if memories else ():
         touched |= Touched(frozenset(namers)) if namers else Touched(settings=frozenset((path,)))
     return touched
@@ -152,6 +155,8 @@ class _Look:
     read: Read
     workspace: str
     sharded: frozenset[str]
+    disputed: set[str] = field(default_factory=set)
+    """Memories that new conflict records are about: who writes such a record decides what a merge makes of the file."""
 
     def at(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Touched:
         top = path.partition("/")[0]
@@ -165,10 +170,12 @@ class _Look:
         elif top == "log":
             uris = self._parent(path, self.sharded, lambda uri, name: paths.log_path(uri, name, self.sharded))
         elif top == "bulk":
-            uris = self._bulk(path)
+            uris = self._bulk(path, old, new)
         else:
             uris = frozenset()
-        return Touched(uris) if uris else Touched(settings=frozenset((path,)))
+        if not uris or any(map(is_settings_uri, uris)):
+            return Touched(frozenset(u for u in uris if not is_settings_uri(u)), frozenset((path,)))
+        return Touched(uris)
 
     def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, set[Uri]]:
         """Which nodes name these memories, before or after. Reads every node, decodes those that may name one."""
@@ -187,6 +194,14 @@ class _Look:
                     found[named].add(node.uri)
         return found
 
+    def claimed(self, path: str, blob: ObjectId | None) -> frozenset[Uri]:
+        """The node that a memory says it is of: a merge records under that what two people wrote differently in it."""
+        try:
+            front = memories.decode(self.read(blob), at=path).front if blob else {}
+            return frozenset((parse(str(front["id"])),)) if "id" in front else frozenset()
+        except KgdError:
+            return frozenset()
+
     def _node(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
         try:
             uri = paths.uri_of(path, self.workspace, self.sharded)
@@ -203,32 +218,48 @@ class _Look:
         return touched
 
     def _conflict(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
+        """The node in whose folder it lies, and each that it speaks of: a record may be anything but a way around."""
         by_path = self._parent(path, frozenset(), lambda uri, name: paths.conflict_path(uri, name, self.sharded))
-        if by_path:
-            return by_path
-        found = set[Uri]()
+        found = set(by_path)
         for blob in (old, new):
             try:
                 conflict = documents.decode_conflict(self.read(blob), at=path) if blob else None
             except KgdError:
+                if by_path:
+                    continue
                 return frozenset()
             if conflict:
-                if paths.conflict_path(conflict.uri, _stem(path), self.sharded) != path:
+                if not by_path and paths.conflict_path(conflict.uri, _stem(path), self.sharded) != path:
                     return frozenset()
                 found.add(conflict.uri)
+            if conflict and blob is new:
+                found |= _spoken_of(conflict)
+                self.disputed |= {f"{first}/{rest[0]}" for first, *rest in map(split, conflict.fields)
+                                  if first == "memories" and rest}  # fmt: skip
         return frozenset(found)
 
-    def _bulk(self, path: str) -> frozenset[Uri]:
+    def _bulk(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
+        """The whole that the part is of, and each node in it that is none of its."""
         _, _, below = path.partition("/")
         scheme, _, rest = below.partition("/")
-        parent = PARTS_OF.get(scheme)
+        parent = bulk.PARTS_OF.get(scheme)
         if parent is None:
             return frozenset()
-        return self._parent(
+        found = self._parent(
             f"bulk/{parent}/{rest}",
             frozenset((parent,)),
             lambda uri, name: paths.log_path(uri, name, self.sharded).replace("log/", "bulk/", 1),
         )
+        if not found:
+            return found
+        inside = (node.uri for blob in (old, new) for node in self._nodes_in_part(path, blob))
+        return found | {uri for uri in inside if not bulk.belongs(uri, path)}
+
+    def _nodes_in_part(self, path: str, blob: ObjectId | None) -> tuple[Node, ...]:
+        try:
+            return bulk.decode(self.read(blob), at=path).nodes if blob else ()
+        except KgdError:
+            return ()
 
     def _parent(self, path: str, sharded: frozenset[str], path_for: Callable[[Uri, str], str]) -> frozenset[Uri]:
         """The node in whose folder the file lies, if the folder's name tells and `path_for` leads back."""
@@ -256,6 +287,23 @@ class _Look:
             return documents.decode(self.read(blob), at=path) if blob else None
         except KgdError:
             return None
+
+
+def _spoken_of(conflict: Conflict) -> set[Uri]:
+    """The URIs that a merge or a decision could give a node, or take from one, because this record says so."""
+    said: list[Json] = []
+    for name, disputed in conflict.fields.items():
+        for value in (disputed.base, *disputed.sides):
+            if name in (PLACE, TWIN):
+                said.append(value)
+            elif name == WHOLE and isinstance(value, dict):
+                aliases = value.get("aliases")
+                said += [value.get("uri"), *(aliases if isinstance(aliases, list) else ())]
+    found = set[Uri]()
+    for text in said:
+        with contextlib.suppress(KgdError):
+            found |= {parse(text)} if isinstance(text, str) else set()
+    return found
 
 
 def _stem(path: str) -> str:

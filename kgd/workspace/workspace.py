@@ -485,7 +485,7 @@ class Workspace:
     def _conflict(self, path: str) -> OpenConflict | None:
         blob = self._store.entry(self._served.tree or self._store.tree_of(self._writer.tip), path)
         try:
-            conflict = documents.decode_conflict(self._store.read(blob), at=path) if blob else None
+            conflict = documents.read_record(self._store.read(blob), path, self.sharded, self.id) if blob else None
         except KgdError:
             return None
         return OpenConflict(conflict.id, path, conflict) if conflict else None

@@ -22,6 +22,17 @@ BUGS = {
         (RANDOM, OUTSIDE,
          f"{ACCESS}test_touched.py::test_a_move_touches_both_ends_and_an_alias_the_name_that_it_takes"),
     ),
+    "records": Bug(
+        "a conflict record is about its folder's node, whatever it says", "kgd/workspace/touched.py",
+        "                found.add(conflict.uri)\n", "                found |= by_path or {conflict.uri}\n",
+        (f"{ACCESS}test_touched.py::test_a_conflict_record_is_about_the_node_of_its_folder_and_the_one_that_it_speaks_of",),
+    ),
+    "record-place": Bug(
+        "a conflict record may lie anywhere", "kgd/codec/documents.py",
+        "    if paths.conflict_path(conflict.uri, conflict.digest, sharded) != path:\n", "    if False:\n",
+        ("tests/workspace/test_conflict_records.py::test_no_merge_puts_it_where_its_content_says",
+         "tests/workspace/test_conflict_records.py::test_where_it_came_in_all_the_same_it_is_named_and_no_conflict"),
+    ),
     "segments": Bug(
         "a segment is matched by its beginning", "kgd/model/globs.py",
         "        return pattern == segment", "        return segment.startswith(pattern)",

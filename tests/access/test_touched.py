@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kgd.codec import documents, paths
+from kgd.codec import bulk, documents, paths
 from kgd.errors import Forbidden
 from kgd.git.objects import make
 from kgd.git.staging import Staging
 from kgd.git.unwritten import Unwritten
 from kgd.model.access import Policy, Verb
-from kgd.model.conflict import Conflict, FieldConflict
-from kgd.model.node import Node
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, parse
 from kgd.workspace import touched
 from kgd.workspace.merge_files import record_files, variant_of
@@ -114,6 +114,65 @@ def test_what_a_merge_kept_beside_a_file_is_about_the_same_node(ws: Workspace) -
                  "kept/kept/nodes/concept/a.variant-0a1b2c3d.yaml",
                  "kept/kgd-0a1b2c3d.txt"):  # fmt: skip
         assert of(ws, {lost: "x"}).settings == {lost}
+
+
+def record(subject: Uri, name: str, *sides: Json, at: Uri | None = None) -> dict[str, str | None]:
+    """A conflict record about one node, in the folder of another one where `at` says so."""
+    conflict = Conflict(subject, {name: FieldConflict(None, tuple(sorted(sides, key=canonical_json)))}, {name: 0})
+    ((path, data),) = record_files([conflict], NONE).items()
+    if at is not None:
+        path = paths.conflict_path(at, conflict.digest)
+    return {path: data.decode()}
+
+
+def test_a_conflict_record_is_about_the_node_of_its_folder_and_the_one_that_it_speaks_of(ws: Workspace) -> None:
+    mine, other = uri("infra/a"), uri("app/checkout")
+    assert of(ws, record(mine, "summary", "x", "y")) == Touched(frozenset({mine}))
+    planted = record(other, "summary", "x", "y", at=mine)
+    assert of(ws, planted).uris == {mine, other}
+    assert of(ws, dict.fromkeys(planted), planted).uris == {mine, other}
+    elsewhere = Uri("concept://elsewhere/infra/a")
+    assert of(ws, record(elsewhere, "summary", "x", "y")).uris == {mine, elsewhere}
+
+
+@pytest.mark.parametrize(
+    ("name", "sides"),
+    [
+        (PLACE, ["concept://ws/app/checkout", "concept://ws/infra/b"]),
+        (TWIN, ["concept://ws/app/checkout", "concept://ws/infra/a"]),
+        (WHOLE, [None, {"uri": "concept://ws/infra/a", "aliases": ["concept://ws/app/checkout"]}]),
+    ],
+)
+def test_a_record_that_would_give_a_node_another_name_is_about_that_name_too(
+    ws: Workspace, name: str, sides: list[Json]
+) -> None:
+    assert uri("app/checkout") in of(ws, record(uri("infra/a"), name, *sides)).uris
+
+
+def test_a_record_about_a_memory_or_the_settings_is_for_those_who_may_write_them(ws: Workspace) -> None:
+    named = {"nodes/concept/app/checkout.yaml": node("app/checkout", data={"file": "memories/b.md"}),
+             "memories/b.md": "---\nid: concept://ws/app/checkout\n---\nb\n"}  # fmt: skip
+    planted = record(uri("infra/a"), "memories/b.md/prose", "b", "evil")
+    assert of(ws, planted, dict(named)).uris == {uri("infra/a"), uri("app/checkout")}
+    (path,) = lost = record(uri("infra/a"), "memories/nobodys.md/prose", "b", "evil")
+    assert of(ws, lost).settings == {"memories/nobodys.md"}
+    (path,) = settings = record(Uri("kgd://ws/settings"), "policy", "x", "y")
+    assert of(ws, settings) == Touched(settings=frozenset({path}))
+
+
+def test_a_memory_is_also_about_the_node_that_it_says_it_is_of(ws: Workspace) -> None:
+    named = {"nodes/concept/infra/a.yaml": node("infra/a", data={"file": "memories/a.md"})}
+    text = "---\nid: concept://ws/app/checkout\n---\nx\n"
+    assert of(ws, {"memories/a.md": text}, dict(named)).uris == {uri("infra/a"), uri("app/checkout")}
+
+
+def test_a_bulk_part_is_about_each_node_in_it_that_is_none_of_its_whole(ws: Workspace) -> None:
+    path = f"bulk/message/{paths.shard(b'talk')}/talk/0.yaml"
+    inside, other = Node(Uri("message://ws/talk/1")), Node(Uri("concept://ws/app/checkout"))
+    assert of(ws, {path: bulk.encode(bulk.Part((inside,))).decode()}).uris == {Uri("thread://ws/talk")}
+    assert of(ws, {path: bulk.encode(bulk.Part((inside, other))).decode()}).uris == {
+        Uri("thread://ws/talk"), other.uri
+    }  # fmt: skip
 
 
 def test_a_bulk_part_is_about_its_thread_or_document(ws: Workspace) -> None:

@@ -277,7 +277,7 @@ def test_memories_merge_their_front_matter_by_field_and_their_prose_by_line(past
 def test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source(past: Histories) -> None:
     def part(kind: str, *names: str, source: str = "", number: int = 0) -> Files:
         nodes = tuple(Node(Uri(f"{kind}://ws/t/{name}")) for name in names)
-        return {f"bulk/{kind}/3f/t/{number}.yaml": bulk.encode(bulk.Part(nodes, source))}
+        return {f"bulk/{kind}/e3/t/{number}.yaml": bulk.encode(bulk.Part(nodes, source))}
 
     second = part("chunk", "9", source="a", number=1)
     base = past.commit(part("message", "1") | part("chunk", "1", source="a") | second)
@@ -285,9 +285,9 @@ def test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_
     one = past.commit(part("message", "1", "2") | longer, base)
     two = past.commit(part("message", "1", "3") | part("chunk", "1", "3", source="c"), base)
     files = past.files(past.merge(one, two))
-    assert files["bulk/message/3f/t/0.yaml"] == part("message", "1", "2", "3")["bulk/message/3f/t/0.yaml"]
-    assert "bulk/chunk/3f/t/1.yaml" not in files
-    assert files["bulk/chunk/3f/t/0.yaml"] == part("chunk", "1", "3", source="c")["bulk/chunk/3f/t/0.yaml"]
+    assert files["bulk/message/e3/t/0.yaml"] == part("message", "1", "2", "3")["bulk/message/e3/t/0.yaml"]
+    assert "bulk/chunk/e3/t/1.yaml" not in files
+    assert files["bulk/chunk/e3/t/0.yaml"] == part("chunk", "1", "3", source="c")["bulk/chunk/e3/t/0.yaml"]
 
 
 def test_log_entries_of_both_sides_are_kept_and_a_deleted_one_goes(past: Histories) -> None:

@@ -1,0 +1,52 @@
+"""What a token pushes below ``conflicts/`` speaks of nodes in its scope, or is refused whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from kgd.codec import documents, paths
+from kgd.model.conflict import Conflict, FieldConflict
+from kgd.model.uri import Uri
+from kgd.workspace.merge_files import record_files
+from tests.hub.conftest import Hub
+from tests.hub.test_git import Clone, clone, proposals
+
+__all__ = ["clone"]
+
+CHECKOUT, AUTH = Uri("concept://infra/app/checkout"), Uri("concept://infra/services/auth")
+ABOUT_CHECKOUT = Conflict(CHECKOUT, {"summary": FieldConflict("x", ("evil", "x"))}, {"summary": 0})
+MOVED = Conflict(AUTH, {"uri": FieldConflict(None, (CHECKOUT, AUTH))}, {"uri": 0})
+PLANTS = {
+    "by a name of its own": {
+        "conflicts/concept/services/auth/0123456789abcdef.yaml": documents.encode_conflict(ABOUT_CHECKOUT)
+    },
+    "by the digest of what it holds": {
+        paths.conflict_path(AUTH, ABOUT_CHECKOUT.digest): documents.encode_conflict(ABOUT_CHECKOUT)
+    },
+    "by a move out of the scope": record_files([MOVED], frozenset()),
+}
+
+
+@pytest.mark.requirement("B5")
+@pytest.mark.parametrize("plant", [
+    *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][:1], *[*PLANTS][1:2],
+    *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][2:],
+])  # fmt: skip
+def test_a_conflict_about_what_is_out_of_scope_is_not_planted(
+    hub: Hub, clone: Callable[..., Clone], plant: str
+) -> None:
+    mine = clone(hub.mint("write,propose", "/services/**", name="mallory"))
+    for path, data in PLANTS[plant].items():
+        (mine.at / path).parent.mkdir(parents=True, exist_ok=True)
+        (mine.at / path).write_bytes(data)
+    mine.commit("innocent")
+    before = proposals(hub)
+    for ref in ("HEAD:main", "HEAD:refs/heads/proposals/x"):
+        said = mine.git("push", "origin", ref, ok=False)
+        assert "app/checkout" in said or "not where its content belongs" in said
+    assert proposals(hub) == before
+    admin = hub.mint("read,write,resolve,admin", name="admin")
+    assert "app/checkout" not in json.dumps(hub.post(admin, "infra/resolve_conflicts", {"via": "agent"}).json)

@@ -1,0 +1,148 @@
+"""A conflict record speaks for the node in whose folder it lies, and for no other; elsewhere it is a file like any."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.codec import bulk, documents, memories, paths
+from kgd.errors import Invalid, NotFound
+from kgd.git.objects import ObjectId, Signature
+from kgd.git.staging import Staging
+from kgd.model.change import Move, Settle
+from kgd.model.conflict import Conflict, FieldConflict
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.admission import check
+from kgd.workspace.check import check as check_workspace
+from kgd.workspace.integrate import merge_commits, merge_trees
+from kgd.workspace.merge_files import record_files
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writer import Staged
+from tests.builders import change, upsert, uri
+
+NONE = frozenset[str]()
+OTHER = Conflict(uri("app/checkout"), {"summary": FieldConflict("x", ("evil", "x"))}, {"summary": 1})
+AUTH = uri("services/auth")
+HERE = paths.conflict_path(AUTH, OTHER.digest)
+PLANTED = documents.encode_conflict(OTHER)
+STRANGER = Signature("Mallory", "mallory@example.org", 1_700_000_100)
+
+
+def brought(ws: Workspace, files: dict[str, bytes]) -> ObjectId:
+    """A commit that came from somewhere where nobody looked at it."""
+    made: list[ObjectId] = []
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        for path, data in files.items():
+            staging.put(path, data)
+        made.append(staging.commit(staging.write_tree(), [tip], STRANGER, "from elsewhere"))
+        return Staged(None, made[0], None)
+
+    ws.run(job)
+    return made[0]
+
+
+@pytest.fixture
+def planted(ws: Workspace) -> Workspace:
+    """Two nodes, and in the folder of one a record about the other."""
+    ws.submit(change(upsert("app/checkout", summary="x"), upsert(AUTH, summary="Issues tokens")))
+    brought(ws, {HERE: PLANTED})
+    return ws
+
+
+@pytest.mark.parametrize(
+    "path",
+    [HERE, paths.conflict_path(OTHER.uri, "0123456789abcdef"), "conflicts/concept/app/checkout.yaml"],
+)
+def test_one_that_is_not_where_its_content_belongs_is_not_admitted(path: str) -> None:
+    with pytest.raises(Invalid, match="not where its content belongs"):
+        check(path, PLANTED, None, "ws", NONE)
+    check(paths.conflict_path(OTHER.uri, OTHER.digest), PLANTED, None, "ws", NONE)
+
+
+def test_one_about_another_workspace_is_not_admitted() -> None:
+    foreign = Conflict(Uri("concept://elsewhere/services/auth"), dict(OTHER.fields), dict(OTHER.shown))
+    with pytest.raises(Invalid, match="another workspace"):
+        check(paths.conflict_path(foreign.uri, foreign.digest), documents.encode_conflict(foreign), None, "ws", NONE)
+
+
+def test_where_it_came_in_all_the_same_it_is_named_and_no_conflict(planted: Workspace) -> None:
+    assert planted.conflicts() == ()
+    assert planted.conflict_count == 0
+    assert [file.path for file in planted.invalid_files()] == [HERE]
+    assert HERE in [finding.where for finding in check_workspace(planted)]
+    for id in (OTHER.id, f"{AUTH}#{OTHER.digest}"):
+        with pytest.raises((NotFound, Invalid)):
+            planted.submit(change(Settle(id, {"summary": "evil"})))
+    node = planted.node(OTHER.uri)
+    assert node is not None
+    assert node.summary == "x"
+
+
+def test_no_merge_puts_it_where_its_content_says(planted: Workspace) -> None:
+    base = bytes.fromhex(planted.tip)
+    mine = planted.submit(change(upsert(AUTH, summary="mine"))).commit or ""
+    store, sharded = planted.store, planted.sharded
+    staging = Staging(store, store.tree_of(base))
+    staging.put(paths.path_of(AUTH), documents.encode(Node(AUTH, summary="theirs")))
+    tree = staging.write_tree()
+    staging.commit(tree, [base], STRANGER, "at the same time")
+    store.write(staging.objects)
+    theirs = staging.commit(tree, [base], STRANGER, "at the same time")
+    merged = merge_commits(store, bytes.fromhex(mine), theirs, sharded)
+    assert {one.uri for one in merged.conflicts} == {AUTH}
+    assert not [path for path in merged.files if "app/checkout" in path]
+    assert HERE not in merged.files, "it stays the file that it is"
+
+
+def test_no_move_takes_it_along(planted: Workspace) -> None:
+    planted.submit(change(Move(AUTH, uri("services/login"))))
+    assert planted.conflicts() == ()
+    assert planted.invalid_files() == ()
+
+
+def test_a_record_that_was_too_large_has_the_name_of_what_it_holds() -> None:
+    large = "x" * 1_200_000
+    for sides in ((large, large[1:]), ("a", "b")):
+        conflict = Conflict(AUTH, {"content": FieldConflict(large, tuple(sorted(sides)))}, {"content": 0})
+        files = record_files([conflict], NONE)
+        ((path, data),) = [(path, data) for path, data in files.items() if path.startswith("conflicts/")]
+        assert documents.read_record(data, path, NONE, "ws").uri == AUTH
+
+
+def test_a_record_under_somebody_else_does_not_decide_what_a_memory_holds(ws: Workspace) -> None:
+    path = "memories/a.md"
+    prose = memories.encode({"id": OTHER.uri}, "true\n")
+    field = f"{path}/prose"
+    lie = Conflict(AUTH, {field: FieldConflict("", ("evil\n", "true\n"))}, {field: 0})
+
+    def tree(files: dict[str, bytes]) -> ObjectId:
+        staging = Staging(ws.store, None)
+        for name, data in files.items():
+            staging.put(name, data)
+        made = staging.write_tree()
+        ws.store.write(staging.objects)
+        return made
+
+    base = tree({path: prose})
+    planted = tree({path: prose, **record_files([lie], NONE)})
+    edited = tree({path: memories.encode({"id": OTHER.uri}, "true\nand more\n")})
+    for ours, theirs, has in ((planted, edited, b"true\nand more\n"), (edited, planted, None)):
+        merged = merge_trees(ws.store, base, ours, theirs, NONE)
+        assert (merged.files.get(path) or b"and more\n").endswith(has or b"and more\n")
+        assert not merged.conflicts
+
+
+def test_a_part_of_a_thread_makes_no_conflict_about_another_node(ws: Workspace) -> None:
+    path = f"bulk/message/{paths.shard(b't')}/t/0.yaml"
+
+    def tree(summary: str) -> ObjectId:
+        staging = Staging(ws.store, None)
+        staging.put(path, bulk.encode(bulk.Part((Node(OTHER.uri, summary=summary),))))
+        made = staging.write_tree()
+        ws.store.write(staging.objects)
+        return made
+
+    merged = merge_trees(ws.store, tree("a"), tree("b"), tree("c"), NONE)
+    assert merged.conflicts == ()
+    assert not [name for name in merged.files if name.startswith("conflicts/")]
