@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -13,7 +14,6 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Principal, Verb
 from kgd.model.fence import fenced_line, fenced_value
-from kgd.model.uri import Uri
 from kgd.tools import addressing, sight
 from kgd.tools.budget import HARD_LIMIT, Room
 from kgd.tools.hub_reads import forwarded
@@ -84,8 +84,7 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         return said  # type: ignore[return-value]
     workspace = addressing.choose(session, params.workspace)
     waiting = proposals.listed(workspace) if params.name is None else (_named(session, workspace, params.name),)
-    sees = sight.sight(session, workspace.id)
-    seen = [one for one in waiting if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees)]
+    seen = list(_seen(session, workspace, waiting))
     shown = [
         _answer(workspace, one, proposals.look(workspace, one), whole=params.name is not None)
         for one in seen[: params.limit]
@@ -259,16 +258,20 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
 def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
     """The proposals that this caller could decide, `LISTED` at most, or one of them with what it changes."""
     found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
-    sees, permit = sight.sight(session, workspace.id), session.permit(workspace, Verb.WRITE)
-    own = session.principal
-    decidable = (
-        one for one in found
-        if (sees is None or _is_own(own, one) or _is_seen(workspace, one, sees)) and _is_permitted(workspace, one, permit)
-    )  # fmt: skip
+    permit = session.permit(workspace, Verb.WRITE)
+    decidable = (one for one in _seen(session, workspace, found) if _is_permitted(workspace, one, permit))
     return [
         _answer(workspace, one, proposals.look(workspace, one), whole=name is not None)
         for one in islice(decidable, LISTED)
     ]
+
+
+def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
+    """Those that this caller may know of. What they may not is left out before anything is counted or cut off."""
+    sees = sight.sight(session, workspace.id)
+    for one in found:
+        if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees):
+            yield one
 
 
 def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) -> bool:
