@@ -40,7 +40,8 @@ def parse(text: str, base: Path | None = None) -> RemoteUrl:
     """The address, with a relative path taken from `base`.
 
     Refused are: anything that begins like an option, transports that run commands (``ext::``), control characters,
-    a password or token inside the address, and plain http to another machine.
+    a password or token inside the address, what could hold one (a query, a fragment), and plain http beyond this
+    machine.
 
     Raises:
         Invalid: Why it is refused; the address is not repeated where it may hold a secret.
@@ -86,6 +87,11 @@ def _with_scheme(text: str) -> RemoteUrl:
         _ = parts.port
     except ValueError:
         raise Invalid("this address cannot be read", at="url", next=_FORMS) from None
+    if "?" in text or "#" in text:
+        raise Invalid(
+            "a remote's address has no query and no fragment: a token there would be in every configuration and log",
+            at="url", next="Leave it out; give a token by reference: --token env:NAME, keyring:NAME or file:PATH.",
+        )  # fmt: skip
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise Invalid("a file:// address names a directory of this machine", at="url")

@@ -87,9 +87,14 @@ class _HostCheck:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin", b"").decode("latin-1")
-        if not self._listen.takes_host(host):
+        hosts, origins = (
+            [value.decode("latin-1") for name, value in scope["headers"] if name == wanted]
+            for wanted in (b"host", b"origin")
+        )
+        host, origin = "".join(hosts[:1]), "".join(origins[:1])
+        if len(hosts) > 1 or len(origins) > 1:
+            refused = problem(Invalid("a request has one Host and one Origin at most", at="Host, Origin"), status=400)
+        elif not self._listen.takes_host(host):
             refused = problem(Invalid("this hub is not called by that name", at="Host"), status=421)
         elif origin and not self._listen.takes_origin(origin):
             refused = problem(Forbidden("pages of other sites may not ask this hub", at="Origin"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -147,6 +149,19 @@ def test_a_page_cannot_ask(hub: Hub) -> None:
     assert hub.ask("POST", "/v1/infra/get", token, body, {"Host": "evil.example"}).status == 421
     assert hub.ask("GET", "/git/infra/info/refs?service=git-upload-pack", token, None, {"Host": "evil"}).status == 421
     assert "access-control-allow-origin" not in hub.ask("OPTIONS", "/v1/infra/get", token).headers
+
+
+@pytest.mark.parametrize("twice", ["Origin", "Host"])
+def test_a_request_that_names_two_places_is_refused(hub: Hub, twice: str) -> None:
+    place = urlsplit(hub.url)
+    here = {"Origin": f"http://{place.netloc}", "Host": place.netloc}
+    evil = {"Origin": "https://evil.example", "Host": "evil.example"}[twice]
+    for pair in ((evil, here[twice]), (here[twice], evil)):
+        lines = [(name, value) for name, value in here.items() if name != twice] + [(twice, value) for value in pair]
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines)
+        with socket.create_connection((place.hostname or "", place.port or 0), timeout=5) as one:
+            one.sendall(f"GET /health HTTP/1.1\r\n{head}\r\n".encode())
+            assert one.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
 def test_too_much_is_refused_before_it_is_read(hub: Hub) -> None:

@@ -454,6 +454,8 @@ BAD_URLS = (
     "ext::sh -c touch% ran", "--upload-pack=touch ran", "-oProxyCommand=touch ran", "https://ann:secret@example.org/x",
     "https://token@example.org/x", "ssh://-oProxyCommand=touch/x", "-x@example.org:y", "https://example.org/x\ny",
     "ftp://example.org/x", "http://example.org/x", "fd::17/x", "", "https://", "ssh://ann:secret@example.org/x",
+    "https://example.org/x?token=secret", "https://example.org/x?", "https://example.org/x#secret",
+    "ssh://git@example.org/x?token=secret",
 )  # fmt: skip
 
 
