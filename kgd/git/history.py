@@ -6,7 +6,6 @@ One ``git log --raw -c`` answers both (100k commits in 4 s); the same in process
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from kgd.errors import Damaged, NotFound
 from kgd.git import program
-from kgd.git.objects import Commit, ObjectId, moment, text, words
+from kgd.git.objects import LAST_MOMENT, Commit, ObjectId, moment, text, words
 from kgd.git.store import ObjectStore
 
 DEADLINE = 600.0
@@ -158,4 +157,5 @@ def _change(record: bytes, path: bytes) -> Change:
 
 
 def _date(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """As git stores dates; what it reads as a calendar's ends in 2099."""
+    return f"@{min(max(seconds, 0), LAST_MOMENT)} +0000"

@@ -141,3 +141,12 @@ def test_a_history_with_a_hole_is_damaged_not_short(tmp_path: Path) -> None:
         list(history.versions(pen.layout.git_dir, tip))
     with pytest.raises(Damaged):
         history.log(pen.layout.open(), tip)
+
+
+def test_a_span_of_time_may_begin_before_git_did_and_end_when_nobody_lives(pen: Pen) -> None:
+    tip = pen.write({"nodes/a.yaml": b"1\n"}, author=person("Ann", 5_000_000_000))
+    everything = history.log(pen.store, tip)
+    assert history.log(pen.store, tip, since=-(10**12), until=10**13) == everything
+    assert history.log(pen.store, tip, since=0, until=253_402_300_799) == everything
+    assert tip not in {entry.commit.id for entry in history.log(pen.store, tip, until=4_999_999_999)}
+    assert history.log(pen.store, tip, since=5_000_000_001) == []
