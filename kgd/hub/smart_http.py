@@ -50,6 +50,8 @@ PROGRAMS = 16
 """Git programs at a time; others wait."""
 SHARE = 4
 """Requests at a time of one token and whatever was made from it; its others wait."""
+WAITING = 64
+"""Of those that wait, how many at most; further ones are told to come again."""
 PATIENCE = 10.0
 """Seconds without a byte, either way, after which a request is broken off."""
 SLOWEST = 1 << 10
@@ -109,6 +111,8 @@ class SmartHttp:
         if self._programs is None:
             self._programs = anyio.CapacityLimiter(PROGRAMS)
         share = self._shares.setdefault(record.holder.line, anyio.CapacityLimiter(SHARE))
+        if share.statistics().tasks_waiting >= WAITING:
+            raise TooMuch(f"{WAITING} git requests of this token wait already", int(PATIENCE))
         async with share:
             with tempfile.TemporaryFile(dir=self._hooks) as body:
                 size = await self._take_in(request, record, body) if request.method == "POST" else 0

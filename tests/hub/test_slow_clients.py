@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -60,6 +61,15 @@ def test_requests_that_were_half_sent_hold_up_nobody(hub: Hub, half_sent: list[s
                               check=True, timeout=8)  # fmt: skip
         assert said.stdout.endswith("refs/heads/main\n")
     assert not programs(hub), "no program is started for what has not arrived"
+
+
+@pytest.mark.slow
+def test_only_so_many_of_one_token_wait(hub: Hub) -> None:
+    token = hub.mint(name="crowd")
+    with contextlib.ExitStack() as crowd:
+        made = [crowd.enter_context(begin(hub, token, b"00", 1000)) for _ in range(4 + 64 + 1)]
+        told, _, _ = select.select(made, [], [], 9)
+        assert [one.recv(12) for one in told] == [b"HTTP/1.1 429"]
 
 
 @pytest.mark.slow
