@@ -104,3 +104,19 @@ def test_an_honest_name_in_an_older_encoding_is_read_as_it_was_written(served: H
     assert [entry["author"] for entry in entries if "für alle" in entry["message"]] == ["Jürgen"]
     [node] = served.call("get", workspace="infra", uris=["services/odd"], include=["history"])["nodes"]
     assert "Jürgen" in str(node)
+
+
+@pytest.mark.parametrize("newer", ["format", "merge_rules"])
+def test_nobody_brings_a_hub_to_what_only_a_newer_kgd_may_write(hub: Hub, tmp_path: Path, newer: str) -> None:
+    at, admin = cloned(hub, tmp_path), hub.mint("read,write,resolve,admin")
+    settings = (at / "kgd.yaml").read_text().replace(f"{newer}: 1", f"{newer}: 2")
+    (at / "kgd.yaml").write_text(settings)
+    git(at, "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qam", "newer")
+    push = ["git", "-C", str(at), "push", hub.git_url(admin), "HEAD:refs/heads/main"]
+    refused = subprocess.run(push, capture_output=True, text=True, check=False)
+    assert refused.returncode
+    assert "this kgd knows 1" in refused.stderr
+    assert (
+        hub.post(admin, "infra/put", {"changes": [{"op": "upsert", "uri": "services/auth", "tags": ["on"]}]}).status
+        == 200
+    )
