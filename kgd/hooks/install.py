@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kgd.errors import KgdError
 from kgd.git.files import replace
-from kgd.hooks import scripts
+from kgd.git.place import setting
+from kgd.hooks import branch, scripts
 from kgd.hooks.clone import Clone
 from kgd.hooks.driver import INNER
 
@@ -61,9 +63,20 @@ def install(
     for name in scripts.CLIENT if clone.top is not None else scripts.SERVER:
         if folder is not None:
             _hook(folder, name, scripts.text(name, program).encode(), report, dry_run)
-    if clone.top is not None:
-        _write_settings(clone, report, dry_run)
+    if clone.top is None:
+        _settle_server(clone, report)
+    if report.settings:
+        _write_settings(clone.common_dir, report, dry_run)
     return report
+
+
+def pin(git_dir: Path, settings: Mapping[str, str]) -> None:
+    """Add settings to those that `install` put there; `remove` takes them away with the others.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    _write_settings(git_dir, Report(git_dir, settings=dict(settings)), dry_run=False)
 
 
 def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
@@ -124,9 +137,23 @@ def _settle(
         report.settings["pull.rebase"] = "false"  # else git asks, and does nothing
 
 
-def _write_settings(clone: Clone, report: Report, dry_run: bool) -> None:
+def _settle_server(clone: Clone, report: Report) -> None:
+    """From now on it is known which branch is guarded, whatever is pushed beside it."""
+    ours = setting(clone.common_dir / FOLDER, branch.KEY)
+    if ours is None and setting(clone.common_dir, branch.KEY):
+        return  # whoever runs the server has said it
+    try:
+        found = ours or branch.found_in(clone.open(), clone.common_dir)
+    except KgdError as error:
+        report.warnings.append(f"{error.message} ({error.at}), and every push is refused. {error.next}")
+        return
+    if found:
+        report.settings[branch.KEY] = found
+
+
+def _write_settings(git_dir: Path, report: Report, dry_run: bool) -> None:
     data = _config_text(report.settings)
-    target, config = clone.common_dir / _CONFIG, clone.common_dir / "config"
+    target, config = git_dir / _CONFIG, git_dir / "config"
     content = config.read_bytes()
     if _LINE in content and target.exists() and target.read_bytes() == data:
         return
@@ -136,7 +163,7 @@ def _write_settings(clone: Clone, report: Report, dry_run: bool) -> None:
     target.parent.mkdir(exist_ok=True)
     replace(target, data)
     if _LINE not in content:
-        replace(clone.common_dir / _BEFORE, content)
+        replace(git_dir / _BEFORE, content)
         replace(config, content + _added(content), mode=config.stat().st_mode & 0o777)
 
 

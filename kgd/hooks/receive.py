@@ -8,7 +8,6 @@ written, and whatever goes wrong refuses the push.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,13 +18,12 @@ from pathlib import Path
 from kgd.codec import bulk, documents
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
-from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Refused
-from kgd.git import pack, refs
+from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
+from kgd.git import pack
 from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
-from kgd.hooks.clone import settings_at
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.workspace import touched
@@ -308,27 +306,3 @@ def _is_commit(store: ObjectStore, id: ObjectId) -> None:
 def _in_time(pushed: Pushed) -> None:
     if time.monotonic() - pushed.began > LIMITS.seconds:
         raise Limit("the push takes too long to be checked", next="Push it in parts.")
-
-
-def workspace_branch(
-    store: ObjectStore, candidates: Iterable[str], updates: Sequence[Update]
-) -> tuple[str, Settings] | None:
-    """Which ref of a repository holds its workspace, and what that says: the first that does, else one that is pushed.
-
-    None where there is no workspace before or after the push.
-
-    Raises:
-        KgdError: The `kgd.yaml` of a candidate cannot be read.
-    """
-    for name in candidates:
-        tip = store.ref(name)
-        if tip is not None and (settings := settings_at(store, tip)):
-            return name, settings
-    others = refs.list_refs(store.git_dir, "refs/heads/").items()
-    for name, tip in (*others, *((update.ref, update.new) for update in updates)):
-        if tip is None or name.startswith(PROPOSALS) or "-proposals/" in name:
-            continue
-        with contextlib.suppress(KgdError):  # anybody may have such a file in a branch of theirs
-            if settings := settings_at(store, tip):
-                return name, settings
-    return None

@@ -7,21 +7,19 @@ policy in ``kgd.yaml`` lets people do. A repository may hold code as well: of th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kgd.errors import Damaged, Forbidden, Invalid, Unauthorized, Unavailable
-from kgd.git import refs
+from kgd.errors import Forbidden, Invalid, Unauthorized, Unavailable
 from kgd.git.objects import ObjectId, parse_id
-from kgd.git.place import setting
 from kgd.git.remote_settings import proposals_beside
 from kgd.git.store import ObjectStore
+from kgd.hooks.branch import KEY, guarded
 from kgd.hooks.clone import of_command
-from kgd.hooks.receive import Update, Verdict, check_push, workspace_branch
+from kgd.hooks.install import pin
+from kgd.hooks.receive import Update, Verdict, check_push
 from kgd.model.access import Principal, Scope, Verb, principal_from
 
-USUAL = ("refs/heads/kgd", "refs/kgd/main")
-"""Where a workspace lies in a repository that holds code."""
 _ZERO = "0" * 40
 
 
@@ -38,7 +36,8 @@ def pre_receive(
     quarantine = variables.get("GIT_QUARANTINE_PATH")
     store = ObjectStore(clone.common_dir, clone.top, beside=Path(quarantine) if quarantine else None)
     holder = _holder(claimed, now)
-    found = workspace_branch(store, _candidates(clone.common_dir), updates)
+    pushed = [(update.ref, update.new) for update in updates]
+    found = guarded(store, clone.common_dir, pushed, lambda name: pin(clone.common_dir, {KEY: name}))
     if found is None:
         if holder is not None:
             raise Forbidden(f"'{holder.name}' may push to workspaces only, and here is none")
@@ -63,19 +62,6 @@ def _update(line: str) -> Update:
 
 def _id(digits: str) -> ObjectId | None:
     return None if digits == _ZERO else parse_id(digits)
-
-
-def _candidates(git_dir: Path) -> Iterator[str]:
-    named = setting(git_dir, "kgd.branch")
-    if named:
-        yield named
-    try:
-        head = refs.checked_out(git_dir)
-    except Damaged:
-        head = None
-    if head:
-        yield head
-    yield from USUAL
 
 
 def _holder(claimed: str, now: float) -> Principal | None:

@@ -130,6 +130,11 @@ BUGS = {
         "    try:\n        os.fsync(fd)\n    finally", "    try:\n        pass\n    finally",
         ("tests/git/test_durability.py::test_everything_is_flushed_before_the_ref_moves_and_the_ref_before_it_is_acknowledged",),
     ),
+    "guarded-branch": Bug(
+        "the guarded branch is found anew for every push", "kgd/hooks/branch.py",
+        "    name = setting(git_dir, KEY)\n", '    name = ""\n',
+        ("tests/hooks/test_guarded_branch.py::test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off",),
+    ),
     "request-seal": Bug(
         "a request id in anybody's commit is believed", "kgd/workspace/seal.py",
         'return said if hmac.compare_digest(line, expected) else ""', "return said",
