@@ -21,7 +21,7 @@ from kgd.git.refs import RefMoved
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import LostRace, Trouble
 from kgd.sync import brake, proposed
-from kgd.sync.vetting import refuse_newer, vet
+from kgd.sync.vetting import vet, vet_here
 from kgd.workspace import adoption
 from kgd.workspace.adoption import Host
 from kgd.workspace.proposals import is_name
@@ -166,7 +166,8 @@ def _take(
         else:
             if not host.store.merge_bases(bytes.fromhex(host.tip), theirs):
                 raise _unrelated(host, remote, known)
-            refuse_newer(host.store, theirs)
+            if not _holds(host, theirs):
+                vet_here(host.store, bytes.fromhex(host.tip), theirs, host.workspace, host.sharded)
         if not _may_follow(host, remote, theirs, known, done, confirm):
             return False
         _merge(host, theirs, done)
@@ -256,6 +257,8 @@ def _take_proposals(
                     if not vet(incoming, tip, host.workspace, host.sharded).related:
                         raise Trouble("unrelated", "it shares no commit with this workspace")
                     incoming.keep()
+                else:
+                    vet_here(host.store, bytes.fromhex(host.tip), tip, host.workspace, host.sharded)
                 _move(host, local, known.get(local), tip)
                 done.proposals += 1
         except Trouble as trouble:

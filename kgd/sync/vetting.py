@@ -86,6 +86,35 @@ def vet(
     return Vetted(tuple(commits), related)
 
 
+def vet_here(
+    store: ObjectStore, ours: ObjectId, tip: ObjectId, workspace: str, sharded: frozenset[str], budget: Budget = BUDGET
+) -> None:
+    """The same for objects that are here already: a person's own ``git fetch`` brings them past `vet`.
+
+    What is looked through is what `tip` leads to and `ours` does not.
+
+    Raises:
+        Trouble: As `vet`.
+    """
+    try:
+        new = store.commits_between([ours], tip, limit=budget.objects)
+        measure(store, new, budget)
+        _check_top(store, tip, workspace, sharded)
+        refuse_newer(store, tip)
+        left = budget.changes
+        for commit in map(store.commit, new):
+            for path, entry in _changes(store, commit):
+                left -= 1
+                if left < 0:
+                    raise _refused("the new commits change more than kgd takes at once", commit, "")
+                _check_harmless(path, entry, commit, budget)
+        bases = store.merge_bases(ours, tip)
+        _check_newest(store, store.commit(tip), store.tree_of(bases[0]) if bases else None, budget)
+    except (Limit, Damaged) as error:
+        raise Trouble("refused", f"what the remote holds cannot be taken: {error.message}", at=error.at,
+                      next=_DROP) from None  # fmt: skip
+
+
 def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:
     """The commits that are new here, from the tip on, and whether any of them continues one that we have."""
     if not incoming.is_new(tip):
@@ -103,7 +132,7 @@ def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]
     return found, related
 
 
-def _changes(incoming: Incoming, commit: Commit) -> Iterator[tuple[str, Entry]]:
+def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry]]:
     """What it changed against its first parent, entries that it took away left out."""
     before = incoming.tree_of(commit.parents[0]) if commit.parents else None
     for path, entry in incoming.changed_entries(before, commit.tree):
@@ -116,7 +145,7 @@ def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> 
         raise _refused(f"the remote holds {harm}", commit, path)
 
 
-def _check_newest(incoming: Incoming, newest: Commit, known: ObjectId | None, budget: Budget) -> None:
+def _check_newest(incoming: ObjectStore, newest: Commit, known: ObjectId | None, budget: Budget) -> None:
     for path, entry in incoming.changed_entries(known, newest.tree):
         if entry is None:
             continue
@@ -139,7 +168,7 @@ def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
     return None
 
 
-def _check_top(incoming: Incoming, tip: ObjectId, workspace: str, sharded: frozenset[str]) -> None:
+def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: frozenset[str]) -> None:
     """The folders that kgd owns are folders, and the settings are those of this workspace."""
     top = incoming.tree(incoming.tree_of(tip))
     for folder in OWNED_FOLDERS:

@@ -88,6 +88,18 @@ ATTACKS: dict[str, Callable[[Smith], str]] = {
 SLOW = {"a million entries", "folders without end", "a huge file"}
 
 
+@pytest.mark.parametrize("attack", ["a symbolic link", "a submodule", "an executable bit"])
+def test_what_a_person_fetched_themselves_is_looked_through_all_the_same(
+    shared: Person, smith: Smith, attack: str
+) -> None:
+    tip, before = ATTACKS[attack](smith), shared.tip
+    git(shared.tree, "fetch", "-q", "origin")
+    assert git(shared.tree, "rev-parse", "origin/main") == tip
+    (wait,) = shared.sync()["waits"]
+    assert wait["kind"] == "refused"
+    assert shared.tip == before
+
+
 def attacked(shared: Person, smith: Smith, attack: str) -> None:
     tip = ATTACKS[attack](smith)
     before = shared.sync()["waits"][0] if attack == "no settings" else refused(shared, tip)
