@@ -88,9 +88,7 @@ class Workspace:
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self._derived = Derived(
-                self._store, self._served, derived_dir, clock, lambda: self.code_files(), self.seal
-            )
+            self._derived = Derived(self._store, self._served, derived_dir, clock, lambda: self.code_files(), self.seal)
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)

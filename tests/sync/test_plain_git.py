@@ -11,7 +11,8 @@ import pytest
 from kgd.git.store import ObjectStore
 from kgd.workspace.integrate import merged_tree
 from tests.hooks.conftest import programs
-from tests.sync.people import Person, bare, git, until
+from tests.sync.people import Person, bare, git
+from tests.waiting import until
 
 __all__ = ["programs"]
 People = Callable[..., Person]
