@@ -286,7 +286,10 @@ def _of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
             return LostRace(reason)
         if "remote failure" in summary or "remote end hung up" in failed.complaints:
             break
-        return Trouble("refused", f"the remote refused the push: {_spoken(failed.complaints, reason)}",
+        said = _spoken(failed.complaints, reason)
+        if "fetch first" in said:  # a hub says it with a sentence, from a hook
+            return LostRace(said)
+        return Trouble("refused", f"the remote refused the push: {said}",
                        next="Ask whoever keeps it for the right to push there, or share under another ref "
                             "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
     return of_failure(failed.complaints, failed.code, url)

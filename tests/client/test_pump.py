@@ -177,7 +177,10 @@ def test_subscriptions_are_made_again_at_the_next_daemon_and_their_answers_are_s
     host.begin()
     host.ask("resources/subscribe", uri="kgd://a/status")
     kill_daemon(home)
-    assert host.ask("tools/list")["result"]["ready"]
+    answer = host.ask("tools/list")
+    if "Ask again" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
+        answer = host.ask("tools/list")
+    assert answer["result"]["ready"]
 
 
 def test_where_no_daemon_can_be_started_the_host_is_told_why_and_later_requests_try_again(
