@@ -17,6 +17,8 @@ from kgd.config import Home
 from kgd.daemon.lock import HomeLock
 from kgd.errors import KgdError, NotFound, Unavailable
 
+ROOM_TRIES = 20
+"""How often a hub asks a daemon in its place to go: commands that come meanwhile start another."""
 PLACE_SECONDS = 1.0
 """How often the daemon looks whether its lock and socket are still where clients look for them."""
 
@@ -63,7 +65,7 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
     lock = HomeLock(home.lock)
     try:
         home.prepare()
-        lock.acquire(__version__, since)
+        _acquire(lock, home, since, is_hub=bool(options.listen))
     except KgdError as error:
         sys.stderr.write(f"kgd: {error}\n")
         return HELD if isinstance(error, Unavailable) else 1
@@ -77,6 +79,17 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
         return _run(home, since, lock, make_parts, to_stderr=not options.detach)
     finally:
         lock.release()
+
+
+def _acquire(lock: HomeLock, home: Home, since: str, *, is_hub: bool) -> None:
+    """Hold the home. A hub goes before a daemon that a command has started in the background a moment ago."""
+    for tries_left in reversed(range(ROOM_TRIES if is_hub else 1)):
+        try:
+            return lock.acquire(__version__, since)
+        except Unavailable:
+            if not tries_left:
+                raise
+            _make_room(home)
 
 
 def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *, to_stderr: bool) -> int:
@@ -165,7 +178,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
     """The parts of a daemon that is a hub. The port is taken first, and a daemon in the background makes room."""
-    from kgd.client.start import RETIRE_SECONDS, retire, running
     from kgd.hub.listen import Listen
 
     listen = Listen.parse(
@@ -174,12 +186,7 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
     )  # fmt: skip
     _refuse_unknown(home, options.workspace)
     listening = listen.open()
-    if running(home):
-        _refuse_second_hub(home)
-        retire(home)
-        deadline = time.monotonic() + RETIRE_SECONDS
-        while running(home) and time.monotonic() < deadline:
-            time.sleep(0.02)
+    _make_room(home)
 
     def make(home: Home, since: str) -> Served:
         from kgd.serve.parts import Parts
@@ -187,6 +194,22 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
         return Parts(home, since, (listen, listening))
 
     return make
+
+
+def _make_room(home: Home) -> None:
+    """Have a daemon that runs in the background finish and end.
+
+    Raises:
+        Unavailable: It is a hub already.
+    """
+    from kgd.client.start import RETIRE_SECONDS, retire, running
+
+    if running(home):
+        _refuse_second_hub(home)
+        retire(home)
+        deadline = time.monotonic() + RETIRE_SECONDS
+        while running(home) and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 def _refuse_unknown(home: Home, ids: Sequence[str]) -> None:
