@@ -197,19 +197,19 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
 
 
 def _make_room(home: Home) -> None:
-    """Have a daemon that runs in the background finish and end.
+    """Have a daemon that runs in the background finish and end; one that only starts is waited for.
 
     Raises:
         Unavailable: It is a hub already.
     """
     from kgd.client.start import RETIRE_SECONDS, retire, running
 
-    if running(home):
-        _refuse_second_hub(home)
+    deadline = time.monotonic() + RETIRE_SECONDS
+    while running(home) and time.monotonic() < deadline:
+        if where := _listening(home):
+            raise Unavailable(f"this home is a hub already, at {where}", next="`kgd down` stops it.")
         retire(home)
-        deadline = time.monotonic() + RETIRE_SECONDS
-        while running(home) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        time.sleep(0.02)
 
 
 def _refuse_unknown(home: Home, ids: Sequence[str]) -> None:
@@ -224,13 +224,15 @@ def _refuse_unknown(home: Home, ids: Sequence[str]) -> None:
             raise NotFound(f"no workspace '{id[:63]}' is here to be served", at="--workspace", next=there)
 
 
-def _refuse_second_hub(home: Home) -> None:
+def _listening(home: Home) -> str:
+    """Where the daemon of this home is a hub; empty if it is none, or cannot be asked yet or any more."""
     from kgd.client.connection import Connection
 
-    with Connection(home, start=False) as connection:
-        where = connection.call("status", {})["daemon"].get("listening")
-    if where:
-        raise Unavailable(f"this home is a hub already, at {where}", next="`kgd down` stops it.")
+    try:
+        with Connection(home, start=False) as connection:
+            return str(connection.call("status", {})["daemon"].get("listening") or "")
+    except (Unavailable, OSError):
+        return ""
 
 
 def _leave_terminal() -> None:
