@@ -14,11 +14,6 @@ import pygit2
 import pytest
 from hypothesis import HealthCheck, settings
 
-MEMORY = Path("/dev/shm")
-if MEMORY.is_dir() and os.statvfs(MEMORY).f_bavail * os.statvfs(MEMORY).f_frsize > 4 << 30:
-    # Where there is room: the tests flush all day, and what has to stand on a disk is proven by tests/faults.
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-
 settings.register_profile(
     "kgd", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
