@@ -22,7 +22,7 @@ test: $(VENV)/.develop ## linters and the tests, under 3 minutes
 
 test-all: $(VENV)/.develop ## the same and the slower tests, under 12 minutes
 	@$(MAKE) --no-print-directory lint
-	$(PYTEST) -q $(TOGETHER) -m "not soak"
+	$(PYTEST) -q $(TOGETHER) -n 3 -m "not soak"
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh
