@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder
+TOGETHER := --dist loadfile --no-loadscope-reorder
 
 .PHONY: help up down test test-all test-deps lint bench soak lock clean
 
@@ -18,11 +18,11 @@ down: ## stop the daemon
 
 test: $(VENV)/.develop ## linters and the tests, under 3 minutes
 	@$(MAKE) --no-print-directory lint
-	$(PYTEST) -q $(TOGETHER)
+	$(PYTEST) -q -n 2 $(TOGETHER)
 
 test-all: $(VENV)/.develop ## the same and the slower tests, under 12 minutes
 	@$(MAKE) --no-print-directory lint
-	$(PYTEST) -q $(TOGETHER) -n 3 -m "not soak"
+	$(PYTEST) -q -n 3 $(TOGETHER) -m "not soak"
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh

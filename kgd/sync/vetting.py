@@ -8,7 +8,7 @@ nothing sensible is no reason to stop a team: it is taken, and named as an inval
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kgd.codec.settings import PATH as SETTINGS
@@ -71,13 +71,7 @@ def vet(
         _check_top(incoming, tip, workspace, sharded)
         if not newer:
             refuse_newer(incoming, tip)
-        left = budget.changes
-        for commit in commits:
-            for path, entry in _changes(incoming, commit):
-                left -= 1
-                if left < 0:
-                    raise _refused("the new commits change more than kgd takes at once", commit, "")
-                _check_harmless(path, entry, commit, budget)
+        _check_commits(incoming, commits, budget)
         if commits:
             _check_newest(incoming, commits[0], _known_tree(incoming, commits), budget)
     except (Limit, Damaged) as error:
@@ -101,13 +95,7 @@ def vet_here(
         measure(store, new, budget)
         _check_top(store, tip, workspace, sharded)
         refuse_newer(store, tip)
-        left = budget.changes
-        for commit in map(store.commit, new):
-            for path, entry in _changes(store, commit):
-                left -= 1
-                if left < 0:
-                    raise _refused("the new commits change more than kgd takes at once", commit, "")
-                _check_harmless(path, entry, commit, budget)
+        _check_commits(store, map(store.commit, new), budget)
         bases = store.merge_bases(ours, tip)
         _check_newest(store, store.commit(tip), store.tree_of(bases[0]) if bases else None, budget)
     except (Limit, Damaged) as error:
@@ -130,6 +118,16 @@ def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]
                 seen.add(parent)
                 waiting.append(parent)
     return found, related
+
+
+def _check_commits(store: ObjectStore, commits: Iterable[Commit], budget: Budget) -> None:
+    left = budget.changes
+    for commit in commits:
+        for path, entry in _changes(store, commit):
+            left -= 1
+            if left < 0:
+                raise _refused("the new commits change more than kgd takes at once", commit, "")
+            _check_harmless(path, entry, commit, budget)
 
 
 def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry]]:
