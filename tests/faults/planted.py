@@ -14,7 +14,7 @@ from tests.planting import Bug, main
 BUGS = {
     "sync-vetting": Bug(
         "what a remote's commits change is not looked at", "kgd/sync/vetting.py",
-        "                _check_harmless(path, entry, commit, budget)\n", "",
+        "            _check_harmless(path, entry, commit, budget)\n", "",
         ("tests/sync/test_vetting.py::test_each_is_refused_and_nothing_of_it_is_kept",
          "tests/sync/test_vetting.py::test_a_link_in_the_middle_of_the_history_is_found"),
     ),
