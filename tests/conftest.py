@@ -78,12 +78,7 @@ def repository_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(autouse=True)
-def _own_world(
-    repository_template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
-    """No test sees the person's home, git configuration, identity, agents or language."""
-    home = tmp_path_factory.mktemp("home")
+def _settle_in(home: Path, repository_template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [n for n in os.environ if n.startswith(("GIT_", "KGD_", "XDG_", "SSH_"))]:
         if name != "KGD_SOAK":
             monkeypatch.delenv(name)
@@ -99,5 +94,22 @@ def _own_world(
         "[user]\n\tname = Ann Person\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
         f"\ttemplateDir = {repository_template}\n"
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What outlives a test does not see the person's home either."""
+    with pytest.MonkeyPatch.context() as patch:
+        _settle_in(tmp_path_factory.mktemp("home"), repository_template, patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_world(
+    repository_template: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """No test sees the person's home, git configuration, identity, agents or language."""
+    home = tmp_path_factory.mktemp("home")
+    _settle_in(home, repository_template, monkeypatch)
     yield
     shutil.rmtree(home, ignore_errors=True)

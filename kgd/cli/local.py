@@ -15,12 +15,18 @@ from kgd.errors import Invalid, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
+TOOLSETS = ("tasks", "server-memory")
+"""As `kgd.tools` has them, which would cost this program its start."""
 
 
 def mcp(given: Given, options: Given) -> int:
     from kgd.client import pump
 
-    return pump.run(Home.find())
+    tools = given.get("tools", "")
+    for name in tools.removeprefix("only:").split(",") if tools else ():
+        if name.strip() not in TOOLSETS:
+            raise Invalid(f"there is no toolset '{name[:60]}'", at="--tools", next=f"Known: {', '.join(TOOLSETS)}.")
+    return pump.run(Home.find(), tools)
 
 
 def serve(given: Given, options: Given) -> int:

@@ -98,6 +98,11 @@ class Settings:
     remote_seconds: int = _setting(
         30, range(5, 601), "how long a remote may show no sign of progress before the attempt is given up"
     )
+    tools: str = _setting(
+        "",
+        Form("(only:)?[a-z-]+(,[a-z-]+)*", "tasks, server-memory; only:server-memory for those alone"),
+        "toolsets that MCP clients are given beside the usual tools; `kgd mcp --tools` names others for one client",
+    )
     http_port: int = _setting(
         0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
     )

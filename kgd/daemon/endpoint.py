@@ -49,10 +49,14 @@ class Endpoint:
         version: What the hello says.
         dispatch: Answers one call; runs in a worker thread and may block.
         serve_mcp: Serves one MCP connection until its reader ends.
+        check: Raises where a client's hello asks for what is not there.
     """
 
-    def __init__(self, path: str, version: str, dispatch: Dispatch, serve_mcp: ServeMcp | None = None) -> None:
-        self._path, self.version = path, version
+    def __init__(
+        self, path: str, version: str, dispatch: Dispatch, serve_mcp: ServeMcp | None = None,
+        check: Callable[[Peer], None] = lambda peer: None,
+    ) -> None:  # fmt: skip
+        self._path, self.version, self.check = path, version, check
         self.dispatch, self.serve_mcp = dispatch, serve_mcp
         self.workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="kgd-call")
         self.asked_to_leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -160,6 +164,7 @@ class _Connection:
                 cwd=str(hello.get("cwd", "")), client=str(hello.get("client", ""))[:200],
                 tools=str(hello.get("tools", ""))[:200], version=str(hello.get("version", "")), pid=pid,
             )  # fmt: skip
+            self._endpoint.check(peer)
             serve = self._serve_mcp if hello["kgd"] == "mcp" else self._serve_calls
         except KgdError as error:
             self.refuse(error)

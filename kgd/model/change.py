@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kgd.model.changelog import LogEntry
 from kgd.model.node import Json, Relation, Source
 from kgd.model.uri import Uri
 
@@ -105,7 +106,14 @@ class Settle:
     as_shown: bool = False
 
 
-Edit = Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Settle
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Adds an entry to the changelog of a node that is there."""
+
+    entry: LogEntry
+
+
+Edit = Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Settle | Log
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
         def start(self) -> None: ...
         def dispatch(self, call: Call, name: str, args: dict[str, Any], /) -> dict[str, Any]: ...
+        def check(self, peer: Peer, /) -> None: ...
         async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter, /) -> None: ...
         async def close(self) -> None: ...
 
@@ -131,7 +132,7 @@ async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts |
     log = logging.getLogger("kgd.serve")
     loop = asyncio.get_running_loop()
     parts = make_parts(home, since)
-    endpoint = Endpoint(home.socket, __version__, parts.dispatch, parts.serve_mcp)
+    endpoint = Endpoint(home.socket, __version__, parts.dispatch, parts.serve_mcp, parts.check)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, endpoint.leave, signal.Signals(number).name)
     await endpoint.start()

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from kgd.daemon.daemon import Daemon
 from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
-from kgd.tools import LOCAL, TOOLS
+from kgd.tools import EVERY, chosen
 from kgd.tools.session import Session
+from kgd.tools.tool import Tool
 from kgd.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class Parts:
         self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
         self._home = home
         self._surface: asyncio.Task[Surface] | None = None
+        self._others: dict[frozenset[str], asyncio.Task[Surface]] = {}
+        """For clients that asked for other toolsets than the settings name, by the names of their tools."""
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
@@ -46,7 +50,7 @@ class Parts:
 
     def start(self) -> None:
         """Begin what takes its time: the MCP SDK is a second of imports, which no other call waits for."""
-        self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon))
+        self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, self._usual()))
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         self.daemon.organisation.start()
         if port := self.daemon.registry.current().settings.http_port:
@@ -56,7 +60,7 @@ class Parts:
 
     def dispatch(self, call: Call, name: str, args: dict[str, Any]) -> dict[str, Any]:
         """Answer one call of the command line; runs in a worker thread. It is a conversation only if it names one."""
-        tool = TOOLS.get(name) or LOCAL.get(name)
+        tool = EVERY.get(name)
         if tool is None:
             raise NotFound(f"this daemon knows no call '{name[:60]}'", next="`kgd down` makes room for a newer one.")
 
@@ -72,10 +76,25 @@ class Parts:
         with self.daemon.counted():
             return dict(tool.call(session, args))
 
+    def check(self, peer: Peer) -> None:
+        """Refuse a client that asks for what is not there, before its hello is answered."""
+        chosen(peer.tools)
+
     async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter) -> None:
-        assert self._surface is not None
-        surface = await asyncio.shield(self._surface)
+        surface = await asyncio.shield(self._surface_for(chosen(peer.tools) if peer.tools else self._usual()))
         await surface.serve(reader, writer, cwd=peer.cwd, client=peer.client, context_id=peer.context_id)
+
+    def _usual(self) -> Mapping[str, Tool]:
+        return chosen(self.daemon.registry.current().settings.tools)
+
+    def _surface_for(self, tools: Mapping[str, Tool]) -> asyncio.Task[Surface]:
+        assert self._surface is not None
+        if not self._others:
+            self._others[frozenset(self._usual())] = self._surface
+        names = frozenset(tools)
+        if names not in self._others:
+            self._others[names] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools))
+        return self._others[names]
 
     async def close(self) -> None:
         """Stop HTTP and close every workspace; what is being published or written comes to its end first."""
@@ -114,7 +133,7 @@ class Parts:
         sys.stderr.flush()
 
 
-def _surface(daemon: Daemon) -> Surface:
+def _surface(daemon: Daemon, tools: Mapping[str, Tool]) -> Surface:
     from kgd.mcp.server import Surface
 
-    return Surface(daemon)
+    return Surface(daemon, tools)

@@ -1,6 +1,7 @@
 """This room is where every operation is defined once, for all surfaces: parameters, answer, and what it does.
 
-`TOOLS` is what MCP clients see, `SERVED` what a hub answers over HTTP; `LOCAL` is for this machine's own command line.
+`TOOLS` is what MCP clients see, and `TOOLSETS` what they may be given beside it; `SERVED` is what a hub answers over
+HTTP; `LOCAL` is for this machine's own command line.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgd.errors import NotFound
+from kgd.errors import Invalid, NotFound
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
@@ -32,6 +33,8 @@ TOOLS: Mapping[str, Tool] = {
     tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
 }
 
+TOOLSETS: Mapping[str, Mapping[str, Tool]] = {"tasks": {}, "server-memory": {}}
+
 SERVED: Mapping[str, Tool] = {**TOOLS, **{tool.name: tool for tool in (PROPOSALS, ACCEPT, REJECT)}}
 
 LOCAL: Mapping[str, Tool] = {
@@ -44,6 +47,26 @@ LOCAL: Mapping[str, Tool] = {
 }  # fmt: skip
 
 
+EVERY: Mapping[str, Tool] = {**TOOLS, **{k: v for kit in TOOLSETS.values() for k, v in kit.items()}, **LOCAL}
+"""What the command line may call."""
+
+ONLY = "only:"
+
+
+def chosen(toolsets: str) -> Mapping[str, Tool]:
+    """The tools of a client that asked for ``tasks,server-memory``; after ``only:`` without the usual ones.
+
+    Raises:
+        Invalid: There is no toolset of that name.
+    """
+    names = [name.strip() for name in toolsets.removeprefix(ONLY).split(",") if name.strip()]
+    unknown = [name for name in names if name not in TOOLSETS]
+    if unknown:
+        raise Invalid(f"there is no toolset '{unknown[0][:60]}'", at="tools", next=f"Known: {', '.join(TOOLSETS)}.")
+    added = {name: tool for kit in TOOLSETS if kit in names for name, tool in TOOLSETS[kit].items()}
+    return added if toolsets.startswith(ONLY) and names else {**TOOLS, **added}
+
+
 def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Answer:
     """The answer of one tool, as plain data.
 
@@ -51,10 +74,11 @@ def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None
         NotFound: There is no tool of that name for this caller.
         KgdError: What the tool refused; nothing was written.
     """
-    tool = TOOLS.get(name) or (LOCAL.get(name) if session.trusted and session.principal is None else None)
+    known = EVERY if session.trusted and session.principal is None else TOOLS
+    tool = known.get(name)
     if tool is None:
         raise NotFound(f"there is no tool '{name[:60]}'", next=f"Known: {', '.join(TOOLS)}.")
     return tool.call(session, arguments)
 
 
-__all__ = ["LOCAL", "SERVED", "TOOLS", "Answer", "Session", "Tool", "call"]
+__all__ = ["EVERY", "LOCAL", "SERVED", "TOOLS", "TOOLSETS", "Answer", "Session", "Tool", "call", "chosen"]

@@ -126,6 +126,13 @@ class Draft:
         folder = paths.conflict_path(uri, "x", self.around.sharded).rpartition("/")[0]
         return [f"{folder}/{name}" for name in self.tip.names(folder) if name.endswith(".yaml")]
 
+    def log_paths(self, uri: Uri) -> list[str]:
+        """Paths of the entries of a node's changelog as this change leaves it so far, oldest first."""
+        folder = paths.log_path(uri, "x").rpartition("/")[0]
+        stored = {f"{folder}/{name}" for name in self.tip.names(folder) if name.endswith(".yaml")}
+        added = {path for path in self.files if path.rpartition("/")[0] == folder}
+        return sorted(path for path in stored | added if self.files.get(path, b"") is not None)
+
     # ---- the result
 
     def finish(self) -> dict[str, bytes | None]:
@@ -141,6 +148,7 @@ class Draft:
             node, read = self._after[uri], self._before[uri]
             if node is None:
                 files[self.path(uri)] = None
+                files.update(dict.fromkeys(self.log_paths(uri)))
                 for record in self.conflict_records(uri):
                     if files.setdefault(record, None) is None and record not in self.carried:
                         self.settled.append(record)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from kgd.codec import documents
+from kgd.codec import changelog, documents, paths
 from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
-from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
+from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
 from kgd.model.node import Json, Node, Relation
@@ -140,6 +140,11 @@ def _move(edit: Move, draft: Draft) -> None:
     draft.remove(uri)
     draft.put(there)
     carry(draft, uri, there)
+    for path in draft.log_paths(uri):
+        data = draft.read_file(path)
+        if data is not None:
+            entry = replace(changelog.decode(data, at=path), parent=edit.to)
+            draft.files |= {path: None, paths.log_path(edit.to, entry.id): changelog.encode(entry)}
 
 
 @apply.register
@@ -164,6 +169,14 @@ def _settle(edit: Settle, draft: Draft) -> None:
     left = {name: field for name, field in conflict.fields.items() if name not in edit.fields}
     if left:
         draft.record(Conflict(conflict.uri, left, {name: conflict.shown[name] for name in left}))
+
+
+@apply.register
+def _log(edit: Log, draft: Draft) -> None:
+    parent = _current(draft, edit.entry.parent)
+    _required(draft, parent)
+    entry = replace(edit.entry, parent=parent)
+    draft.files[paths.log_path(parent, entry.id)] = changelog.encode(entry)
 
 
 def is_as_shown(node: Node | None, conflict: Conflict) -> bool:

@@ -13,7 +13,7 @@ from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
-from kgd.model.change import Append, ChangeSet, Delete, Edit, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
 from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft, Surroundings
@@ -129,7 +129,7 @@ def commit_of(
 
 def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str] = ()) -> str:
     """Subject from the caller or made from the change; trailers as docs/format.md has them."""
-    uris = sorted(touched)
+    uris = sorted({*touched, *(edit.entry.parent for edit in changes.edits if isinstance(edit, Log))})
     text = changes.message.strip()[:MAX_MESSAGE] or subject_of(changes.edits, uris)
     named = " ".join(uris[:NODES_IN_TRAILER]) + (
         f" +{len(uris) - NODES_IN_TRAILER}" if len(uris) > NODES_IN_TRAILER else ""
@@ -158,6 +158,7 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
         Move: "move",
         Revert: "revert",
         Settle: "settle",
+        Log: "log",
     }
     verb = verbs.get(kinds.pop(), "change") if len(kinds) == 1 else "change"
     if not uris:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
@@ -54,6 +55,8 @@ log = logging.getLogger(__name__)
 SIMILAR_ASKED = 3
 """Of how many new nodes one answer says what they look like."""
 
+T = TypeVar("T")
+
 Clock = Callable[[], float]
 Listener = Callable[[frozenset[Uri]], None]
 
@@ -74,6 +77,7 @@ class Workspace:
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
         self._last_commit: float | None = None
+        self._beside, self._beside_lock = dict[type, object](), threading.Lock()
         self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
         self._owner = Ownership(layout.derived_dir)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
@@ -331,6 +335,15 @@ class Workspace:
     def on_commit(self, listener: Listener) -> None:
         """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
         self._listeners.append(listener)
+
+    def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
+        """What a feature keeps in memory for this workspace: made at the first call, dropped with the workspace."""
+        with self._beside_lock:
+            if kind not in self._beside:
+                self._beside[kind] = make(self)
+            found = self._beside[kind]
+        assert isinstance(found, kind)
+        return found
 
     # ---- health
 

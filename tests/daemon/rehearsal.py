@@ -51,6 +51,9 @@ class Stage:
             return {"pid": os.getpid(), "cancelled": call.cancelled.is_set()}
         raise RuntimeError("a defect, on purpose")
 
+    def check(self, peer: Any) -> None:
+        pass
+
     async def serve_mcp(self, peer: Any, reader: Any, writer: Any) -> None:
         """Answers each request with its method, this process and whether `initialize` came first; `wait` as above."""
         ready = False

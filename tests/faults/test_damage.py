@@ -86,9 +86,7 @@ def hit_stored(template: Layout, truth: dict[str, Any], place: Path, seed: int) 
     else:
         result = "the same" if not differences(seen, truth) else "named"
         untrue = {
-            one: node
-            for one, node in seen["nodes"].items()
-            if node != truth["nodes"].get(one) and not named(one, seen)
+            one: node for one, node in seen["nodes"].items() if node != truth["nodes"].get(one) and not named(one, seen)
         }
         assert untrue == {}, f"{case}: {untrue} {seen['invalid']} {seen['degraded']}"
         missing = [one for one in truth["nodes"] if one not in seen["nodes"] and not named(one, seen)]

@@ -1,0 +1,24 @@
+"""A client sees the usual tools, and the toolsets it was started with."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.cli import local
+from kgd.errors import Invalid
+from kgd.tools import TOOLS, TOOLSETS, chosen
+
+
+def test_the_command_line_knows_every_toolset() -> None:
+    assert set(local.TOOLSETS) == set(TOOLSETS)
+
+
+def test_toolsets_come_beside_the_usual_tools_or_alone() -> None:
+    assert chosen("") == TOOLS
+    assert set(chosen("tasks, server-memory")) == {*TOOLS, *TOOLSETS["tasks"], *TOOLSETS["server-memory"]}
+    assert set(chosen("only:tasks")) == set(TOOLSETS["tasks"])
+
+
+def test_a_toolset_that_is_not_there_is_refused_by_name() -> None:
+    with pytest.raises(Invalid, match="no toolset 'nonsense'"):
+        chosen("tasks,nonsense")
