@@ -1,0 +1,96 @@
+"""This file is where a path in any spelling becomes the one that areas are matched with: relative to the code tree."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+from kgd.errors import KgdError
+from kgd.model import uri as uris
+
+LONGEST = 4096
+_LINES = re.compile(r"(?:(?::\d+){1,2}(?:-\d+)?|#L\d+(?:-L?\d+)?)$")
+_DRIVE = re.compile(r"[A-Za-z]:/").match
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://").match
+
+
+def normalise(text: str, code_tree: Path | None, *, workspace: str = "") -> str | None:
+    """The path relative to the top of the code tree, with `/` between names; None where it lies outside of it.
+
+    Absolute, relative with or without `./`, with backslashes, as a `file:` URI, with blanks around it or the line that
+    an editor or a compiler adds (`a.py:12`, `a.py#L12`). A directory that is written with a slash at its end keeps it;
+    the top itself is "". Whether there is such a file is not asked.
+
+    Args:
+        workspace: Whose `file://<workspace>/` and `dir://<workspace>/` URIs are inside; any, where it is not given.
+    """
+    text = text.strip().strip("\"'`")
+    if not text or "\0" in text or len(text) > LONGEST:
+        return None
+    if _SCHEME(text):
+        return _of_uri(text, code_tree, workspace)
+    if not _is_there(code_tree, text):
+        text = _LINES.sub("", text)
+        if not _is_there(code_tree, text):
+            text = text.replace("\\", "/")
+    return _inside(text, code_tree)
+
+
+def _of_uri(text: str, code_tree: Path | None, workspace: str) -> str | None:
+    scheme, _, rest = text.partition("://")
+    if scheme.lower() not in uris.CODE_TREE:
+        return None
+    rest = _LINES.sub("", rest)
+    host, slash, path = rest.partition("/")
+    if host in ("", "localhost") and workspace != host:  # the usual kind, of any program
+        path = unquote_to_bytes(path).decode("utf-8", "surrogateescape")
+        return _inside(path if _DRIVE(path) else f"/{path}", code_tree)
+    if workspace and host != workspace:
+        return None
+    if not slash or path in ("", "_"):
+        return ""
+    try:
+        segments = [uris.decode_segment(segment) for segment in path.strip("/").split("/")]
+    except KgdError:
+        return None
+    inside = _inside(b"/".join(segments).decode("utf-8", "surrogateescape"), None)
+    is_directory = scheme.lower() == "dir" or path.endswith("/")
+    return f"{inside}/" if inside and is_directory and not inside.endswith("/") else inside
+
+
+def _inside(text: str, code_tree: Path | None) -> str | None:
+    if text.startswith("/") or _DRIVE(text):
+        return _below(text, code_tree) if code_tree is not None else None
+    path = posixpath.normpath(text)
+    if path == ".":
+        return ""
+    if path == ".." or path.startswith("../"):
+        return None
+    return f"{path}/" if text.endswith(("/", "/.")) else path
+
+
+def _below(text: str, code_tree: Path | None) -> str | None:
+    """An absolute path as one below the tree. Symbolic links on the way to the tree are looked through, those inside
+    of it are names like any other."""
+    tops = dict.fromkeys((os.fspath(code_tree or ""), os.path.realpath(code_tree or "")))
+    for path in (text, os.path.realpath(text)):
+        for top in tops:
+            relative = os.path.relpath(os.path.normpath(path), top)
+            if relative == ".":
+                return ""
+            if relative != ".." and not relative.startswith(f"..{os.sep}"):
+                return f"{relative}/" if text.endswith("/") else relative
+    return None
+
+
+def _is_there(code_tree: Path | None, text: str) -> bool:
+    """Whether a name that looks like something else (a line number, a backslash) is one; asked only for those."""
+    if code_tree is None or not ("\\" in text or _LINES.search(text)):
+        return False
+    try:
+        return os.path.lexists(code_tree / text)
+    except (OSError, ValueError):
+        return False
