@@ -1,0 +1,163 @@
+"""This file is where the section Context Files of a task is read: prose, bullets and commas in, paths out.
+
+People and agents write such a list in many ways, so it is read line by line, and a line that cannot be made out costs
+nothing but itself. No path is looked for on the disk: what is no file is reported as unmatched by whoever asks.
+"""
+
+from __future__ import annotations
+
+import re
+
+PATHS_LIMIT = 1_000
+"""Paths of one section; a longer list is a directory."""
+
+_LINE = 2_000
+"""Characters of a line that are looked at."""
+
+_BULLET = re.compile(r"\s*(?:>\s?)*(?:[-*+•]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?")
+_SPAN = re.compile(r"`+([^`\n]+)`+|\]\(([^()\s]+)\)|\"([^\"\n]+)\"")
+"""What is set apart as a name: in backticks, as the target of a link, in quotes. It may contain blanks and commas."""
+_NOTE = re.compile(r"\s(?:--?|[–—]|->|=>|→|#|//|\||\()|:\s|\t")
+"""Where a note begins that says why a file is there."""
+_PLACE = re.compile(r"(?:::.*|#L?\d.*|:\d+(?::\d+|-\d+)?)\Z", re.S)
+"""A line, a range or a test behind the path of a file."""
+_ENDING = re.compile(r"[^.\s]\.[A-Za-z0-9_+-]*[A-Za-z][A-Za-z0-9_+-]*\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_WITHOUT_ENDING = frozenset(
+    ["makefile", "dockerfile", "containerfile", "justfile", "procfile", "gemfile", "rakefile", "vagrantfile", "brewfile",
+     "license", "licence", "copying", "authors", "codeowners", "readme", "changelog", "jenkinsfile", "build", "workspace"]
+)  # fmt: skip
+_NO_PATH = frozenset(["e.g", "i.e", "n/a", "and/or", "etc", "w/o", "a.k.a", "vs"])
+
+
+def read_paths(text: str) -> tuple[str, ...]:
+    """The paths that a Context Files section names: in their order, each once, as they are written.
+
+    Lines, commas or both separate them; bullets, numbers, check boxes, backticks, quotes, line numbers behind a path
+    and notes such as ``- why`` are not part of them. What is no path is skipped. Linear in the length of the text.
+    """
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        for path in _paths_of(line[:_LINE]):
+            found.setdefault(_same(path), path)
+            if len(found) >= PATHS_LIMIT:
+                return tuple(found.values())
+    return tuple(found.values())
+
+
+def _paths_of(line: str) -> list[str]:
+    line = _BULLET.sub("", line, count=1)
+    if line.lstrip().startswith(("```", "~~~")):
+        return []
+    found: list[str] = []
+    end = 0
+    in_note = False
+    for span in _SPAN.finditer(line):
+        plain = line[end : span.start()]
+        found += [] if in_note else _plain(plain)
+        # Behind a path and " - " follows why it is there; what is set apart in that is another file's name.
+        in_note = bool(found) and "," not in plain and (in_note or bool(_NOTE.search(f" {plain.strip()} ")))
+        if not in_note:
+            found += _set_apart(next(filter(None, span.groups())))
+        end = span.end()
+    return found if in_note else found + _plain(line[end:])
+
+
+def _set_apart(text: str) -> list[str]:
+    """What stands in backticks or quotes: one path, or several with commas."""
+    pieces = [_bare(piece) for piece in _pieces(text)]
+    return [piece for piece in pieces if piece and _may_be_path(piece, blanks=True)]
+
+
+def _plain(text: str) -> list[str]:
+    return [path for piece in _pieces(text) for path in _of_piece(piece)]
+
+
+def _of_piece(piece: str) -> list[str]:
+    """The one path that a piece between commas is, perhaps with a note; else those that stand in it beyond doubt."""
+    note = _NOTE.search(piece)
+    head = _bare(piece[: note.start()] if note else piece)
+    if head and not any(map(str.isspace, head)):
+        if _may_be_path(head):
+            return [head]
+    elif _is_named_with_blanks(head):
+        return [head]
+    return [word for word in map(_bare, piece.split()) if _is_path_beyond_doubt(word)]
+
+
+def _pieces(text: str) -> list[str]:
+    """Cut at commas and semicolons, but not at those of a pattern such as ``{a,b}.ts``."""
+    if "{" not in text:
+        return re.split("[,;]", text)
+    pieces, depth, start = [], 0, 0
+    for n, char in enumerate(text):
+        depth = max(0, depth + {"{": 1, "}": -1}.get(char, 0))
+        if char in ",;" and not depth:
+            pieces.append(text[start:n])
+            start = n + 1
+    return [*pieces, text[start:]]
+
+
+def _bare(text: str) -> str:
+    """Without what stands around a name in a sentence, and without a line number behind it."""
+    text = text.strip().strip("\"'<>").rstrip(".,;:!?")
+    text = text.removeprefix('["').removeprefix("[ ").removesuffix('"]')
+    for opening, closing in ("()", "[]"):
+        if text.startswith(opening) and not (opening == "[" and "]" in text):
+            text = text[1:]
+        if text.endswith(closing) and text.count(closing) > text.count(opening):
+            text = text[:-1]
+    bare = _PLACE.sub("", text) if not _SCHEME.match(text) else text
+    return (bare or text).strip("\"'* ")
+
+
+def _may_be_path(text: str, *, blanks: bool = False) -> bool:
+    """Whether a name that stands for itself is that of a file or directory."""
+    lower = text.lower()
+    if not text.isprintable() or lower in _NO_PATH or len(text) > 1_024 or (not blanks and " " in text):
+        return False
+    if scheme := _SCHEME.match(text):
+        return scheme.group().lower() in ("file://", "dir://")
+    if text.startswith(("@", "--", "$(")) or not any(map(str.isalnum, text)):
+        return False
+    is_spaced = " " in text
+    has_slash = "/" in text or "\\" in text
+    if is_spaced:
+        return has_slash or (bool(_ENDING.search(text)) and len(text.split()) <= 3)
+    return has_slash or bool(_ENDING.search(text)) or _is_hidden(text) or lower in _WITHOUT_ENDING
+
+
+def _is_path_beyond_doubt(word: str) -> bool:
+    """Whether a word in a sentence is a path: ``src/main.py`` is, ``read/write`` and ``README.md`` may not be."""
+    if _SCHEME.match(word):
+        return _may_be_path(word)
+    cut = word.replace("\\", "/")
+    last = cut.rstrip("/").rpartition("/")[2]
+    is_directory = cut.endswith("/") and cut.count("/") > 1
+    return "/" in cut and (bool(_ENDING.search(last)) or is_directory or "**" in cut) and _may_be_path(word)
+
+
+def _is_named_with_blanks(text: str) -> bool:
+    """``docs/My File.md`` alone on its line; a sentence has more words, or no slash in the first of them."""
+    words = text.split(" ")
+    return (
+        1 < len(words) <= 3
+        and "/" in words[0]
+        and not _is_path_beyond_doubt(_bare(words[0]))
+        and bool(_ENDING.search(text))
+        and "/" not in "".join(words[1:])
+        and not any(word.islower() and word.isalpha() for word in words[1:-1])
+        and _may_be_path(text, blanks=True)
+    )
+
+
+def _is_hidden(text: str) -> bool:
+    return len(text) > 2 and text.startswith(".") and text[1].isalpha()
+
+
+def _same(path: str) -> str:
+    """Equal for two spellings of one path."""
+    path = path.replace("\\", "/")
+    while path.startswith("./"):
+        path = path[2:].lstrip("/")
+    return path.rstrip("/")

@@ -1,0 +1,173 @@
+"""This file is where a task is read from its node: status, sections, and what the sections with a meaning say.
+
+Pure. A node is written by anybody, so whatever shape its data has, something sensible is read and nothing is lost when
+a section is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgd.memories.context_files import read_paths
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri
+
+STATUSES = ("pending", "in-progress", "completed", "cancelled")
+TERMINAL = frozenset({"completed", "cancelled"})
+NEXT: Mapping[str, tuple[str, ...]] = {
+    "pending": ("in-progress", "cancelled"),
+    "in-progress": ("completed", "cancelled"),
+    "completed": (),
+    "cancelled": (),
+}
+"""Where a task may go from each status; the first is where it goes by itself."""
+
+DEPENDS_ON = "depends_on"
+ITEMS_LIMIT = 100
+"""Patterns or gotchas of one task that are recorded."""
+
+OBJECTIVE, CRITERIA, FILES = "Objective", "Acceptance Criteria", "Context Files"
+NOTES, PATTERNS, GOTCHAS = "Handoff Notes", "Patterns", "Gotchas"
+
+_OTHER_WORDS = {"todo": "pending", "open": "pending", "doing": "in-progress", "started": "in-progress",
+                "done": "completed", "complete": "completed", "closed": "completed", "canceled": "cancelled"}  # fmt: skip
+_BULLET = re.compile(r"(\s*)(?:[-*+•]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?")
+_NOTHING = frozenset({"none", "n/a", "na", "nothing", "-", "tbd", "no", "none so far", "..."})
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a task's node says. `criteria`, `patterns` and `gotchas` are one item a line; `files` are paths as written.
+
+    `objective` is the section's text, else the node's own; empty where nobody said what it is about.
+    """
+
+    uri: Uri
+    name: str
+    status: str
+    sections: tuple[Section, ...]
+    objective: str
+    criteria: tuple[str, ...]
+    files: tuple[str, ...]
+    notes: str
+    patterns: tuple[str, ...]
+    gotchas: tuple[str, ...]
+    depends_on: tuple[Uri, ...]
+
+
+def parsed(node: Node) -> Task:
+    """The task that a node is; never raises, whatever was written into it."""
+    sections = sections_of(node)
+
+    def text(title: str) -> str:
+        return "\n".join(one.content for one in sections if _key(one.title) == _key(title)).strip()
+
+    return Task(
+        uri=node.uri,
+        name=node.title,
+        status=status_of(node),
+        sections=sections,
+        objective=text(OBJECTIVE) or node.content.strip() or node.summary,
+        criteria=items(text(CRITERIA)),
+        files=read_paths(text(FILES)),
+        notes=text(NOTES),
+        patterns=items(text(PATTERNS))[:ITEMS_LIMIT],
+        gotchas=items(text(GOTCHAS))[:ITEMS_LIMIT],
+        depends_on=tuple(one.target for one in node.relations if one.type == DEPENDS_ON),
+    )
+
+
+def status_of(node: Node) -> str:
+    """One of `STATUSES`, in whatever spelling it was written; a status of nobody's knowledge as it stands there."""
+    written = node.data.get("status")
+    if not isinstance(written, str) or not written.strip():
+        return "pending"
+    plain = re.sub(r"[\s_-]+", "-", written.strip().lower())
+    return plain if plain in STATUSES else _OTHER_WORDS.get(plain, written.strip()[:60])
+
+
+def sections_of(node: Node) -> tuple[Section, ...]:
+    """The sections in their order; what is none is left out."""
+    found = (_section(one) for one in _listed(node.data.get("sections")))
+    return tuple(one for one in found if one is not None)
+
+
+def with_sections(old: Json, given: Sequence[Section]) -> list[Json]:
+    """The stored list with each given section in place of those of its title, or behind them. The rest stays as it is.
+
+    A section whose content is empty is taken away.
+    """
+    new = {_key(one.title): one for one in given}
+    out: list[Json] = []
+    for one in _listed(old):
+        section = _section(one)
+        key = _key(section.title) if section else None
+        if key not in new:
+            out.append(one)
+        elif key is not None and (replacement := new[key]) is not None and replacement.content.strip():
+            out.append(_plain(replacement))
+            new[key] = Section(replacement.title, "")
+    placed = {_key(one["title"]) for one in out if isinstance(one, Mapping) and isinstance(one.get("title"), str)}
+    return out + [_plain(one) for key, one in new.items() if one.content.strip() and key not in placed]
+
+
+def items(text: str) -> tuple[str, ...]:
+    """One item a line, without its bullet, each once; an indented line below a bullet goes on with it."""
+    found: list[str] = []
+    inside, indent = False, 0
+    for line in text.splitlines():
+        bare = line.strip()
+        bullet = _BULLET.match(line)
+        if not bare or bare.startswith(("#", "```", "~~~")):
+            inside = False
+        elif bullet:
+            inside, indent = True, len(bullet.group(1))
+            found.append(line[bullet.end() :].strip())
+        elif inside and len(line) - len(line.lstrip()) > indent:
+            found[-1] = f"{found[-1]} {bare}"
+        else:
+            inside = False
+            found.append(bare)
+    kept = (one for one in found if one.lower().rstrip(".") not in _NOTHING and any(map(str.isalnum, one)))
+    return tuple(dict.fromkeys(kept))
+
+
+def _listed(value: Json) -> list[Any]:
+    """A mapping of titles to texts stands for the list, and so does one text without a title."""
+    if isinstance(value, Mapping):
+        if "title" in value and "content" in value:
+            return [value]
+        return [{"title": str(title), "content": content} for title, content in value.items()]
+    if isinstance(value, str) and value.strip():
+        return [{"title": NOTES, "content": value}]
+    return list(value) if isinstance(value, list) else []
+
+
+def _section(one: Any) -> Section | None:
+    if not isinstance(one, Mapping) or not isinstance(title := one.get("title"), str) or not title.strip():
+        return None
+    return Section(title.strip(), _text(one.get("content")))
+
+
+def _text(content: Json) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(line) for line in content if isinstance(line, str | int | float))
+    return content if isinstance(content, str) else ""
+
+
+def _plain(section: Section) -> dict[str, Json]:
+    return {"title": section.title, "content": section.content.strip()}
+
+
+def _key(title: str) -> str:
+    """``Acceptance criteria:`` is the section Acceptance Criteria."""
+    return re.sub(r"[\W_]+", " ", title).strip().casefold()
