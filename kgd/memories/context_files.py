@@ -24,8 +24,8 @@ _PLACE = re.compile(r"(?:::.*|#L?\d.*|:\d+(?::\d+|-\d+)?)\Z", re.S)
 _ENDING = re.compile(r"[^.\s]\.[A-Za-z0-9_+-]*[A-Za-z][A-Za-z0-9_+-]*\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WITHOUT_ENDING = frozenset(
-    ["makefile", "dockerfile", "containerfile", "justfile", "procfile", "gemfile", "rakefile", "vagrantfile", "brewfile",
-     "license", "licence", "copying", "authors", "codeowners", "readme", "changelog", "jenkinsfile", "build", "workspace"]
+    ["makefile", "dockerfile", "containerfile", "justfile", "procfile", "gemfile", "rakefile", "vagrantfile",
+     "brewfile", "jenkinsfile", "license", "licence", "copying", "authors", "codeowners", "readme", "changelog"]
 )  # fmt: skip
 _NO_PATH = frozenset(["e.g", "i.e", "n/a", "and/or", "etc", "w/o", "a.k.a", "vs"])
 
@@ -46,7 +46,8 @@ def read_paths(text: str) -> tuple[str, ...]:
 
 
 def _paths_of(line: str) -> list[str]:
-    line = _BULLET.sub("", line, count=1)
+    if bullet := _BULLET.match(line):
+        line = line[bullet.end() :]
     if line.lstrip().startswith(("```", "~~~")):
         return []
     found: list[str] = []
@@ -64,9 +65,12 @@ def _paths_of(line: str) -> list[str]:
 
 
 def _set_apart(text: str) -> list[str]:
-    """What stands in backticks or quotes: one path, or several with commas."""
-    pieces = [_bare(piece) for piece in _pieces(text)]
-    return [piece for piece in pieces if piece and _may_be_path(piece, blanks=True)]
+    """What stands in backticks or quotes: several paths with commas, or one that may have blanks and commas in it."""
+    pieces = [piece for piece in map(_bare, _pieces(text)) if piece]
+    if all(map(_may_be_path, pieces)):
+        return pieces
+    whole = _bare(text)
+    return [whole] if _may_be_path(whole, blanks=True) else list(filter(_may_be_path, pieces))
 
 
 def _plain(text: str) -> list[str]:

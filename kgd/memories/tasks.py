@@ -32,8 +32,10 @@ ITEMS_LIMIT = 100
 OBJECTIVE, CRITERIA, FILES = "Objective", "Acceptance Criteria", "Context Files"
 NOTES, PATTERNS, GOTCHAS = "Handoff Notes", "Patterns", "Gotchas"
 
-_OTHER_WORDS = {"todo": "pending", "open": "pending", "doing": "in-progress", "started": "in-progress",
-                "done": "completed", "complete": "completed", "closed": "completed", "canceled": "cancelled"}  # fmt: skip
+_OTHER_WORDS = {
+    "todo": "pending", "open": "pending", "doing": "in-progress", "started": "in-progress",
+    "done": "completed", "complete": "completed", "closed": "completed", "canceled": "cancelled",
+}  # fmt: skip
 _BULLET = re.compile(r"(\s*)(?:[-*+•]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?")
 _NOTHING = frozenset({"none", "n/a", "na", "nothing", "-", "tbd", "no", "none so far", "..."})
 
@@ -106,18 +108,17 @@ def with_sections(old: Json, given: Sequence[Section]) -> list[Json]:
 
     A section whose content is empty is taken away.
     """
-    new = {_key(one.title): one for one in given}
-    out: list[Json] = []
-    for one in _listed(old):
+    new = {_key(one.title): _plain(one) if one.content.strip() else None for one in given}
+    out: dict[object, Json] = {}
+    for number, one in enumerate(_listed(old)):
         section = _section(one)
         key = _key(section.title) if section else None
-        if key not in new:
-            out.append(one)
-        elif key is not None and (replacement := new[key]) is not None and replacement.content.strip():
-            out.append(_plain(replacement))
-            new[key] = Section(replacement.title, "")
-    placed = {_key(one["title"]) for one in out if isinstance(one, Mapping) and isinstance(one.get("title"), str)}
-    return out + [_plain(one) for key, one in new.items() if one.content.strip() and key not in placed]
+        if key in new:
+            out[key] = new[key]
+        else:
+            out[number] = one
+    out |= {key: section for key, section in new.items() if key not in out}
+    return [one for one in out.values() if one is not None]
 
 
 def items(text: str) -> tuple[str, ...]:
