@@ -1,0 +1,210 @@
+"""This file is where a workspace's areas are kept in memory: its molecules, its atoms, and which paths are whose.
+
+Patterns lie in the atoms' files, which the graph does not hold; the first question reads each of them once, and from
+then on only those that changed are read again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kgd.areas.patterns import Matcher, check_pattern
+from kgd.areas.places import normalise
+from kgd.errors import KgdError
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+ATOM, MOLECULE = "atom", "molecule"
+_OURS = (f"{ATOM}:", f"{MOLECULE}:")
+
+
+@dataclass(frozen=True, slots=True)
+class Molecule:
+    uri: Uri
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """An area. `patterns` are the valid ones; `molecule` is one that exists, under its present URI, or None."""
+
+    uri: Uri
+    name: str
+    patterns: tuple[str, ...]
+    molecule: Uri | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which of the asked paths, as they were asked and in their order, belong to which atom, and which to none.
+
+    Atoms are in the order of their names, those of one name in the order of their URIs.
+    """
+
+    by_atom: dict[Uri, list[str]]
+    unmatched: list[str]
+
+
+class Atlas:
+    """The areas of one workspace; `Atlas.of`. Safe for any number of threads."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace, self._lock, self._noting = workspace, threading.Lock(), threading.Lock()
+        self._molecules: dict[Uri, Molecule] = {}
+        self._atoms: dict[Uri, Atom] = {}
+        self._members: dict[Uri, set[Uri]] = {}
+        """Atoms by the molecule that they name, be it there or not."""
+        self._matcher: Matcher | None = None
+        self._changed: set[Uri] = set()
+        workspace.on_commit(self._note)
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Atlas:
+        """The workspace's atlas, up to date with everything that was acknowledged."""
+        return workspace.beside(cls, cls)
+
+    def molecules(self) -> list[Molecule]:
+        """By name, then by URI. O(molecules)."""
+        with self._lock:
+            self._refresh()
+            return sorted(self._molecules.values(), key=_by_name)
+
+    def atoms(self) -> list[Atom]:
+        """By name, then by URI. O(atoms)."""
+        with self._lock:
+            self._refresh()
+            return sorted(map(self._shown, self._atoms.values()), key=_by_name)
+
+    def molecule(self, uri: Uri) -> Molecule | None:
+        with self._lock:
+            self._refresh()
+            return self._molecules.get(uri)
+
+    def atom(self, uri: Uri) -> Atom | None:
+        with self._lock:
+            self._refresh()
+            found = self._atoms.get(uri)
+            return self._shown(found) if found else None
+
+    def atoms_of(self, molecule: Uri) -> list[Atom]:
+        """The atoms of a molecule, by name, then by URI. O(answer)."""
+        with self._lock:
+            self._refresh()
+            named = {uri for one in (molecule, *self._workspace.graph.aliases(molecule))
+                     for uri in self._members.get(one, ())}  # fmt: skip
+            found = (self._shown(self._atoms[uri]) for uri in named)
+            return sorted((atom for atom in found if atom.molecule == molecule), key=_by_name)
+
+    def matching(
+        self, paths: Sequence[str], *, sees: Callable[[Uri], bool] | None = None, at_home: bool = True
+    ) -> Matches:
+        """Which areas these paths belong to; a path may have any number of them.
+
+        Args:
+            paths: In any spelling that `places.normalise` reads; what lies outside the code tree is unmatched.
+            sees: Which atoms count; all of them where it is not given.
+            at_home: Whether absolute paths are of this machine. From another one they mean nothing here.
+        """
+        root = self._workspace.layout.code_tree if at_home else None
+        by_atom: dict[Uri, list[str]] = {}
+        unmatched = []
+        with self._lock:
+            matcher = self._refresh()
+            for path in dict.fromkeys(paths):
+                place = normalise(path, root)
+                found = [uri for uri in matcher.matches(place) if sees is None or sees(uri)] if place else []
+                for uri in found:
+                    by_atom.setdefault(uri, []).append(path)
+                if not found:
+                    unmatched.append(path)
+            ordered = sorted((self._atoms[uri] for uri in by_atom), key=_by_name)
+        return Matches({atom.uri: by_atom[atom.uri] for atom in ordered}, unmatched)
+
+    # ---- following the workspace
+
+    def _note(self, uris: Iterable[Uri]) -> None:
+        """In the writer's thread: only what changed is kept in mind, and read by whoever asks next."""
+        ours = [uri for uri in uris if uri.startswith(_OURS)]
+        if ours:
+            with self._noting:
+                self._changed.update(ours)
+
+    def _refresh(self) -> Matcher:
+        with self._noting:
+            changed, self._changed = self._changed, set()
+        graph = self._workspace.graph
+        if self._matcher is None:
+            for scheme in (MOLECULE, ATOM):
+                for uri in graph.uris(scheme=scheme):
+                    self._take(uri)
+            self._matcher = Matcher((atom.uri, atom.patterns) for atom in self._atoms.values())
+        for uri in changed:
+            self._forget(uri)
+            self._take(uri)
+            atom = self._atoms.get(uri)
+            if atom is not None:
+                self._matcher.put(uri, atom.patterns)
+            elif uri.startswith(_OURS[0]):
+                self._matcher.remove(uri)
+        return self._matcher
+
+    def _take(self, uri: Uri) -> None:
+        node = self._read(uri)
+        if node is None:
+            return
+        if uri.startswith(_OURS[1]):
+            self._molecules[uri] = Molecule(uri, node.title)
+            return
+        self._atoms[uri] = atom = Atom(uri, node.title, patterns_in(node), molecule_in(node))
+        if atom.molecule:
+            self._members.setdefault(atom.molecule, set()).add(uri)
+
+    def _forget(self, uri: Uri) -> None:
+        self._molecules.pop(uri, None)
+        atom = self._atoms.pop(uri, None)
+        if atom and atom.molecule:
+            members = self._members[atom.molecule]
+            members.discard(uri)
+            if not members:
+                del self._members[atom.molecule]
+
+    def _read(self, uri: Uri) -> Node | None:
+        try:
+            return self._workspace.node(uri)
+        except KgdError:  # a damaged blob: `kgd fsck` names it
+            return None
+
+    def _shown(self, atom: Atom) -> Atom:
+        """With the molecule as it is now: one that was moved has another URI, one that was deleted is none."""
+        if atom.molecule is None or atom.molecule in self._molecules:
+            return atom
+        current = self._workspace.graph.resolve(atom.molecule)
+        return replace(atom, molecule=current if current in self._molecules else None)
+
+
+def patterns_in(node: Node) -> tuple[str, ...]:
+    """The valid patterns among ``data.paths``; whatever else somebody wrote there matches nothing."""
+    stored: Json = node.data.get("paths")
+    found = []
+    for text in stored if isinstance(stored, list) else ():
+        try:
+            found += [check_pattern(text, "paths")] if isinstance(text, str) else []
+        except KgdError:
+            continue
+    return tuple(found)
+
+
+def molecule_in(node: Node) -> Uri | None:
+    """What ``data.moleculeId`` names, be it there or not."""
+    stored: Json = node.data.get("moleculeId")
+    return Uri(stored) if isinstance(stored, str) and stored else None
+
+
+def _by_name(one: Atom | Molecule) -> tuple[str, Uri]:
+    return one.name, one.uri

@@ -1,0 +1,72 @@
+"""This file is where the changelog of a node is read, page by page, and where a new entry gets its id and time."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kgd.codec import changelog, paths
+from kgd.errors import KgdError
+from kgd.git.objects import FOLDER
+from kgd.model.changelog import LogEntry
+from kgd.model.uri import Uri
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's base 32: sorting its texts sorts the numbers."""
+_RANDOM_BITS = 80
+_LATEST = 253_402_300_799_999
+"""The last millisecond that can be written with four digits of a year."""
+
+
+def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> tuple[list[LogEntry], int]:
+    """A page of a node's changelog, newest first, and how many entries there are in all.
+
+    Lists one folder of the tip's tree, so its cost grows with the entries of this node alone; only the entries that
+    are answered are read. One that cannot be read is left out of the page.
+    """
+    store = workspace.store
+    folder = paths.log_path(uri, "x").rpartition("/")[0]
+    found = store.lookup(store.tree_of(bytes.fromhex(workspace.tip)), folder)
+    if found is None or found[0] != FOLDER:
+        return [], 0
+    files = {name: id for name, (mode, id) in store.tree(found[1]).items() if mode != FOLDER and name[-5:] == b".yaml"}
+    page = []
+    for name in sorted(files, reverse=True)[offset : offset + limit]:
+        try:
+            page.append(changelog.decode(store.read(files[name]), at=f"{folder}/{name.decode(errors='replace')}"))
+        except KgdError:  # `kgd fsck` names it; the others are still worth answering
+            continue
+    return page, len(files)
+
+
+def new_entry(parent: Uri, task: str, summary: str, now: float) -> LogEntry:
+    """An entry made at `now` (seconds of Unix). Of two made here in one millisecond the later one sorts later."""
+    at = min(max(0, int(now * 1000)), _LATEST)
+    moment = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
+    created_at = moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return LogEntry(_ulids.next(at), parent, task, summary, created_at)
+
+
+class _Ulids:
+    """Ids that sort by their time: 48 bits of milliseconds, then random bits, which count up within one millisecond."""
+
+    def __init__(self, randbits: Callable[[int], int]) -> None:
+        self._randbits, self._lock = randbits, threading.Lock()
+        self._last_at, self._last_random = -1, 0
+
+    def next(self, at: int) -> str:
+        with self._lock:
+            again = at == self._last_at and self._last_random + 1 < 1 << _RANDOM_BITS
+            self._last_random = self._last_random + 1 if again else self._randbits(_RANDOM_BITS)
+            self._last_at = at
+            number = at << _RANDOM_BITS | self._last_random
+        return "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+_ulids = _Ulids(secrets.randbits)
