@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio.to_thread
-import orjson
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
@@ -47,7 +46,7 @@ from kgd.tools import TOOLS, token_calls
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
 from kgd.tools.session import Session
-from kgd.tools.tool import Tool
+from kgd.tools.tool import Tool, as_json, refused
 
 NAME = "kgd"
 """Constant: state that a client carries between two calls is sealed for this name."""
@@ -79,7 +78,7 @@ class Surface:
             version=__version__,
             title="kgd: shared memory",
             description="A graph of what this team's agents learned, kept in git",
-            instructions=INSTRUCTIONS,
+            instructions=INSTRUCTIONS if any(name in TOOLS for name in tools) else None,
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
             on_call_tool=cast(Any, self._call_tool),  # plain data is as good as the model, see `_put_answer_in`
@@ -156,10 +155,10 @@ class Surface:
         return {"content": [], "resultType": "complete"}
 
     async def _answer(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
+        tool = self._tools.get(params.name)
         try:
             if (record := _record_of(ctx)) is not None:
-                return _result(await self._answer_holder(ctx, params, record))
-            tool = self._tools.get(params.name)
+                return _result(tool, await self._answer_holder(ctx, params, record))
             if tool is None:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
@@ -172,13 +171,14 @@ class Surface:
                     answer = await self._in_thread(tool, caller, arguments)
                     session.here = caller.here
         except KgdError as error:
-            return refusal(error)
+            return refusal(tool, error)
         except AnswersNeeded:
             raise
         except Exception:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
-            return refusal(Internal("kgd failed inside; this is a defect", next="The daemon's log has the details."))
-        return _result(answer)
+            inside = Internal("kgd failed inside; this is a defect", next="The daemon's log has the details.")
+            return refusal(tool, inside)
+        return _result(tool, answer)
 
     async def _answer_holder(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
@@ -263,15 +263,17 @@ def describe(tool: Tool) -> ToolDescription:
     )
 
 
-def refusal(error: KgdError) -> dict[str, Any]:
-    """A tool error: the model sees code, message, place and next step, whichever part its host shows it."""
-    return {**_result({"error": error.as_dict()}), "isError": True}
+def refusal(tool: Tool | None, error: KgdError) -> dict[str, Any]:
+    """A tool error; the model sees what to do next, whichever part its host shows it."""
+    said = tool.refusal(error) if tool else refused(error)
+    data = {} if said.data is None else {"structuredContent": said.data}
+    return {"content": [{"type": "text", "text": said.text}], **data, "isError": True}
 
 
-def _result(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _result(tool: Tool | None, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Hosts show the model either part, so both are complete."""
     return {
-        "content": [{"type": "text", "text": orjson.dumps(answer).decode()}],
+        "content": [{"type": "text", "text": tool.text(answer) if tool else as_json(answer)}],
         "structuredContent": answer,
         "isError": False,
     }

@@ -24,6 +24,11 @@ class Params(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1_000_000)
 
+    @classmethod
+    def refusal_of(cls, error: ValidationError) -> KgdError:
+        """What pydantic's complaints are told as."""
+        return explain(error, cls)
+
 
 def read_many(value: Any) -> Any:
     """A list, where one value or the JSON text of either stands for it."""
@@ -68,7 +73,7 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
     try:
         return model.model_validate(arguments or {})
     except ValidationError as error:
-        raise explain(error, model) from None
+        raise model.refusal_of(error) from None
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:

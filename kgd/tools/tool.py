@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from kgd.errors import KgdError
 from kgd.tools import addressing, sight
 from kgd.tools.hub_reads import forwarded
@@ -27,13 +29,32 @@ class Hints:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a client is shown of a refusal: text for the model, and the same as data, where the tool has any."""
+
+    text: str
+    data: Answer | None
+
+
+def as_json(answer: Answer) -> str:
+    return orjson.dumps(answer).decode()
+
+
+def refused(error: KgdError) -> Refusal:
+    """Code, message, place and next step, whichever part a host shows to its model."""
+    answer = {"error": error.as_dict()}
+    return Refusal(as_json(answer), answer)
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """One operation, without a transport.
 
     `Result` is a TypedDict: answers are built as plain data, checked by the type checker and not again on each call.
     `from_memory` tells whether a call with these parameters is answered from memory and one look-up, so that it may
     run on the event loop; everything else belongs on a worker thread. A tool that `forwards` is asked of the hub as it
-    is, where the workspace that a call means is on one; others see to that themselves.
+    is, where the workspace that a call means is on one; others see to that themselves. `text` is what the answer is for
+    a model to read, `refusal` what becomes of an error: tools that stand in for others' answer as those do.
     """
 
     name: str
@@ -45,6 +66,8 @@ class Tool:
     run: Callable[[Session, Any], Answer]
     from_memory: Callable[[Session, Any], bool] = lambda session, params: False
     forwards: bool = False
+    text: Callable[[Any], str] = as_json
+    refusal: Callable[[KgdError], Refusal] = refused
 
     def call(self, session: Session, arguments: Mapping[str, Any] | None) -> Answer:
         """Reads the arguments and answers.
