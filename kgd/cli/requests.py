@@ -105,6 +105,15 @@ def traverse(options: Options) -> Options:
     return options
 
 
+def import_(options: Options) -> Options:
+    return {**options, "source": _absolute(options["source"])}
+
+
+def export(options: Options) -> Options:
+    target = options["target"]
+    return traverse({**options, "target": target if target == "-" else _absolute(target)})
+
+
 def show(options: Options) -> Options:
     uri = options.pop("uri")
     return {**options, "uris": [uri], "include": ["content", "relations", "incoming", "history"], "budget": 40_000}
@@ -126,6 +135,11 @@ def submit(options: Options) -> Options:
 def text_of(given: str) -> str:
     """The text itself, or what standard input holds."""
     return sys.stdin.read() if given == "-" else given
+
+
+def _absolute(path: str) -> str:
+    """As the daemon can find it, which was started elsewhere."""
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def _call(options: Options) -> tuple[Options, Options]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from kgd.errors import Invalid, NotFound
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
+from kgd.tools.exchange.exporting import EXPORT
+from kgd.tools.exchange.importing import IMPORT
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
 from kgd.tools.noticing import NOTICE
@@ -42,7 +44,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW,
-        NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI,
+        NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, IMPORT, EXPORT,
     )
 }  # fmt: skip
 

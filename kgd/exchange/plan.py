@@ -1,0 +1,127 @@
+"""This file is where the values are defined that a format takes and gives: what was read, what is to be written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kgd.model.change import Edit
+from kgd.model.conflict import canonical_json
+from kgd.model.fields import plain
+from kgd.model.node import Json, Node, cut_at_word
+from kgd.model.uri import Uri
+
+IMPORTED = "imported"
+"""The key of `data` under which a node that was imported notes what it was then, as a digest."""
+NAMED_FILE = "file"
+"""The key of `data` that names the memory file of a node."""
+REASON = 240
+"""Characters of a reason in a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that could not be taken, or not as it is. `at` is ``path:line`` within the source."""
+
+    at: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        reason = " ".join(self.reason.split())
+        object.__setattr__(self, "reason", reason if len(reason) <= REASON else cut_at_word(reason, REASON))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A node as the source has it: all of what is to be stored, and the prose of its memory file where it has one.
+
+    `file` is the name the memory file has in the source. `at` is where in the source the node stands.
+    """
+
+    node: Node
+    detail: str = ""
+    file: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a source says, before anything is written.
+
+    `wanted` is compared with what is stored, so that a second import changes nothing and an edit of a person's stays.
+    `edits` are carried out as they are, after it; they must be such that repeating them changes nothing. Both keep
+    their order. `counts` says what was read, such as ``{"notes": 12}``.
+    """
+
+    wanted: tuple[Wanted, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a format may know of where its nodes will live.
+
+    Args:
+        workspace: The id in the URIs it makes.
+        below: A path that its URIs begin with; empty for none.
+        code_tree: The root of the code that the workspace describes, if there is one.
+        check_pattern: The normalised form of an area's path pattern; raises Invalid.
+    """
+
+    workspace: str
+    below: str = ""
+    code_tree: Path | None = None
+    check_pattern: Callable[[str, str], str] = lambda text, at: text
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A file to be written: its path below the target (empty: the target itself) and its bytes.
+
+    A `block` is no file of its own: it goes between kgd's two marker lines into a file that a person may have.
+    """
+
+    path: str
+    data: bytes
+    block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an export would write. `counts` says how much, `troubles` what the format could not hold."""
+
+    files: tuple[Output, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def digest(node: Node, detail: str = "") -> str:
+    """Equal for equal knowledge, wherever it is called and wherever it came from; 16 hex digits."""
+    data = {key: value for key, value in node.data.items() if key not in (IMPORTED, NAMED_FILE)}
+    values: dict[str, Any] = plain(replace(node, data=data, source=None, aliases=()))
+    values["uri"] = values["detail"] = ""
+    if detail:
+        values["detail"] = detail.strip("\n")
+    return hashlib.sha256(canonical_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def noted(wanted: Wanted) -> Wanted:
+    """The same, with the digest that tells a later import whether either side has changed since."""
+    data: dict[str, Json] = {**wanted.node.data, IMPORTED: digest(wanted.node, wanted.detail)}
+    return replace(wanted, node=replace(wanted.node, data=data))
+
+
+def one_line(text: str) -> str:
+    """The text as a name or summary may hold it."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def missing_targets(nodes: Sequence[Node], exists: Callable[[Uri], bool]) -> list[tuple[Uri, Uri]]:
+    """(source, target) of relations that lead to nothing, among the nodes or elsewhere."""
+    there = {node.uri for node in nodes}
+    return [(n.uri, r.target) for n in nodes for r in n.relations if r.target not in there and not exists(r.target)]

@@ -1,0 +1,193 @@
+"""This file is where `import` is: a source is read whole, checked whole, and then written in few commits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas.patterns import check_pattern
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale
+from kgd.exchange import formats
+from kgd.exchange.plan import Plan, Reading, Trouble
+from kgd.model.change import ChangeSet, Edit
+from kgd.tools import addressing
+from kgd.tools.exchange.reconciling import Reconciled, Step, reconcile
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+COMMIT_EDITS = 2_000
+TROUBLES_SHOWN = 1_000
+
+
+class ImportParams(Params):
+    source: Annotated[str, Field(min_length=1, description="a file or folder")]
+    format: Annotated[str, Field(description="its format, where it does not show")] = ""
+    below: Annotated[str, Field(max_length=500, description="a path that the new URIs begin with")] = ""
+    replace: Annotated[bool, Field(description="take theirs also where it was changed here")] = False
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class TroubleAnswer(TypedDict):
+    at: str
+    reason: str
+
+
+class ImportResult(TypedDict):
+    """`read` is what the source has; `nodes` what became of it: new, changed, unchanged, kept."""
+
+    workspace: str
+    source: str
+    format: str
+    read: dict[str, int]
+    nodes: dict[str, int]
+    commits: list[str]
+    troubles: list[TroubleAnswer]
+    more_troubles: NotRequired[int]
+    dry_run: NotRequired[bool]
+
+
+def take(session: Session, params: ImportParams) -> ImportResult:
+    """Everything of the source that can be taken; every thing that cannot is one line of `troubles`."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    path = place(session, params.source)
+    if not path.exists():
+        raise NotFound("there is no such file or folder", at=str(path)[-80:])
+    chosen = formats.named(params.format, "format", "read") if params.format else formats.sniffed(path)
+    assert chosen.read is not None
+    reading = Reading(workspace.id, params.below.strip("/"), workspace.layout.code_tree, check_pattern)
+    session.progress(0, None, f"reading {path.name}")
+    plan = chosen.read(path, reading)
+    found = reconcile(workspace, plan.wanted, replace=params.replace)
+    troubles = [*plan.troubles, *found.troubles]
+    changes = _Changes(session, workspace, f"import {path.name}" if path.name else "import")
+    batches = list(changes.checked(list(_batches(_steps(found, plan))), troubles))
+    commits: list[str] = []
+    if not params.dry_run:
+        commits = changes.carry_out(batches)
+    return _answer(workspace, path, chosen.name, plan, found, batches, commits, troubles, dry_run=params.dry_run)
+
+
+def _answer(
+    workspace: Workspace, path: Path, format: str, plan: Plan, found: Reconciled, batches: Sequence[Sequence[Step]],
+    commits: list[str], troubles: list[Trouble], *, dry_run: bool,
+) -> ImportResult:  # fmt: skip
+    done = [step.what for batch in batches for step in batch]
+    nodes = {"new": done.count("new"), "changed": done.count("changed"), "unchanged": found.unchanged,
+             "kept": found.kept}  # fmt: skip
+    answer: ImportResult = {
+        "workspace": workspace.id, "source": str(path), "format": format, "read": dict(plan.counts), "nodes": nodes,
+        "commits": commits, "troubles": [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]],
+    }  # fmt: skip
+    if len(troubles) > TROUBLES_SHOWN:
+        answer["more_troubles"] = len(troubles) - TROUBLES_SHOWN
+    if dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+def place(session: Session, text: str) -> Path:
+    """The absolute path on this machine that a person wrote.
+
+    Raises:
+        Forbidden: Whoever asks does not sit at this machine.
+    """
+    if not session.trusted or session.principal is not None:
+        raise Forbidden("files are read and written by this machine's own command line only", at="source")
+    path = Path(os.path.expanduser(text))
+    if not path.is_absolute():
+        if session.cwd is None:
+            raise Invalid("give an absolute path", at="source")
+        path = session.cwd / path
+    return Path(os.path.normpath(path))
+
+
+def _steps(found: Reconciled, plan: Plan) -> Iterator[Step]:
+    yield from found.steps
+    for edit in plan.edits:
+        uri = getattr(edit, "uri", None) or getattr(edit, "source", None)
+        yield Step((edit,), str(uri or ""), "edit", uri)  # type: ignore[arg-type]
+
+
+def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
+    """As many steps in a commit as fit; the edits of one step stay together."""
+    batch: list[Step] = []
+    count = 0
+    for step in steps:
+        if batch and count + len(step.edits) > COMMIT_EDITS:
+            yield batch
+            batch, count = [], 0
+        batch.append(step)
+        count += len(step.edits)
+    if batch:
+        yield batch
+
+
+class _Changes:
+    """How the steps of one import are tried and carried out."""
+
+    def __init__(self, session: Session, workspace: Workspace, message: str) -> None:
+        self._session, self._workspace, self._message = session, workspace, message
+        self._author = session.author(workspace)
+
+    def checked(self, batches: Sequence[list[Step]], troubles: list[Trouble]) -> Iterator[list[Step]]:
+        """The batches without the steps that would be refused, each of which becomes a trouble. Writes nothing."""
+        total = sum(map(len, batches))
+        done = 0
+        for batch in batches:
+            yield self._sound(batch, troubles)
+            done += len(batch)
+            self._session.progress(done, total, "checking")
+
+    def _sound(self, batch: list[Step], troubles: list[Trouble]) -> list[Step]:
+        """Halves what is refused until the culprits stand alone: few of them cost few trials."""
+        try:
+            self._submit(batch, dry_run=True)
+        except KgdError as error:
+            if len(batch) == 1:
+                troubles.append(Trouble(batch[0].at, f"{error.message}; not taken"))
+                return []
+            middle = len(batch) // 2
+            return self._sound(batch[:middle], troubles) + self._sound(batch[middle:], troubles)
+        return batch
+
+    def carry_out(self, batches: Sequence[Sequence[Step]]) -> list[str]:
+        """The commits. What one of them cannot do after all leaves those before it; the next import goes on there."""
+        commits: list[str] = []
+        for number, batch in enumerate(batches):
+            if not batch:
+                continue
+            try:
+                commit = self._submit(batch)
+            except Stale as stale:
+                stale.next = "Somebody wrote at the same time. Import again: what is done is not done twice."
+                raise
+            if commit:
+                commits.append(commit)
+            self._session.progress(number + 1, len(batches), "writing")
+        return commits
+
+    def _submit(self, batch: Sequence[Step], *, dry_run: bool = False) -> str | None:
+        edits: tuple[Edit, ...] = tuple(edit for step in batch for edit in step.edits)
+        changes = ChangeSet(edits, self._author, self._message, operation="import")
+        return self._session.submit(self._workspace, changes, dry_run=dry_run).commit
+
+
+IMPORT = Tool(
+    name="import",
+    title="Import",
+    description="Takes in what another program's files say.",
+    Params=ImportParams,
+    Result=ImportResult,
+    hints=Hints(idempotent=True),
+    run=take,
+)

@@ -1,0 +1,126 @@
+"""This file is where what a source wants meets what is stored: new, changed there, changed here, or the same.
+
+A node that was imported notes a digest of what it was then. So of two that differ it is known who changed: the source
+alone (it is taken), a person here alone (it stays), or both (it stays, and the report says so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgd.exchange.plan import IMPORTED, Trouble, Wanted, digest, noted
+from kgd.model.change import Edit, Unrelate, Untag, Upsert
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.workspace import Workspace
+
+FIELDS = ("type", "name", "summary", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The edits of one wanted node, which belong together. `what` becomes of it: new or changed."""
+
+    edits: tuple[Edit, ...]
+    at: str
+    what: str
+    uri: Uri
+
+
+@dataclass(slots=True)
+class Reconciled:
+    steps: list[Step] = field(default_factory=list)
+    unchanged: int = 0
+    kept: int = 0
+    troubles: list[Trouble] = field(default_factory=list)
+
+
+def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool = False) -> Reconciled:
+    """What is to be done for each wanted node, in order. With `replace` the source counts where both changed."""
+    out = Reconciled()
+    seen: dict[Uri, str] = {}
+    for one in wanted:
+        uri = one.node.uri
+        if uri in seen:
+            out.troubles.append(Trouble(one.at, f"{seen[uri]} has the same URI, {uri}; this one was not taken"))
+            continue
+        seen[uri] = one.at
+        _one(workspace, noted(one), out, replace=replace)
+    return out
+
+
+def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -> None:
+    node = one.node
+    stored = workspace.node(workspace.resolve(node.uri))
+    if stored is None or stored.is_bare:
+        twin = workspace.twin(node.uri) if stored is None else None
+        if twin is not None:
+            out.troubles.append(Trouble(one.at, f"its name differs only by case or normal form from {twin}; not taken"))
+            return
+        out.steps.append(Step((_whole(one),), one.at, "new", node.uri))
+        return
+    now, then = digest(stored, detail_of(workspace, stored)), stored.data.get(IMPORTED)
+    coming = node.data[IMPORTED]
+    if coming in (now, then) and not (replace and coming != now):
+        out.unchanged += 1
+        return
+    is_same_source = stored.source == node.source
+    if replace or (is_same_source and now == then):
+        out.steps.append(Step(_difference(stored, one), one.at, "changed", stored.uri))
+        return
+    out.kept += 1
+    why = (
+        "it was changed here as well as there since the last import" if is_same_source
+        else f"{stored.uri} is here already and did not come from there"
+    )  # fmt: skip
+    out.troubles.append(Trouble(one.at, f"{why}; it was kept as it is here (--replace takes theirs)"))
+
+
+def detail_of(workspace: Workspace, node: Node) -> str:
+    """The prose of the node's memory file."""
+    return ""
+
+
+def _whole(one: Wanted) -> Upsert:
+    node = one.node
+    return Upsert(
+        node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
+        node.source, node.relations, expect_version=None, **_detail(one),
+    )  # fmt: skip
+
+
+def _detail(one: Wanted) -> dict[str, Any]:
+    return {}
+
+
+def _difference(stored: Node, one: Wanted) -> tuple[Edit, ...]:
+    """The edits that make the stored node what is wanted, and leave what kgd alone knows (aliases, its file)."""
+    node, uri = one.node, stored.uri
+    edits: list[Edit] = []
+    gone = tuple(tag for tag in stored.tags if tag not in node.tags)
+    if gone:
+        edits.append(Untag(uri, gone))
+    keys = {relation.key for relation in node.relations}
+    edits += [Unrelate(uri, r.target, r.type) for r in stored.relations if r.key not in keys]
+    unset = [name for name in FIELDS if getattr(stored, name) and not getattr(node, name)]
+    unset += [f"data.{key}" for key in stored.data if node.data.get(key) != stored.data[key] and key != "file"]
+    if stored.content and node.content != stored.content and "content" not in unset:
+        unset.append("content")
+    edits.append(
+        Upsert(
+            uri,
+            node.type,
+            node.name or None,
+            node.summary or None,
+            node.content or None,
+            node.tags,
+            node.data,
+            node.source,
+            node.relations,
+            unset=tuple(unset),
+            **_detail(one),
+        )
+    )
+    return tuple(edits)
