@@ -56,6 +56,12 @@ def join(given: Given, options: Given) -> int:
     return joining.join(given, options)
 
 
+def prime(given: Given, options: Given) -> int:
+    from kgd.cli import agents
+
+    return agents.prime(given, options)
+
+
 def down(given: Given, options: Given) -> int:
     """Returns when the daemon has let go of its home, so that whatever comes next finds nobody."""
     from kgd.client.start import running

@@ -198,6 +198,10 @@ VERBS: tuple[Verb, ...] = (
           _arg("--direction", choices=("out", "in", "both"), help="along relations, against them, or both (out)"),
           _arg("--max-nodes", type=int, help="nodes in the answer (50)", metavar="N"),
           _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="traverse", ask="traverse", print="traverse"),
+    Verb("prime", "Reading", "what an agent should know when it starts; never fails, for it is what start hooks run",
+         (_arg("--budget", type=int, help="tokens that it may cost (1500)", metavar="N"),
+          _arg("--hook", nargs="?", const="claude", choices=("claude", "cursor"),
+               help="print it as a host's start hook has to")), own="prime"),
     Verb("show", "Reading", "everything about one node, with incoming relations and history", (_URI, _AS_OF),
          call="get", ask="show", print="get"),
 

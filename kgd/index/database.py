@@ -17,7 +17,7 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
@@ -36,6 +36,7 @@ CREATE TABLE docs (
     path TEXT NOT NULL,
     updated INTEGER NOT NULL
 );
+CREATE INDEX newest ON docs (type, updated DESC, uri);
 CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
 CREATE INDEX tags_of ON tags (doc);
 CREATE VIRTUAL TABLE text USING fts5 (

@@ -180,6 +180,14 @@ class TextIndex:
             )
             return [uri for uri, _ in found]
 
+    def newest(self, type: str, limit: int) -> list[Uri]:
+        """Nodes of one type, the last changed first, then by URI. O(limit)."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT uri FROM docs WHERE type = ? ORDER BY updated DESC, uri LIMIT ?", (type, limit)
+            )
+            return [uri for (uri,) in rows]
+
     def by_tags(
         self,
         tags: Collection[str],

@@ -15,6 +15,7 @@ from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
+from kgd.tools.knowing.prime import PRIME
 from kgd.tools.noticing import NOTICE
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
@@ -44,7 +45,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW,
-        NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, IMPORT, EXPORT,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, IMPORT, EXPORT,
     )
 }  # fmt: skip
 

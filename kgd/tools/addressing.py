@@ -72,6 +72,11 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     )  # fmt: skip
 
 
+def here(session: Session) -> Workspace | None:
+    """The workspace of the caller's directory; None where there is none, whatever else is known on this machine."""
+    return _here(session)
+
+
 def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
     """The id of the workspace that a call means, chosen as `choose` does, where a hub has it; None where it is here."""
     if session.principal is not None:

@@ -195,6 +195,10 @@ class Derived:
         self._catch_up()
         return self._text.by_tags(tags, **filters)
 
+    def newest(self, type: str, limit: int) -> list[Uri]:
+        self._catch_up()
+        return self._text.newest(type, limit)
+
     def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
         """Older nodes that share half of the words of this one's name; none while the index is behind."""
         card = self._served.graph.card(uri)

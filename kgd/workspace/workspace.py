@@ -187,6 +187,10 @@ class Workspace:
         """Nodes with any of the tags: most matches first, then the newest, then by URI."""
         return self._derived.by_tags(tags, **filters)
 
+    def newest(self, type: str, limit: int) -> list[Uri]:
+        """Nodes of one type, the last changed first, then by URI. O(limit)."""
+        return self._derived.newest(type, limit)
+
     def indexed_count(self) -> int:
         return self._derived.count()
 

@@ -1,0 +1,86 @@
+"""This file is where `kgd prime` and `kgd agents` are: what an agent starts with, and how a host is told of kgd."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from kgd.client.connection import Connection
+from kgd.config import Home
+from kgd.errors import KgdError, NotFound
+
+Given = dict[str, Any]
+
+
+def prime(given: Given, options: Given) -> int:
+    """Never fails: a session that is about to start must not be stopped, whatever state kgd is in.
+
+    To a person it says in one line why there is nothing; a host's hook gets nothing then, or an answer of its own form.
+    """
+    shape = given.pop("hook", None)
+    try:
+        with Connection(Home.find(), start=_is_workspace_here() or "workspace" in given) as connection:
+            answer = connection.call("prime", given)
+    except KgdError as refusal:
+        if shape:
+            return 0
+        _write(options, {"known": False, "reason": str(refusal)}, f"kgd: {_why_not(refusal)}\n")
+        return 0
+    except Exception as defect:  # noqa: BLE001 the edge of a start hook
+        sys.stderr.write(f"kgd: prime failed ({type(defect).__name__})\n")
+        return 0
+    from kgd.cli.terminal import clean
+
+    text = rendered(clean(answer))
+    if shape:
+        _write({"json": True}, envelope(shape, text), "")
+    else:
+        _write(options, answer, text)
+    return 0
+
+
+def rendered(answer: Given) -> str:
+    """The answer as Markdown."""
+    parts = []
+    for number, one in enumerate(answer["sections"]):
+        more = [f"- and {one['more']} more"] if one.get("more") else []
+        parts.append("\n".join([f"{'##' if number else '#'} {one['title']}", *one["lines"], *more]))
+    return "\n\n".join(parts) + "\n"
+
+
+def envelope(shape: str, text: str) -> Given:
+    """What a host's start hook is to print: Cursor's form, or the one that Claude Code, Codex and VS Code share."""
+    if shape == "cursor":
+        return {"additional_context": text}
+    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+
+
+def _is_workspace_here() -> bool:
+    """Whether a daemon is worth starting. Looked for only where none runs yet."""
+    if os.path.exists(Home.find().socket):
+        return True
+    from pathlib import Path
+
+    from kgd.git.layout import locate
+
+    try:
+        return locate(Path.cwd()) is not None
+    except (KgdError, OSError):
+        return False
+
+
+def _why_not(refusal: KgdError) -> str:
+    if isinstance(refusal, NotFound) or refusal.message.startswith("no kgd daemon"):
+        return "this directory has no workspace; `kgd up` makes one in a code repository"
+    return str(refusal)
+
+
+def _write(options: Given, answer: Given, text: str) -> None:
+    if options.get("json"):
+        import json
+
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=None if not options.get("verb") else 2) + "\n")
+    elif not options.get("quiet"):
+        sys.stdout.write(text)
+    sys.stdout.flush()

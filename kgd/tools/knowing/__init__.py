@@ -1,0 +1,1 @@
+"""This room is what must be known before something is touched: context, what to start with, what may be stale."""
