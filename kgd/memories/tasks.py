@@ -82,8 +82,8 @@ def parsed(node: Node) -> Task:
         criteria=items(text(CRITERIA)),
         files=read_paths(text(FILES)),
         notes=text(NOTES),
-        patterns=items(text(PATTERNS))[:ITEMS_LIMIT],
-        gotchas=items(text(GOTCHAS))[:ITEMS_LIMIT],
+        patterns=items(text(PATTERNS)),
+        gotchas=items(text(GOTCHAS)),
         depends_on=tuple(one.target for one in node.relations if one.type == DEPENDS_ON),
     )
 

@@ -27,6 +27,7 @@ from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
 from kgd.tools.submitting import SUBMIT
 from kgd.tools.syncing import REMOTE, SHARE, SYNC
+from kgd.tools.tasks import ADVANCE, QUERY_CONTAINER
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
 from kgd.tools.walking import TRAVERSE
@@ -36,7 +37,10 @@ TOOLS: Mapping[str, Tool] = {
     tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
 }
 
-TOOLSETS: Mapping[str, Mapping[str, Tool]] = {"tasks": {}, "server-memory": {}}
+TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
+    "tasks": {tool.name: tool for tool in (QUERY_CONTAINER, ADVANCE)},
+    "server-memory": {},
+}
 
 SERVED: Mapping[str, Tool] = {**TOOLS, **{tool.name: tool for tool in (PROPOSALS, ACCEPT, REJECT)}}
 

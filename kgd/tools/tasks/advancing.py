@@ -1,0 +1,235 @@
+"""This file is where `advance` is: a task goes on to its next status, and what was learned is kept when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+import orjson
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, Stale
+from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
+from kgd.model.change import ChangeSet, Upsert
+from kgd.model.node import TAGS_LIMIT, Relation
+from kgd.tools import addressing
+from kgd.tools.nodes import Found
+from kgd.tools.parameters import Params, read_many, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
+from kgd.tools.tasks.recording import CONNECTED_TO, Recorded, learned, own_summary, own_tags
+from kgd.tools.tool import Hints, Tool
+from kgd.workspace.edits import upserted
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+SUGGESTED_ACTIONS = (
+    "Update atom knowledge for areas affected by this task",
+    "Update atom paths if files were moved or new directories created",
+    "Append changelog entries for significant changes",
+)
+_NOTHING = Recorded((), (), (), ())
+
+
+def _read_sections(value: Any) -> Any:
+    """A list; one section, a mapping of titles to texts, or the JSON text of any of them stands for it."""
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    if isinstance(value, Mapping) and not {"title", "content"} & set(value):
+        return [{"title": title, "content": content} for title, content in value.items()]
+    return read_many(value)
+
+
+def _read_content(value: Any) -> Any:
+    """A list of lines stands for the text."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(line, str) for line in value):
+        return "\n".join(value)
+    return value
+
+
+class SectionParams(Params):
+    title: Annotated[str, Field(min_length=1, max_length=255)]
+    content: Annotated[str, BeforeValidator(_read_content)]
+
+
+Sections = Annotated[
+    list[SectionParams],
+    BeforeValidator(_read_sections),
+    Field(max_length=100),
+    WithJsonSchema({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["title", "content"],
+            "properties": {"title": {"type": "string"}, "content": {"type": "string"}},
+        },
+        "description": "added, or in place of that of its title: Handoff Notes, Patterns, Gotchas (an item a line)",
+    }),
+]  # fmt: skip
+
+
+class AdvanceParams(Params):
+    containerType: Literal["task"] = "task"
+    id: Annotated[str, Field(min_length=1, description="URI or name")]
+    version: Annotated[int, Field(ge=0, description="the version you read")]
+    to: Annotated[str | None, Field(description=f"{', '.join(STATUSES)}; the next one if left out")] = None
+    sections: Sections = Field(default_factory=list)
+    summary: Annotated[str | None, Field(description="what came of it, <= 100 chars")] = None
+    workspace: str | None = None
+
+
+class Hint(TypedDict):
+    message: str
+    suggestedActions: list[str]
+
+
+class RecordedAnswer(TypedDict):
+    id: str
+    type: str
+    summary: str
+
+
+class AdvanceData(TypedDict):
+    task: TaskAnswer
+    sections: list[SectionAnswer]
+    commit: str | None
+    recorded: NotRequired[list[RecordedAnswer]]
+    graphHints: NotRequired[Hint]
+    warnings: NotRequired[list[str]]
+
+
+class AdvanceResult(TypedDict):
+    success: bool
+    data: AdvanceData
+
+
+def advance(session: Session, params: AdvanceParams) -> AdvanceResult:
+    """Moves the task on, writes its sections, and on completion records what was learned: all of it one commit."""
+    workspace = addressing.choose(session, params.workspace, [params.id], writing=True)
+    _check_texts(params)
+    found = task_at(session, workspace, params.id)
+    _check_version(found, params.version)
+    to = _status_after(task_of(found), params.to)
+    given = [Section(one.title.strip(), one.content) for one in params.sections]
+    while True:
+        edit = _own_edit(found, to, given, params.summary)
+        assert found.stored is not None
+        after = parsed(upserted(found.stored, edit))
+        recorded = learned(workspace, after) if to == "completed" else _NOTHING
+        changes = ChangeSet(
+            (edit, *recorded.edits), session.author(workspace), f"task {after.name}: {to}"[:200], operation="advance"
+        )
+        try:
+            outcome = session.submit(workspace, changes)
+        except Stale as stale:
+            if stale.at == found.uri or not recorded.new:
+                raise
+            continue  # somebody recorded one of them this very moment
+        break
+    now = task_at(session, workspace, found.uri)
+    data: AdvanceData = {
+        "task": task_answer(now, task_of(now)),
+        "sections": sections_answer(task_of(now)),
+        "commit": outcome.commit,
+    }
+    if to == "completed":
+        data["recorded"] = [_line(workspace, uri) for uri in (*recorded.new, *recorded.known)]
+    if to in TERMINAL:
+        data["graphHints"] = {
+            "message": f"Task {to}. Consider updating the knowledge graph.",
+            "suggestedActions": list(SUGGESTED_ACTIONS),
+        }
+    if recorded.warnings:
+        data["warnings"] = list(recorded.warnings)
+    return {"success": True, "data": data}
+
+
+def _check_texts(params: AdvanceParams) -> None:
+    refuse_unseen(params.summary, "summary")
+    for number, one in enumerate(params.sections):
+        refuse_unseen(one.title, f"sections[{number}].title")
+        refuse_unseen(one.content, f"sections[{number}].content", lines=True)
+        if not one.title.strip():
+            raise Invalid("a section has a title", at=f"sections[{number}].title", next="Handoff Notes, for example.")
+
+
+def _check_version(found: Found, version: int) -> None:
+    """Refused here already, so that who is late reads of that and not of a step that is no longer allowed."""
+    current = found.version.count if found.version else 0
+    if version != current:
+        raise Stale(
+            f"the task is at version {current}, the change expected {version}", current=current, at=found.uri,
+            next="Read it again with query_container, and advance with the current version.",
+        )  # fmt: skip
+
+
+def _status_after(task: Task, wanted: str | None) -> str:
+    """Where it goes.
+
+    Raises:
+        Invalid: There is no such status, or no way to it from here; says which ways there are.
+    """
+    allowed = NEXT.get(task.status, STATUSES)
+    if wanted is None:
+        if task.status in NEXT and allowed:
+            return allowed[0]
+        why = "has no next status" if not allowed else "has a status that kgd does not know"
+        raise Invalid(f"this task is {task.status}, and {why}", at="to", next=_ways(task.status, allowed))
+    to = wanted.strip().lower().replace("_", "-").replace(" ", "-")
+    if to not in STATUSES:
+        raise Invalid(f"'{wanted[:60]}' is no status", at="to", next=f"Known: {', '.join(STATUSES)}.")
+    if to != task.status and to not in allowed:
+        raise Invalid(f"a task that is {task.status} cannot become {to}", at="to", next=_ways(task.status, allowed))
+    return to
+
+
+def _ways(status: str, allowed: Sequence[str]) -> str:
+    if allowed:
+        return f"From here: {', '.join(allowed)}."
+    return f"{status.capitalize()} is the end of it; make a new task that depends_on this one."
+
+
+def _own_edit(found: Found, to: str, given: Sequence[Section], summary: str | None) -> Upsert:
+    """What changes in the task's own node."""
+    node = found.stored
+    assert node is not None
+    data: dict[str, Any] = {} if node.data.get("status") == to else {"status": to}
+    if given:
+        data["sections"] = with_sections(node.data.get("sections"), given)
+    edit = Upsert(found.uri, summary=summary, data=data, expect_version=found.version.count if found.version else 0)
+    if to != "completed":
+        return edit
+    task = parsed(upserted(node, edit))
+    missing = [tag for tag in own_tags(task) if tag not in node.tags]
+    tags = tuple(missing[: max(0, TAGS_LIMIT - len(node.tags))])
+    connections = tuple(Relation(CONNECTED_TO, uri) for uri in task.depends_on
+                        if node.relation(CONNECTED_TO, uri) is None)  # fmt: skip
+    shown = summary if summary or node.summary else own_summary(task)
+    return Upsert(
+        edit.uri, summary=shown, tags=tags, data=data, relations=connections, expect_version=edit.expect_version
+    )
+
+
+def _line(workspace: Workspace, uri: str) -> RecordedAnswer:
+    card = workspace.graph.card(uri)  # type: ignore[arg-type]
+    return {"id": uri, "type": card.type if card else "", "summary": card.summary if card else ""}
+
+
+ADVANCE = Tool(
+    name="advance",
+    title="Move a task on",
+    description=(
+        "Moves a task to its next status (pending, in-progress, completed; or cancelled), with sections added or "
+        "replaced. On completion each line of the sections Patterns and Gotchas becomes a node that the team finds "
+        "again. Needs the version you read."
+    ),
+    Params=AdvanceParams,
+    Result=AdvanceResult,
+    hints=Hints(),
+    run=advance,
+)

@@ -1,0 +1,115 @@
+"""This file is where a task is found by whatever somebody calls it, and where it becomes an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.memories.tasks import Task, parsed
+from kgd.model.access import Verb
+from kgd.model.uri import OWNED, Uri, build, scheme_of
+from kgd.tools import addressing, nodes, sight
+from kgd.tools.nodes import Found
+from kgd.tools.session import Session
+from kgd.tools.tasks.board import SCHEME
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class SectionAnswer(TypedDict):
+    title: str
+    content: str
+
+
+class TaskAnswer(TypedDict):
+    """A task without its sections. `dependsOn` are URIs."""
+
+    id: str
+    projectId: str
+    name: str
+    summary: str
+    status: str
+    tags: list[str]
+    dependsOn: list[str]
+    version: int
+    createdAt: NotRequired[str]
+    updatedAt: NotRequired[str]
+
+
+def task_at(session: Session, workspace: Workspace, text: str, *, at: str = "id") -> Found:
+    """The stored task that a URI, a former URI, or a short id such as ``payments/fix-webhook`` names.
+
+    Raises:
+        Invalid: It names something that is no task.
+        NotFound: There is none; says which are called alike.
+        Forbidden: The caller may not read it.
+    """
+    uri = _uri_of(session, workspace, text.strip(), at)
+    session.allow(workspace, Verb.READ, [uri])
+    found = nodes.find(workspace, uri, sees=sight.sight(session, workspace.id))
+    if found is None or found.stored is None or not session.may(workspace, found.uri, Verb.READ):
+        raise NotFound("there is no such task", at=at, next=_way_out(session, workspace, text))
+    return found
+
+
+def _uri_of(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
+    if not text:
+        raise Invalid("which task is meant?", at=at, next="Give its URI, or its name.")
+    if short := _short(workspace, text):
+        return short
+    is_uri = text.partition(":")[0] in OWNED or "://" in text
+    uri = addressing.resolve(session, workspace, text if is_uri else f"{SCHEME}:{text}", at=at)
+    if scheme_of(uri) != SCHEME:
+        raise Invalid("this is no task", at=at, next=f"A task is {SCHEME}://{workspace.id}/<name>.")
+    return uri
+
+
+def _short(workspace: Workspace, text: str) -> Uri | None:
+    """A short id is a path below ``task://<workspace>/``, or a whole name, as `put` makes a URI of one."""
+    whole = text.encode("utf-8", "surrogateescape")
+    for segments in (whole.strip(b"/").split(b"/"), [whole]):
+        try:
+            uri = workspace.graph.resolve(build(SCHEME, workspace.id, segments))
+        except KgdError:
+            continue
+        if uri in workspace.graph:
+            return uri
+    return None
+
+
+def _way_out(session: Session, workspace: Workspace, text: str) -> str:
+    sees = sight.sight(session, workspace.id)
+    words = text.rpartition("://")[2].partition("/")[2] or text
+    found = (hit.uri for hit in workspace.search(words[:200], types=[SCHEME], limit=3))
+    alike = [uri for uri in found if sees is None or sees(uri)]
+    return f"Did you mean {' or '.join(alike)}?" if alike else "Make it with put, or look for it: operation 'search'."
+
+
+def task_of(found: Found) -> Task:
+    assert found.stored is not None
+    return parsed(found.stored)
+
+
+def task_answer(found: Found, task: Task) -> TaskAnswer:
+    """What is answered of a task; an `advance` with this version is checked against exactly what was read."""
+    head = nodes.head(found, found.uri)
+    answer: TaskAnswer = {
+        "id": found.uri,
+        "projectId": found.workspace.id,
+        "name": task.name,
+        "summary": head.get("summary", ""),
+        "status": task.status,
+        "tags": head.get("tags", []),
+        "dependsOn": [uri for uri in task.depends_on if found.sees is None or found.sees(uri)],
+        "version": head["version"],
+    }
+    if "created" in head:
+        answer["createdAt"], answer["updatedAt"] = head["created"]["at"], head["updated"]["at"]
+    return answer
+
+
+def sections_answer(task: Task) -> list[SectionAnswer]:
+    return [{"title": one.title, "content": one.content} for one in task.sections]

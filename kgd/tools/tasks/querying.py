@@ -1,0 +1,110 @@
+"""This file is where `query_container` is: a task with its sections and the areas of its files, or a list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid
+from kgd.memories.tasks import STATUSES, parsed
+from kgd.tools import addressing, nodes, sight
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
+from kgd.tools.tasks.board import SCHEME, Board
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.model.uri import Uri
+    from kgd.workspace.workspace import Workspace
+
+LOOKED_THROUGH = 2_000
+"""Hits of a text query among which those of the asked status are found."""
+
+
+class QueryContainerParams(Params):
+    operation: Literal["get", "search"]
+    containerType: Literal["task"] = "task"
+    id: Annotated[str | None, Field(description="get: URI or name")] = None
+    query: Annotated[str, Field(max_length=2_000, description="search: words")] = ""
+    status: Annotated[str | None, Field(description=f"search: {', '.join(STATUSES)}")] = None
+    includeSections: bool = True
+    includeGraphContext: Annotated[bool, Field(description="get: the areas of its Context Files")] = False
+    limit: Annotated[int, Field(ge=1, le=200)] = 20
+    offset: Annotated[int, Field(ge=0)] = 0
+    workspace: str | None = None
+
+
+class QueryContainerData(TypedDict):
+    task: NotRequired[TaskAnswer]
+    sections: NotRequired[list[SectionAnswer]]
+    graphContext: NotRequired[dict[str, Any]]
+    tasks: NotRequired[list[TaskAnswer]]
+    total: NotRequired[int]
+
+
+class QueryContainerResult(TypedDict):
+    success: bool
+    data: QueryContainerData
+
+
+def query_container(session: Session, params: QueryContainerParams) -> QueryContainerResult:
+    """`get` answers a task, its sections and, where asked for, what is known of its files; `search` a list."""
+    if params.operation == "search":
+        return {"success": True, "data": _search(session, params)}
+    if not params.id or not params.id.strip():
+        raise Invalid("get needs the id of a task", at="id", next="Find it with operation 'search'.")
+    workspace = addressing.choose(session, params.workspace, [params.id])
+    found = task_at(session, workspace, params.id)
+    task = task_of(found)
+    data: QueryContainerData = {"task": task_answer(found, task)}
+    if params.includeSections:
+        data["sections"] = sections_answer(task)
+    return {"success": True, "data": data}
+
+
+def _search(session: Session, params: QueryContainerParams) -> QueryContainerData:
+    """Without words by status, what is worked on first; with words the best match first. Sections are left to `get`."""
+    workspace = addressing.choose(session, params.workspace)
+    status = _status(params.status)
+    sees = sight.sight(session, workspace.id)
+    board = Board.of(workspace)
+    uris: list[Uri]
+    if params.query.strip():
+        hits = workspace.search(params.query, types=[SCHEME], limit=LOOKED_THROUGH)
+        lines = (board.line(hit.uri) for hit in hits if sees is None or sees(hit.uri))
+        uris = [line.uri for line in lines if line and status in (None, line.status)]
+    else:
+        uris = [line.uri for line in board.lines(status, sees=sees)]
+    page = (_answer(session, workspace, uri) for uri in uris[params.offset : params.offset + params.limit])
+    return {"tasks": [one for one in page if one is not None], "total": len(uris)}
+
+
+def _answer(session: Session, workspace: Workspace, uri: Uri) -> TaskAnswer | None:
+    found = nodes.find(workspace, uri, sees=sight.sight(session, workspace.id))
+    return task_answer(found, parsed(found.stored)) if found and found.stored else None
+
+
+def _status(wanted: str | None) -> str | None:
+    if wanted is None or not wanted.strip():
+        return None
+    status = wanted.strip().lower().replace("_", "-").replace(" ", "-")
+    if status not in STATUSES:
+        raise Invalid(f"'{wanted[:60]}' is no status", at="status", next=f"Known: {', '.join(STATUSES)}.")
+    return status
+
+
+QUERY_CONTAINER = Tool(
+    name="query_container",
+    title="Read tasks",
+    description=(
+        "Reads tasks. get: one task by id, with its sections, and with includeGraphContext also what is known of the "
+        "areas that its Context Files lie in. search: tasks by words and status, those in progress first."
+    ),
+    Params=QueryContainerParams,
+    Result=QueryContainerResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=query_container,
+)

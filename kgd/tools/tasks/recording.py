@@ -1,0 +1,88 @@
+"""This file is where a completed task becomes knowledge: what it learned as nodes, and tags of its own (M5)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kgd.memories.keywords import keywords
+from kgd.memories.tasks import ITEMS_LIMIT, Task
+from kgd.model.change import Upsert
+from kgd.model.node import Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, build, segments_of
+from kgd.tools.writing import _first_words as first_words
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+CONNECTED_TO = "connected_to"
+KINDS = (("pattern", "patterns"), ("gotcha", "gotchas"))
+"""The type of node, and the section's field of a `Task`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a completion writes beside the task. `new` are nodes that nobody had; `known` were there and are linked."""
+
+    edits: tuple[Upsert, ...]
+    new: tuple[Uri, ...]
+    known: tuple[Uri, ...]
+    warnings: tuple[str, ...]
+
+
+def learned(workspace: Workspace, task: Task) -> Recorded:
+    """One node for each pattern and gotcha, connected to the task. What was recorded before is not recorded again.
+
+    A node's address has a digest of its text, so that the same task completed twice, in two clones even, names the
+    same nodes; and it lies beside the task, so that whoever may write there may record there.
+    """
+    edits, new, known, warnings = [], [], [], []
+    for type, field in KINDS:
+        texts: tuple[str, ...] = getattr(task, field)
+        if len(texts) > ITEMS_LIMIT:
+            warnings.append(f"of {len(texts)} {field} the first {ITEMS_LIMIT} were recorded: one item a line is meant")
+        for text in texts[:ITEMS_LIMIT]:
+            uri, there = _place(workspace, task, type, text)
+            connection = Relation(CONNECTED_TO, task.uri)
+            if there is None:
+                edits.append(_made(uri, type, text, task))
+                new.append(uri)
+            else:
+                known.append(uri)
+                if there.relation(CONNECTED_TO, task.uri) is None:
+                    edits.append(Upsert(uri, relations=(connection,)))
+    return Recorded(tuple(edits), tuple(new), tuple(known), tuple(warnings))
+
+
+def own_tags(task: Task) -> tuple[str, ...]:
+    """The keywords of what it was about and of what it hands over."""
+    return keywords(f"{task.objective}\n\n{task.notes}")
+
+
+def own_summary(task: Task) -> str:
+    """For a task that nobody gave a summary: what it hands over, else what it was about, as far as a line goes."""
+    return cut_at_word(next((line for text in (task.notes, task.objective) for line in text.splitlines()
+                             if any(map(str.isalnum, line))), task.name))  # fmt: skip
+
+
+def _made(uri: Uri, type: str, text: str, task: Task) -> Upsert:
+    summary = cut_at_word(text)
+    return Upsert(
+        uri, type=type, name=summary, summary=summary, content=text if text != summary else None, tags=keywords(text),
+        source=Source("task", task.uri), relations=(Relation(CONNECTED_TO, task.uri),), expect_version=0,
+    )  # fmt: skip
+
+
+def _place(workspace: Workspace, task: Task, type: str, text: str) -> tuple[Uri, Node | None]:
+    """Where this fact is or would be, and what is there: recorded by a task, or written down by somebody as it is."""
+    folder, name = segments_of(task.uri)[:-1], first_words(text)
+    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:8]
+    uri = workspace.graph.resolve(build(type, workspace.id, [*folder, f"{name}-{digest}".encode()]))
+    if (node := workspace.node(uri)) is not None:
+        return uri, node
+    remembered = workspace.graph.resolve(build(type, workspace.id, [name.encode()]))
+    node = workspace.node(remembered)
+    if node is not None and text.split() in (node.content.split(), node.summary.split()):
+        return remembered, node
+    return uri, None
