@@ -117,8 +117,9 @@ class Atlas:
         with self._lock:
             matcher = self._refresh()
             for path in dict.fromkeys(paths):
-                place = normalise(path, root)
-                found = [uri for uri in matcher.matches(place) if sees is None or sees(uri)] if place else []
+                place = normalise(path, root, workspace=self._workspace.id)
+                hits = matcher.matches(place) if place is not None else ()
+                found = [uri for uri in hits if sees is None or sees(uri)]
                 for uri in found:
                     by_atom.setdefault(uri, []).append(path)
                 if not found:

@@ -20,7 +20,7 @@ from kgd.git.objects import FOLDER, ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
-from kgd.model.change import Append, Delete, Edit, Move, Relate, Settle, Unrelate, Untag, Upsert
+from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
 from kgd.model.fields import split
 from kgd.model.node import Json, Node
@@ -116,6 +116,8 @@ def named(edits: Iterable[Edit]) -> frozenset[Uri]:
                 found |= {edit.uri, edit.to}
             case Settle():
                 found.add(Uri(edit.conflict.rpartition("#")[0]))
+            case Log():
+                found.add(edit.entry.parent)
     return frozenset(found)
 
 
