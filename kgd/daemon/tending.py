@@ -8,11 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgd.areas.atlas import Atlas
 from kgd.config import person_environment
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import KgdError
+from kgd.freshness.freshness import Freshness
 from kgd.index.text import FileDoc
-from kgd.model.uri import Uri, path_of
+from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
 
@@ -31,6 +33,7 @@ class Tending:
     def __init__(self, workspace: Workspace, rescan_seconds: float) -> None:
         self._workspace, layout = workspace, workspace.layout
         self._stop = threading.Event()
+        self._freshness = Freshness.of(workspace)
         self._overlay: Overlay | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
         if layout.code_tree is not None:
@@ -48,6 +51,8 @@ class Tending:
         """Watch first and look after that, so that no change falls in between."""
         for watch in self._watches:
             watch.start()
+        if (root := self._workspace.layout.code_tree) is not None:
+            self._freshness.start(root, Atlas.of(self._workspace))
         self._first_look.start()
         self._first_look.join(FIRST_LOOK_SECONDS)
 
@@ -58,6 +63,7 @@ class Tending:
         self._stop.set()
         for watch in self._watches:
             watch.close()
+        self._freshness.close()
         self._first_look.join(30)
         if self._overlay:
             try:
@@ -87,6 +93,8 @@ class Tending:
             delta = self._overlay.rescan()
             if delta:
                 self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
+                changed_now = (*delta.added, *delta.changed, *delta.removed)
+                self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
 
     def _work_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._stop.is_set():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ SCORE_DIGITS = 6
 RANK_DIGITS = 12
 """FTS5 gives a word that most documents have a millionth of a point; among few documents that is all there is."""
 MEMO_LIMIT = 10_000
+DOUBTED_SHARE = 0.6
+"""Of the score of a document that is doubted. With all words it stands behind others with all."""
 TEXT_WEIGHTS = "text, 8.0, 6.0, 4.0, 1.0, 0.5, 2.0"
 """What a word counts in name, tags, summary, content, data and in the parts of identifiers."""
 
@@ -61,6 +63,8 @@ class Found(NamedTuple):
     uri: Uri
     id: int
     tier: int
+    share: float = 1.0
+    """What is left of its score, where there is a reason against it."""
 
 
 class Frequencies:
@@ -235,10 +239,22 @@ def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]
     return [*first, *(found for found in then if found.id not in known)][:want]
 
 
+def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
+    """The same documents, where those that are doubted have a part of their score, and stand where that belongs."""
+    if not any(one.uri in doubted for one in found):
+        return found
+    shared = [one._replace(share=DOUBTED_SHARE) if one.uri in doubted else one for one in found]
+    return sorted(shared, key=lambda one: (-_exact(one), one.rank, one.uri))
+
+
 def _score(found: Found) -> float:
+    return round(_exact(found), SCORE_DIGITS)
+
+
+def _exact(found: Found) -> float:
     """A tier's share of 0..1, and within it what BM25 gave, squeezed: 4 is middling."""
     good = max(0.0, -found.rank)
-    return round((found.tier + good / (good + 4)) / (ALL + 1), SCORE_DIGITS)
+    return found.share * (found.tier + good / (good + 4)) / (ALL + 1)
 
 
 def _number(cursor: sqlite3.Cursor) -> int:

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from kgd.index import marks, words
 from kgd.index.database import Database
-from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search
+from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search, lowered
 from kgd.model.node import default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
+MOST_DOUBTED = 200
+"""Doubted hits that make room for others in one answer."""
 
 
 class Doc(NamedTuple):
@@ -146,21 +148,24 @@ class TextIndex:
         namespace: str = "",
         limit: int = 10,
         offset: int = 0,
+        doubted: Collection[Uri] = (),
     ) -> list[Hit]:
         """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
 
         The last word may be unfinished. A node has one of the `types` (those of the code tree are also of `file` and
         `dir`), any of the `tags`, and lies in `namespace` or below. Any text is a question, none is an error; one
-        without letters or digits finds nothing.
+        without letters or digits finds nothing. What is `doubted` counts for less, and is found behind its equals.
         """
         terms = words.terms(query)
         want = offset + max(0, limit)
         if not terms or not want:
             return []
         with self._database.read() as connection:
-            search = Search(connection, self._frequencies, terms, want)
+            # As many more as may fall behind others: so a page is the same whichever pages were asked for before it.
+            search = Search(connection, self._frequencies, terms, want + min(len(doubted), MOST_DOUBTED))
             bare = None if tags else _file_filter(types, namespace)
-            return search.explain(search.run(_doc_filter(types, tags, namespace), bare)[offset:])
+            found = lowered(search.run(_doc_filter(types, tags, namespace), bare), doubted)
+            return search.explain(found[offset:want])
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
         """Documents whose name has words of this one that few documents have; if there are none, all its words.
@@ -187,6 +192,15 @@ class TextIndex:
                 "SELECT uri FROM docs WHERE type = ? ORDER BY updated DESC, uri LIMIT ?", (type, limit)
             )
             return [uri for (uri,) in rows]
+
+    def with_data_words(self, asked: Iterable[str]) -> set[Uri]:
+        """Nodes whose data has one of these words, as a key or in a value; some that have another form of it too."""
+        match = " OR ".join(f'data : "{word}"' for word in asked)
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT docs.uri FROM text JOIN docs ON docs.id = text.rowid WHERE text MATCH ?", (match,)
+            )
+            return {Uri(uri) for (uri,) in rows}
 
     def by_tags(
         self,

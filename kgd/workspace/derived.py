@@ -199,6 +199,10 @@ class Derived:
         self._catch_up()
         return self._text.newest(type, limit)
 
+    def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
+        self._catch_up()
+        return self._text.with_data_words(asked)
+
     def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
         """Older nodes that share half of the words of this one's name; none while the index is behind."""
         card = self._served.graph.card(uri)

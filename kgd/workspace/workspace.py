@@ -191,6 +191,10 @@ class Workspace:
         """Nodes of one type, the last changed first, then by URI. O(limit)."""
         return self._derived.newest(type, limit)
 
+    def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
+        """Nodes whose data has one of these words, as a key or in a value, and some with another form of it."""
+        return self._derived.with_data_words(asked)
+
     def indexed_count(self) -> int:
         return self._derived.count()
 

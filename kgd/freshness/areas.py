@@ -1,0 +1,136 @@
+"""This file is where an area is found whose files changed a lot since somebody last said that its knowledge holds.
+
+An area cites no file but has patterns. Its knowledge counts as confirmed by whoever wrote it last, or verified it. From
+then on the lines that commits changed in its files are counted; `SHARE` of the area's lines is a lot (docs/staleness.md
+has the measurements behind it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from kgd.errors import KgdError
+from kgd.freshness.citations import CONFIRMED
+from kgd.freshness.code import Churn, Code
+from kgd.freshness.state import Unverified
+from kgd.model.uri import Uri, path_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+SHARE = 0.5
+"""Lines added and removed, as a part of the lines that the area's files have now, from which on it changed a lot."""
+LEAST = 60
+"""Lines below which nothing is a lot: a small file is rewritten in a day."""
+COMMITS = 3_000
+"""Of the code's newest commits that are counted."""
+FILES = 50_000
+"""Files of a code tree that are measured; of areas in a larger tree nothing is said."""
+
+
+class Area(Protocol):
+    @property
+    def uri(self) -> Uri: ...
+
+
+class Matched(Protocol):
+    @property
+    def by_atom(self) -> Mapping[Uri, Sequence[str]]: ...
+
+
+class Atlas(Protocol):
+    """Which areas there are, and which paths are whose."""
+
+    def atoms(self) -> Sequence[Area]: ...
+    def matching(self, paths: Sequence[str]) -> Matched: ...
+
+
+class Areas:
+    """What is unverified among the areas of one workspace. For one thread."""
+
+    def __init__(self, workspace: Workspace, code: Code, atlas: Atlas) -> None:
+        self._workspace, self._code, self._atlas = workspace, code, atlas
+        self._seen: tuple[str, dict[Uri, int]] | None = None
+        self._found: dict[Uri, Unverified] = {}
+
+    def unverified(self) -> dict[Uri, Unverified]:
+        """Counted anew only where the code has another commit, or an area was written."""
+        confirmed = {area.uri: self._written_at(area.uri) for area in self._atlas.atoms()}
+        seen = (self._code.head() if confirmed else "", confirmed)
+        if seen != self._seen:
+            self._found = self._count(confirmed) if seen[0] else {}
+            self._seen = seen
+        return self._found
+
+    def _count(self, confirmed: Mapping[Uri, int]) -> dict[Uri, Unverified]:
+        churn = self._code.churn(min(confirmed.values()), COMMITS)
+        touched = self._atlas.matching(sorted({one.path for one in churn})).by_atom if churn else {}
+        found: dict[Uri, Unverified] = {}
+        lines = self._lines(set(touched)) if touched else {}
+        for uri, paths in touched.items():
+            mine = self._since_confirmed(uri, churn, confirmed.get(uri, 0), set(paths))
+            if mark := judge(mine, lines.get(uri, 0)):
+                found[uri] = mark
+        return found
+
+    def _since_confirmed(self, uri: Uri, churn: Iterable[Churn], when: int, paths: set[str]) -> list[Churn]:
+        """What changed in an area, newest first, down to the commit at which it was verified, or to when it was
+        written."""
+        try:
+            node = self._workspace.node(uri)
+        except KgdError:
+            return []
+        commit = str(node.data.get(CONFIRMED) or "") if node else ""
+        mine = []
+        for one in churn:
+            if commit and one.commit.startswith(commit):
+                break
+            if one.at > when and one.path in paths:
+                mine.append(one)
+        return mine
+
+    def _lines(self, wanted: set[Uri]) -> dict[Uri, int]:
+        """The lines of each of these areas, as the code tree is now. O(files)."""
+        overlay = self._workspace.overlay
+        uris = getattr(overlay, "uris", None)
+        node = getattr(overlay, "node", None)
+        if uris is None or node is None:
+            return {}
+        files = {path_of(uri): uri for uri in uris() if uri.startswith("file:")}
+        if len(files) > FILES:
+            return {}
+        found: dict[Uri, int] = {}
+        for area, paths in self._atlas.matching(list(files)).by_atom.items():
+            if area in wanted:
+                served = (node(files[path]) for path in paths)
+                found[area] = sum(int(one.data.get("line_count") or 0) for one in served if one)
+        return found
+
+    def _written_at(self, uri: Uri) -> int:
+        try:
+            version = self._workspace.node_version(uri)
+        except KgdError:
+            return 0
+        return version.updated_at if version else 0
+
+
+def judge(churn: Sequence[Churn], lines: int) -> Unverified | None:
+    """Whether these changes, newest first, are a lot for an area of so many lines, and which commit made them so.
+
+    An area whose files are all gone changed a lot.
+    """
+    needed, sum_so_far = max(LEAST, SHARE * lines), 0
+    since: Churn | None = None
+    for one in reversed(churn):
+        sum_so_far += one.lines
+        if since is None and sum_so_far >= needed:
+            since = one
+    if since is None:
+        return None
+    commits = len({one.commit for one in churn})
+    return Unverified(
+        since.commit, since.at,
+        f"{sum_so_far} lines changed in {commits} commit{'s' if commits > 1 else ''} since it was last confirmed, "
+        f"in an area of {lines} lines",
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""This file is where the code that a node speaks of is read from the node: which file, which symbol, as of when.
+
+A citation is ``path``, ``path@commit``, ``path#symbol`` or ``path@commit#symbol`` in ``data.cites``; a relation to a
+file with ``commit`` or ``blob`` in its data is one too. What was verified is noted beside them, as the keys of
+``data.verified``: the citation as it is written, ``@``, and the id of the content that it was checked against. The
+notes are keys and not a list, so that two people who verify the same fact on two branches never conflict over it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kgd.errors import KgdError
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
+
+CITES, VERIFIED, CONFIRMED = "cites", "verified", "confirmed"
+"""Keys of a node's data: what it cites, what of it was verified, and the commit at which an area was confirmed."""
+
+MOST = 100
+"""Citations of one node that are looked at."""
+
+_FORM = re.compile(
+    r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"
+).fullmatch
+_NOTE = re.compile(r"(?P<text>.+)@(?P<id>[0-9a-f]{12})", re.DOTALL).fullmatch
+_OUTSIDE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|[A-Za-z]:[\\/])").match
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A place in the code. `text` is how it is written; `at` a commit or blob in hex, or empty; `path` is relative."""
+
+    text: str
+    path: str
+    symbol: str = ""
+    at: str = ""
+
+
+def parse(text: str, workspace: str) -> Citation | None:
+    """What a citation names; None for what cannot be a file of the code tree, such as a book or an address."""
+    found = _FORM(text.strip())
+    path = _relative(found["path"], workspace) if found else None
+    if found is None or path is None:
+        return None
+    return Citation(text, path, found["symbol"] or "", found["at"] or found["late"] or "")
+
+
+def of(node: Node, workspace: str) -> list[Citation]:
+    """What a node cites, each text once: in ``data.cites``, by relations that say as of when, and by what was noted."""
+    found: dict[str, Citation] = {}
+    for one in _cited(node, workspace):
+        found.setdefault(one.text, one)
+        if len(found) == MOST:
+            break
+    return list(found.values())
+
+
+def _cited(node: Node, workspace: str) -> Iterator[Citation]:
+    cites = node.data.get(CITES)
+    for text in cites if isinstance(cites, list) else [cites]:
+        if isinstance(text, str) and (one := parse(text, workspace)):
+            yield one
+    for relation in node.relations:
+        if one := by_relation(relation, workspace):
+            yield one
+    for text in notes_of(node):
+        if one := parse(text, workspace):
+            yield one
+
+
+def by_relation(relation: Relation, workspace: str, *, any: bool = False) -> Citation | None:
+    """The citation that a relation to a file is; with `any`, also one that says nothing about when."""
+    at = next((v for key in ("blob", "commit") if isinstance(v := relation.data.get(key), str) and v), "")
+    if not (at or any) or scheme_of(relation.target) != "file" or workspace_of(relation.target) != workspace:
+        return None
+    path, symbol = path_of(relation.target), relation.data.get("symbol")
+    if isinstance(symbol, str) and symbol:
+        return Citation(f"{path}#{symbol}", path, symbol, at)
+    return Citation(path, path, "", at)
+
+
+def notes_of(node: Node) -> dict[str, set[str]]:
+    """The content ids that each citation was verified against, by its text."""
+    notes: dict[str, set[str]] = {}
+    given = node.data.get(VERIFIED)
+    for key, value in given.items() if isinstance(given, Mapping) else ():
+        if value and (found := _NOTE(key)):
+            notes.setdefault(found["text"], set()).add(found["id"])
+    return notes
+
+
+def note(text: str, id: str) -> str:
+    """The key under which it is noted that a citation was verified against a content."""
+    return f"{text}@{id}"
+
+
+def _relative(text: str, workspace: str) -> str | None:
+    if text.startswith("file://"):
+        try:
+            uri = Uri(text)
+            return path_of(uri) if workspace_of(uri) == workspace else None
+        except (KgdError, ValueError, IndexError):
+            return None
+    path = text.replace("\\", "/").removeprefix("./")
+    steps = path.split("/")
+    if path.startswith("/") or _OUTSIDE(path) or not path.strip() or {"", ".", ".."} & set(steps):
+        return None
+    return path

@@ -1,0 +1,279 @@
+"""This file is where it is kept which nodes of a workspace are unverified, in step with both the nodes and the code.
+
+One thread follows: it is told which nodes were written and which files changed, and judges the nodes that this
+concerns. So a read costs a look-up for each node of its answer, and nothing costs what the workspace has. A node that
+was written a moment ago is judged by whoever asks for it first, so that no answer shows what was just verified as
+unverified.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.errors import KgdError
+from kgd.freshness import areas, citations
+from kgd.freshness.citations import Citation
+from kgd.freshness.code import Code
+from kgd.freshness.state import Finding, Unverified, judge, summed_up
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+SETTLED_WITHIN = 20.0
+LOOK_AGAIN = 5.0
+"""Seconds after which a change that was in no commit may be looked for among the commits again."""
+
+
+class Freshness:
+    """What is unverified in one workspace. Made beside it; `start` once its code tree is watched.
+
+    Any thread may ask. Before `start`, and where there is no code tree, nothing is unverified: it cannot be told.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self.code: Code | None = None
+        self._lock = threading.RLock()
+        self._citing: dict[Uri, tuple[Citation, ...]] = {}
+        self._by_path: dict[str, set[Uri]] = {}
+        self._at: dict[tuple[str, str, str], str | None] = {}
+        self._dirty: set[Uri] = set()
+        self._by_citation: dict[Uri, Unverified] = {}
+        self._by_area: dict[Uri, Unverified] = {}
+        self._doubted: frozenset[Uri] = frozenset()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._noted = self._done = 0
+        self._progress = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._looked = 0.0
+        self._areas: areas.Areas | None = None
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Freshness:
+        return workspace.beside(cls, cls)
+
+    # ---- life
+
+    def start(self, root: Path, atlas: areas.Atlas | None = None) -> None:
+        """Follow the code tree at `root` from now on; what cites it is looked for in the background. With an `atlas`
+        its areas are followed too."""
+        if self._thread is not None:
+            return
+        self.code = Code(root)
+        self._areas = areas.Areas(self._workspace, self.code, atlas) if atlas else None
+        self._workspace.on_commit(self._written)
+        self._enqueue(_Job(everything=True))
+        self._thread = threading.Thread(target=self._follow, name="kgd-freshness", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing = True
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(30)
+
+    # ---- being told
+
+    def files_changed(self, paths: Iterable[str]) -> None:
+        """These files of the code tree are other ones, or gone. Returns at once."""
+        if self._thread is not None:
+            self._enqueue(_Job(paths=frozenset(paths)))
+
+    def _written(self, uris: frozenset[Uri]) -> None:
+        """In the writer's thread, before anybody is told of the write."""
+        with self._lock:
+            self._dirty |= uris
+        self._enqueue(_Job(uris=uris))
+
+    def _enqueue(self, job: _Job) -> None:
+        with self._progress:
+            self._noted += 1
+        self._queue.put(job)
+
+    # ---- being asked
+
+    def unverified(self, uris: Iterable[Uri]) -> dict[Uri, Unverified]:
+        """Those of the nodes that are unverified. A look-up for each of them."""
+        if self.code is None:
+            return {}
+        asked = list(uris)
+        if self._dirty:
+            with self._lock:
+                fresh = [uri for uri in asked if uri in self._dirty]
+            for uri in fresh:
+                self._judge(uri, deep=False)
+            if fresh:
+                self._sum_up()
+        found = {uri: mark for uri in asked if (mark := self._by_citation.get(uri) or self._by_area.get(uri))}
+        if any(not mark.since_commit for mark in found.values()):
+            self._look_again(found)
+        return found
+
+    @property
+    def doubted(self) -> frozenset[Uri]:
+        """All that is unverified now. Costs nothing."""
+        return self._doubted
+
+    def cited(self, uri: Uri) -> bool:
+        """Whether a node is known to cite code."""
+        return uri in self._citing
+
+    def settle(self, within: float = SETTLED_WITHIN) -> bool:
+        """Wait until everything that was told so far is judged; whether it was in time."""
+        if self._thread is None:
+            return True
+        with self._progress:
+            goal = self._noted
+            return self._progress.wait_for(lambda: self._done >= goal, within)
+
+    def look_through(self) -> None:
+        """Judge all citing nodes again, as for a list of what is unverified: commits may have come since."""
+        if self._thread is not None:
+            self._enqueue(_Job(uris=frozenset(self._citing)))
+
+    def _look_again(self, found: Mapping[Uri, Unverified]) -> None:
+        """A change that was in no commit may be in one by now."""
+        now = time.monotonic()
+        if now - self._looked > LOOK_AGAIN:
+            self._looked = now
+            self._enqueue(_Job(uris=frozenset(found)))
+
+    # ---- following (its own thread)
+
+    def _follow(self) -> None:
+        while (job := self._queue.get()) is not None and not self._closing:
+            try:
+                self._carry_out(job)
+            except Exception:
+                # The thread outlives whatever one node or one run of git did to it; the next job may mend it.
+                log.exception("what is unverified could not be followed")
+            finally:
+                with self._progress:
+                    self._done += 1
+                    self._progress.notify_all()
+
+    def _carry_out(self, job: _Job) -> None:
+        uris = set(job.uris)
+        if job.everything:
+            uris |= self._citing_at_start()
+        with self._lock:
+            for path in job.paths:
+                uris |= self._by_path.get(path, set())
+        for uri in sorted(uris):
+            if self._closing:
+                return
+            self._judge(uri, deep=True)
+        self._sum_up()
+        if self._areas is not None:
+            self._by_area = self._areas.unverified()
+            self._sum_up()
+
+    def _citing_at_start(self) -> set[Uri]:
+        """By the words of the text index and the relations in memory; no other node is read."""
+        found: set[Uri] = set()
+        try:
+            found.update(self._workspace.with_data_words((citations.CITES, citations.VERIFIED)))
+        except KgdError:
+            log.warning("what cites the code is not known yet", exc_info=True)
+        graph = self._workspace.graph
+        for uri in list(graph.uris(scheme="file")):
+            for edge in graph.into(uri):
+                data = graph.relation_data(edge.target, uri, edge.type)
+                if "commit" in data or "blob" in data:
+                    found.add(edge.target)
+        return found
+
+    def _judge(self, uri: Uri, *, deep: bool) -> None:
+        code = self.code
+        assert code is not None
+        with self._lock:
+            self._dirty.discard(uri)
+        node = self._read(uri)
+        cited = tuple(citations.of(node, self._workspace.id)) if node else ()
+        self._index(uri, cited)
+        notes = citations.notes_of(node) if node and cited else {}
+        findings: list[Finding] = []
+        for one in cited:
+            verified = self._verified(uri, one, notes.get(one.text, set()), deep=deep)
+            if finding := judge(one, verified, code, deep=deep):
+                findings.append(finding)
+        mark = summed_up(findings)
+        if mark is None:
+            self._by_citation.pop(uri, None)
+        else:
+            self._by_citation[uri] = mark
+
+    def _verified(self, uri: Uri, one: Citation, noted: set[str], *, deep: bool) -> set[str]:
+        """The contents that count as verified: those noted, else that of the commit it names, else that of the time at
+        which the node was written last, as for a file that somebody edited by hand."""
+        if noted or self.code is None:
+            return noted
+        card = self._workspace.graph.card(uri)
+        key = (one.path, one.symbol, one.at or f"{uri}@{card.blob.hex() if card and card.blob else ''}")
+        if key not in self._at and deep:
+            self._at[key] = self.code.id_at(one.at, one.path, one.symbol) if one.at else self._at_time(uri, one)
+        id = self._at.get(key)
+        return {id} if id else set()
+
+    def _at_time(self, uri: Uri, one: Citation) -> str | None:
+        assert self.code is not None
+        when = self._written_at(uri)
+        older = [revision for revision in self.code.history(one.path) if revision.at <= when][:1]
+        return next(self.code.ids(one.path, one.symbol, older), None)
+
+    def _written_at(self, uri: Uri) -> int:
+        try:
+            version = self._workspace.node_version(uri)
+        except KgdError:
+            return 0
+        return version.updated_at if version else 0
+
+    def _read(self, uri: Uri) -> Node | None:
+        try:
+            return self._workspace.node(uri)
+        except KgdError:
+            return None
+
+    def _index(self, uri: Uri, cited: tuple[Citation, ...]) -> None:
+        with self._lock:
+            for one in self._citing.pop(uri, ()):
+                citing = self._by_path.get(one.path, set())
+                citing.discard(uri)
+                if not citing:
+                    self._by_path.pop(one.path, None)
+            if cited:
+                self._citing[uri] = cited
+                for one in cited:
+                    self._by_path.setdefault(one.path, set()).add(uri)
+
+    def _sum_up(self) -> None:
+        with self._lock:
+            if self._doubted or self._by_citation or self._by_area:
+                self._doubted = frozenset((*self._by_citation, *self._by_area))
+
+
+class _Job:
+    """What changed: nodes, files, or whatever there is."""
+
+    __slots__ = ("everything", "paths", "uris")
+
+    def __init__(
+        self, *, uris: frozenset[Uri] = frozenset(), paths: frozenset[str] = frozenset(), everything: bool = False
+    ) -> None:
+        self.uris, self.paths, self.everything = uris, paths, everything
+
+
+def unverified(workspace: Workspace, uris: Iterable[Uri]) -> Mapping[Uri, Unverified]:
+    """Those of the nodes whose word about code was not verified since the code changed. A look-up for each."""
+    return Freshness.of(workspace).unverified(uris)
