@@ -50,6 +50,12 @@ def token(given: Given, options: Given) -> int:
     return tokens.token(given, options)
 
 
+def task(given: Given, options: Given) -> int:
+    from kgd.cli import tasks
+
+    return tasks.task(given, options)
+
+
 def join(given: Given, options: Given) -> int:
     from kgd.cli import joining
 

@@ -27,7 +27,7 @@ from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
 from kgd.tools.submitting import SUBMIT
 from kgd.tools.syncing import REMOTE, SHARE, SYNC
-from kgd.tools.tasks import ADVANCE, QUERY_CONTAINER
+from kgd.tools.tasks import ADD_TASK, ADVANCE, QUERY_CONTAINER
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
 from kgd.tools.walking import TRAVERSE
@@ -49,7 +49,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, IMPORT, EXPORT,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT,
     )
 }  # fmt: skip
 

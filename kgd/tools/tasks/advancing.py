@@ -18,7 +18,16 @@ from kgd.tools.nodes import Found
 from kgd.tools.parameters import Params, read_many, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
-from kgd.tools.tasks.recording import CONNECTED_TO, Recorded, learned, own_summary, own_tags
+from kgd.tools.tasks.recording import (
+    ABOUT,
+    ABOUT_COST,
+    CONNECTED_TO,
+    Recorded,
+    about_files,
+    learned,
+    own_summary,
+    own_tags,
+)
 from kgd.tools.tool import Hints, Tool
 from kgd.workspace.edits import upserted
 
@@ -117,7 +126,7 @@ def advance(session: Session, params: AdvanceParams) -> AdvanceResult:
     to = _status_after(task_of(found), params.to)
     given = [Section(one.title.strip(), one.content) for one in params.sections]
     while True:
-        edit = _own_edit(found, to, given, params.summary)
+        edit = _own_edit(workspace, found, to, given, params.summary)
         assert found.stored is not None
         after = parsed(upserted(found.stored, edit))
         recorded = learned(workspace, after) if to == "completed" else _NOTHING
@@ -194,7 +203,7 @@ def _ways(status: str, allowed: Sequence[str]) -> str:
     return f"{status.capitalize()} is the end of it; make a new task that depends_on this one."
 
 
-def _own_edit(found: Found, to: str, given: Sequence[Section], summary: str | None) -> Upsert:
+def _own_edit(workspace: Workspace, found: Found, to: str, given: Sequence[Section], summary: str | None) -> Upsert:
     """What changes in the task's own node."""
     node = found.stored
     assert node is not None
@@ -207,12 +216,11 @@ def _own_edit(found: Found, to: str, given: Sequence[Section], summary: str | No
     task = parsed(upserted(node, edit))
     missing = [tag for tag in own_tags(task) if tag not in node.tags]
     tags = tuple(missing[: max(0, TAGS_LIMIT - len(node.tags))])
-    connections = tuple(Relation(CONNECTED_TO, uri) for uri in task.depends_on
-                        if node.relation(CONNECTED_TO, uri) is None)  # fmt: skip
+    relations = [Relation(CONNECTED_TO, uri) for uri in task.depends_on]
+    relations += [Relation(ABOUT, uri, ABOUT_COST) for uri in about_files(workspace, task.files)]
+    added = tuple(one for one in relations if node.relation(one.type, one.target) is None)
     shown = summary if summary or node.summary else own_summary(task)
-    return Upsert(
-        edit.uri, summary=shown, tags=tags, data=data, relations=connections, expect_version=edit.expect_version
-    )
+    return Upsert(edit.uri, summary=shown, tags=tags, data=data, relations=added, expect_version=edit.expect_version)
 
 
 def _line(workspace: Workspace, uri: str) -> RecordedAnswer:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kgd.areas.places import normalise
+from kgd.errors import KgdError
+from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import ITEMS_LIMIT, Task
 from kgd.model.change import Upsert
-from kgd.model.node import Node, Relation, Source, cut_at_word
-from kgd.model.uri import Uri, build, segments_of
+from kgd.model.node import Json, Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, build, from_path, path_of, scheme_of, segments_of
 from kgd.tools.writing import _first_words as first_words
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-CONNECTED_TO = "connected_to"
+CONNECTED_TO, ABOUT = "connected_to", "about"
+ABOUT_COST = 0.5
+FEW = 5
+"""Files that an item is about at most; more of them are what the task is about, not the item."""
+PATHS_LOOKED_AT = 50
 KINDS = (("pattern", "patterns"), ("gotcha", "gotchas"))
 """The type of node, and the section's field of a `Task`."""
 
@@ -46,7 +54,7 @@ def learned(workspace: Workspace, task: Task) -> Recorded:
             uri, there = _place(workspace, task, type, text)
             connection = Relation(CONNECTED_TO, task.uri)
             if there is None:
-                edits.append(_made(uri, type, text, task))
+                edits.append(_made(workspace, uri, type, text, task))
                 new.append(uri)
             else:
                 known.append(uri)
@@ -66,11 +74,40 @@ def own_summary(task: Task) -> str:
                              if any(map(str.isalnum, line))), task.name))  # fmt: skip
 
 
-def _made(uri: Uri, type: str, text: str, task: Task) -> Upsert:
+def about_files(workspace: Workspace, paths: Sequence[str]) -> list[Uri]:
+    """The files and directories of the code tree that these paths name; what is not there is no knowledge yet."""
+    found = []
+    for path in paths[:PATHS_LOOKED_AT]:
+        place = normalise(path, workspace.layout.code_tree, workspace=workspace.id)
+        for scheme in ("file", "dir") if place else ():
+            uri = _uri_of(scheme, workspace.id, place or "")
+            if uri is not None and workspace.in_overlay(uri):
+                found.append(uri)
+                break
+    return list(dict.fromkeys(found))
+
+
+def _uri_of(scheme: str, workspace: str, place: str) -> Uri | None:
+    try:
+        return from_path(scheme, workspace, place.rstrip("/"))
+    except KgdError:
+        return None
+
+
+def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task) -> Upsert:
+    """The node of one item. A file that it names is what it is about, and cited: when that changes it is to be looked
+    at again. An item that names none is about the files of its task, where those are few."""
     summary = cut_at_word(text)
+    named = about_files(workspace, read_paths(text))
+    about = named or about_files(workspace, task.files)
+    relations = [Relation(CONNECTED_TO, task.uri)]
+    if len(about) <= FEW:
+        relations += [Relation(ABOUT, one, ABOUT_COST) for one in about]
+    cites: list[Json] = [path_of(one) for one in named if scheme_of(one) == "file"]
     return Upsert(
         uri, type=type, name=summary, summary=summary, content=text if text != summary else None, tags=keywords(text),
-        source=Source("task", task.uri), relations=(Relation(CONNECTED_TO, task.uri),), expect_version=0,
+        data={"cites": cites} if cites else {}, source=Source("task", task.uri), relations=tuple(relations),
+        expect_version=0,
     )  # fmt: skip
 
 

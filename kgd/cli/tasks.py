@@ -1,0 +1,67 @@
+"""This file is where `kgd task` is: a task is added, listed, shown, started and done, by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgd.cli.output import show
+from kgd.client.connection import Connection
+from kgd.config import Home
+from kgd.errors import Invalid
+
+Given = dict[str, Any]
+
+STEPS = {"start": "in-progress", "done": "completed", "cancel": "cancelled"}
+ONLY_FOR = {
+    "objective": ("add",), "accept": ("add",), "file": ("add",), "depends": ("add",), "tags": ("add",),
+    "status": ("list",), "limit": ("list",), "notes": ("start", "done", "cancel"), "pattern": ("done",),
+    "gotcha": ("done",), "summary": ("done", "cancel"),
+}  # fmt: skip
+"""The options that belong to some actions alone."""
+
+
+def task(given: Given, options: Given) -> int:
+    action, name = given.get("action", "list"), given.get("task")
+    for option, actions in ONLY_FOR.items():
+        if option in given and action not in actions:
+            raise Invalid(f"`kgd task {action}` has no --{option}", next="See `kgd task --help`.")
+    if given.get("dry_run") and action != "add":
+        raise Invalid(f"`kgd task {action}` has no --dry-run", next="`kgd undo` takes it back.")
+    if not name and action != "list":
+        raise Invalid(f"`kgd task {action}` needs the name of a task", next="`kgd task list` lists them.")
+    where = {key: given[key] for key in ("workspace",) if key in given}
+    with Connection(Home.find()) as connection:
+        if action == "add":
+            answer = connection.call("add_task", {**where, **_new(given)})
+        elif action == "list":
+            asked: Given = {key: given[key] for key in ("workspace", "status", "limit") if key in given}
+            asked |= {"operation": "search", **({"query": name} if name else {})}
+            answer = connection.call("query_container", asked)
+        else:
+            answer = connection.call("query_container", {**where, "operation": "get", "id": name})
+            if action in STEPS:
+                found = answer["data"]["task"]
+                step = {"id": found["id"], "version": found["version"], "to": STEPS[action], **_learned(given)}
+                answer = connection.call("advance", {**where, **step})
+    show(f"task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
+    return 0
+
+
+def _new(given: Given) -> Given:
+    names = {"task": "name", "file": "files"}
+    wanted = ("task", "objective", "accept", "file", "depends", "tags", "dry_run")
+    return {names.get(key, key): given[key] for key in wanted if key in given}
+
+
+def _learned(given: Given) -> Given:
+    titles = {"notes": "Handoff Notes", "pattern": "Patterns", "gotcha": "Gotchas"}
+    sections = [
+        {"title": title, "content": given[key] if isinstance(given[key], str) else _lines(given[key])}
+        for key, title in titles.items()
+        if key in given
+    ]
+    return {"sections": sections, **({"summary": given["summary"]} if "summary" in given else {})}
+
+
+def _lines(items: list[str]) -> str:
+    return "\n".join(f"- {' '.join(item.split())}" for item in items)

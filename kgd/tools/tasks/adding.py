@@ -1,0 +1,111 @@
+"""This file is where `kgd task add` is: a task with its sections, made of what a person gives on one command line."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas.places import normalise
+from kgd.errors import Invalid, Stale
+from kgd.memories.tasks import CRITERIA, DEPENDS_ON, FILES, OBJECTIVE, Section, with_sections
+from kgd.model.change import ChangeSet, Upsert
+from kgd.model.node import Relation, cut_at_word
+from kgd.model.uri import build
+from kgd.tools import addressing
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.tasks.answers import task_at
+from kgd.tools.tasks.board import SCHEME
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class AddTaskParams(Params):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    objective: str = ""
+    accept: Many[str] = Field(default_factory=list)
+    files: Many[str] = Field(default_factory=list)
+    depends: Many[str] = Field(default_factory=list)
+    tags: Many[str] = Field(default_factory=list)
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class AddTaskResult(TypedDict):
+    workspace: str
+    commit: str | None
+    id: str
+    name: str
+    sections: list[Any]
+    warnings: list[str]
+    dry_run: NotRequired[bool]
+
+
+def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
+    """Makes a task that is pending; its address is the one that `put` makes of the same type and name."""
+    name = params.name.strip()
+    refuse_unseen(name, "name")
+    if not name:
+        raise Invalid("a task needs a name", at="name", next="Say in a few words what is to be done.")
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    uri = build(SCHEME, workspace.id, [name.encode("utf-8", "surrogatepass")])
+    paths = [f"`{_path(session, workspace, path, at=f'files[{n}]')}`" for n, path in enumerate(params.files)]
+    texts = ((OBJECTIVE, params.objective), (CRITERIA, _lines(params.accept)), (FILES, _lines(paths)))
+    sections = with_sections(None, [Section(title, text) for title, text in texts])
+    depends = [task_at(session, workspace, text, at=f"depends[{n}]").uri for n, text in enumerate(params.depends)]
+    edit = Upsert(
+        uri, type="task", name=name, summary=cut_at_word(params.objective), tags=tuple(params.tags),
+        data={"status": "pending"} | ({"sections": sections} if sections else {}),
+        relations=tuple(Relation(DEPENDS_ON, one) for one in dict.fromkeys(depends)), expect_version=0,
+    )  # fmt: skip
+    changes = ChangeSet((edit,), session.author(workspace), f"task {name}", operation="task")
+    try:
+        outcome = session.submit(workspace, changes, dry_run=params.dry_run)
+    except Stale as stale:
+        raise Stale(
+            "there is a task of this name already", current=stale.current, at=uri,
+            next="`kgd task show` shows it; choose another name for the new one.",
+        ) from stale  # fmt: skip
+    answer: AddTaskResult = {
+        "workspace": workspace.id, "commit": outcome.commit, "id": uri, "name": name,
+        "sections": sections, "warnings": list(outcome.warnings),
+    }  # fmt: skip
+    if params.dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+def _path(session: Session, workspace: Workspace, text: str, *, at: str) -> str:
+    """The path below the code tree, with which colleagues find the file too; a pattern or a new file stays as it is.
+
+    Raises:
+        Invalid: It is outside of the code tree.
+    """
+    refuse_unseen(text, "path")
+    here = os.path.join(session.cwd or "", text)
+    root = workspace.layout.code_tree
+    given = here if session.cwd and session.principal is None and os.path.lexists(here) else text
+    path = normalise(given, root, workspace=workspace.id)
+    if path is None:
+        raise Invalid("this path is outside the code tree", at=at, next="Give the path of a file below it.")
+    return path or "./"
+
+
+def _lines(items: list[str]) -> str:
+    return "\n".join(f"- {' '.join(item.split())}" for item in items if item.strip())
+
+
+ADD_TASK = Tool(
+    name="add_task",
+    title="Add a task",
+    description="Makes a pending task with objective, acceptance criteria and context files.",
+    Params=AddTaskParams,
+    Result=AddTaskResult,
+    hints=Hints(),
+    run=add_task,
+)
