@@ -185,6 +185,15 @@ class TextIndex:
             )
             return [uri for uri, _ in found]
 
+    def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
+        """URI, type, name and the texts in `data` of all nodes of an owned scheme, as they are indexed. O(nodes)."""
+        with self._database.read() as connection:
+            return connection.execute(
+                "SELECT docs.uri, docs.type, text.name, text.data FROM docs JOIN text ON text.rowid = docs.id"
+                " WHERE docs.uri >= ? AND docs.uri < ?",
+                (f"{scheme}://", f"{scheme}:0"),  # `0` is the character after `/`
+            ).fetchall()
+
     def newest(self, type: str, limit: int) -> list[Uri]:
         """Nodes of one type, the last changed first, then by URI. O(limit)."""
         with self._database.read() as connection:

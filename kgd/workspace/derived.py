@@ -195,6 +195,10 @@ class Derived:
         self._catch_up()
         return self._text.by_tags(tags, **filters)
 
+    def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
+        self._catch_up()
+        return self._text.texts(scheme)
+
     def newest(self, type: str, limit: int) -> list[Uri]:
         self._catch_up()
         return self._text.newest(type, limit)

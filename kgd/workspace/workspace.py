@@ -36,7 +36,7 @@ from kgd.model.access import Policy
 from kgd.model.change import ChangeSet
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
-from kgd.workspace import reverting
+from kgd.workspace import memory_files, reverting
 from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
@@ -176,6 +176,25 @@ class Workspace:
         if card and card.blob:
             self._derived.served(self.path(uri), version, card.blob)
 
+    def detail(self, node: Node, as_of: str | None = None) -> tuple[str, str] | None:
+        """Path and text of the file with the detail of a memory, now or as a commit has it; None where it has none.
+
+        Raises:
+            NotFound: There is no such commit.
+            Damaged: The file's blob cannot be read.
+        """
+        if memory_files.file_of(node) is None:
+            return None
+        tree = self._store.tree_of(self.past.commit_id(as_of)) if as_of else self._served.tree
+        found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
+        return (found[0], found[1].text) if found else None
+
+    def serve_detail(self, path: str, version: int) -> None:
+        """Remember which detail went out under a version of its node; see `serve`."""
+        blob = self._store.entry(self._served.tree, path) if self._served.tree else None
+        if blob:
+            self._derived.served(path, version, blob)
+
     def search(self, query: str, **filters: Any) -> list[Hit]:
         """Full text over what is stored and over the names of the code tree; see `kgd.index.text`.
 
@@ -186,6 +205,10 @@ class Workspace:
     def search_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
         """Nodes with any of the tags: most matches first, then the newest, then by URI."""
         return self._derived.by_tags(tags, **filters)
+
+    def indexed_texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
+        """URI, type, name and the texts in `data` of all nodes of a scheme, from the index. O(nodes of that scheme)."""
+        return self._derived.texts(scheme)
 
     def newest(self, type: str, limit: int) -> list[Uri]:
         """Nodes of one type, the last changed first, then by URI. O(limit)."""
