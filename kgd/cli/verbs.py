@@ -218,6 +218,11 @@ VERBS: tuple[Verb, ...] = (
          (_arg("--budget", type=int, help="tokens that it may cost (1500)", metavar="N"),
           _arg("--hook", nargs="?", const="claude", choices=("claude", "cursor"),
                help="print it as a host's start hook has to")), own="prime"),
+    Verb("context", "Reading", "what to know before you touch files, begin a task or answer a question",
+         (_arg("paths", nargs="*", help="files or directories of the code", metavar="PATH"),
+          _arg("--task", help="a task's URI or name, or its text", metavar="TASK"),
+          _arg("--question", help="a question in words", metavar="TEXT"), _BUDGET, _CONTEXT),
+         call="context", print="context"),
     Verb("show", "Reading", "everything about one node, with incoming relations and history", (_URI, _AS_OF),
          call="get", ask="show", print="get"),
 

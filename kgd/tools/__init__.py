@@ -15,6 +15,7 @@ from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
+from kgd.tools.knowing.context import CONTEXT
 from kgd.tools.knowing.prime import PRIME
 from kgd.tools.noticing import NOTICE
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
@@ -34,7 +35,8 @@ from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
 
 TOOLS: Mapping[str, Tool] = {
-    tool.name: tool for tool in (SEARCH, GET, TRAVERSE, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
+    tool.name: tool
+    for tool in (SEARCH, GET, TRAVERSE, CONTEXT, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
 }
 
 TOOLSETS: Mapping[str, Mapping[str, Tool]] = {

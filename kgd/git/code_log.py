@@ -1,0 +1,98 @@
+"""This file is where the history of code is asked about some files: their newest commits, and what changed with them.
+
+The code is somebody's own repository, of any size. So a question is bounded in commits and in time, answers what it has
+when the time is over, and never fails: no history is an answer too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgd.errors import KgdError
+from kgd.git import peek, program
+from kgd.git.place import find_place
+from kgd.git.program import GitFailed
+
+COMMITS = 60
+SECONDS = 2.0
+PATHS = 200
+"""Files asked about in one question."""
+FILES = 2_000
+"""Files of one commit that are listed; an import of a whole tree says nothing about what belongs together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A commit that changed one of the files asked about. `files` is all that it changed, relative to the tree."""
+
+    commit: str
+    at: int
+    author: str
+    subject: str
+    files: tuple[str, ...]
+
+
+def head(tree: Path) -> str:
+    """The commit that is checked out, from git's files alone; empty where that cannot be told."""
+    with contextlib.suppress(KgdError, OSError, ValueError):
+        place = find_place(tree)
+        if place is None:
+            return ""
+        named = (place.git_dir / "HEAD").read_text(errors="replace").strip()
+        if not named.startswith("ref: "):
+            return named
+        ref = named[5:].strip()
+        if ref.startswith("refs/") and ".." not in ref.split("/"):
+            found = peek.read(place.common_dir, ref, "", 1)
+            return found[ref].hex() if ref in found else ""
+    return ""
+
+
+def touches(tree: Path, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> list[Touch]:
+    """The newest commits of what is checked out that changed one of the paths, newest first, without merges.
+
+    `paths` are relative to the top of the work tree `tree`; a directory stands for what is below it. Those found in
+    `seconds` are answered, which in a very long history may be fewer than there are; none where `tree` is no work tree.
+    """
+    found: list[Touch] = []
+    with contextlib.suppress(GitFailed, KgdError, OSError, ValueError):
+        place = find_place(tree)
+        if place is None or place.top is None or not paths:
+            return []
+        asked = [os.fspath(path).rstrip("/") or "." for path in paths[:PATHS]]
+        arguments = [
+            "log", "--no-merges", "--full-diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+            "--encoding=UTF-8", "--format=%x01%H %ct %an%x02%s", f"-n{commits}", "HEAD", "--", *asked,
+        ]  # fmt: skip
+        records = program.stream(place.git_dir, arguments, deadline=seconds)
+        try:
+            for touch in _parsed(records):
+                found.append(touch)
+        finally:
+            records.close()  # type: ignore[attr-defined]
+    return found
+
+
+def _parsed(records: Iterator[bytes]) -> Iterator[Touch]:
+    """Each commit once all of its files were read. A record is a header that begins with 0x01, or a path."""
+    header, files = b"", list[str]()
+    for record in records:
+        record = record.lstrip(b"\n")
+        if record.startswith(b"\x01"):
+            if header:
+                yield _touch(header, files)
+            header, files = record[1:], []
+        elif record and len(files) < FILES:
+            files.append(os.fsdecode(record))
+    if header:
+        yield _touch(header, files)
+
+
+def _touch(header: bytes, files: Sequence[str]) -> Touch:
+    told, _, subject = header.decode("utf-8", "replace").partition("\x02")
+    commit, at, author = told.split(" ", 2)
+    return Touch(commit, int(at), author, subject.strip(), tuple(files))

@@ -1,0 +1,241 @@
+"""This file is where `context` is: what must be known before something is touched, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, NotFound
+from kgd.memories import tasks
+from kgd.model.node import Node
+from kgd.model.uri import Uri, build, is_owned
+from kgd.tools import addressing, origins
+from kgd.tools.budget import size_of
+from kgd.tools.contexts import Hint, enter
+from kgd.tools.knowing import gathering, packing, recent
+from kgd.tools.knowing.findings import Findings
+from kgd.tools.knowing.packing import CutAnswer, ItemAnswer, UnverifiedAnswer
+from kgd.tools.knowing.placing import Places, common_directory, places
+from kgd.tools.knowing.recent import ChangeAnswer, CodeHistory, TogetherAnswer
+from kgd.tools.origins import Origin
+from kgd.tools.parameters import Many, Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.git.code_log import Touch
+    from kgd.workspace.workspace import Workspace
+
+LEAST_BUDGET = 200
+GAPS_NAMED = 20
+"""Patterns of an area are at most so many."""
+
+
+class ContextParams(Params):
+    paths: Annotated[Many[str], Field(max_length=1_000, description="files or directories")] = Field(
+        default_factory=list
+    )
+    task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
+    question: Annotated[str, Field(max_length=2_000)] = ""
+    budget: Annotated[int, Field(ge=LEAST_BUDGET, description="tokens")] = 4_000
+    context_id: str | None = None
+    workspace: str | None = None
+
+
+class Call(TypedDict):
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Missing(TypedDict):
+    """What nobody has written down, and calls that only need their words to do so."""
+
+    message: str
+    record: NotRequired[list[Call]]
+
+
+class ContextResult(TypedDict):
+    """`unmatched_paths` belong to no area; of the `undescribed` among them nothing else is known either."""
+
+    workspace: str
+    items: list[ItemAnswer]
+    changes: list[ChangeAnswer]
+    changed_together: list[TogetherAnswer]
+    unmatched_paths: list[str]
+    undescribed: NotRequired[list[str]]
+    missing: NotRequired[Missing]
+    cut: list[CutAnswer]
+    context_id: NotRequired[str]
+    hint: NotRequired[Hint]
+    origin: NotRequired[Origin]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What was found out about a question, before it is fitted into a budget."""
+
+    findings: Findings
+    places: Places = field(default_factory=Places)
+    covered: gathering.Covered = field(default_factory=gathering.Covered)
+    about: str = ""
+
+
+def context(session: Session, params: ContextParams) -> ContextResult:
+    """What is known about paths, a task or a question, the most useful first, never larger than the budget."""
+    if not (params.paths or params.task.strip() or params.question.strip()):
+        raise Invalid(
+            "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
+        )
+    texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
+    workspace = addressing.choose(session, params.workspace, texts)
+    asked = _gathered(session, workspace, params)
+    found = asked.findings.ordered()
+    touched = _touched(asked)
+    answer: dict[str, Any] = {
+        "workspace": workspace.id, "items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": [],
+    }  # fmt: skip
+    if missing := _missing(asked, bool(found)):
+        answer["missing"] = missing
+        if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
+            answer["missing"] = {"message": missing["message"]}
+    paths = [*asked.places.asked, *asked.places.files]
+    sides: dict[str, Sequence[Any]] = {
+        "unmatched_paths": asked.covered.unmatched,
+        "undescribed": asked.covered.undescribed,
+        "changes": recent.changes(asked.findings, touched, paths),
+        "changed_together": recent.together(workspace, touched, paths),
+    }
+    room = packing.room_of(params.budget, size_of(answer) + len("undescribed") + 6)
+    lists, cut = packing.fill(room, workspace, found, sides, _unverified(workspace, [one.uri for one in found]))
+    if asked.places.more:
+        cut["unmatched_paths"] += asked.places.more
+    if not lists["undescribed"]:
+        del lists["undescribed"]
+    answer |= lists
+    answer["cut"] = packing.told(cut)
+    trust = origins.trust_in(session, workspace)
+    if trust != "local":
+        answer["origin"] = {"workspace": workspace.id, "trust": trust}
+    if trust == "remote":
+        answer = origins.fence(answer)
+    answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
+    packing.shrink(answer, params.budget, ("hint", "changed_together", "changes", "undescribed", "missing", "items",
+                                           "unmatched_paths", "cut"))  # fmt: skip
+    return answer  # type: ignore[return-value]
+
+
+def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
+    """Everything that the question leads to; of several kinds of question at once, the whole of all."""
+    asked = _Asked(Findings(session, workspace))
+    texts = list(params.paths)
+    if params.task.strip():
+        node = _task(session, workspace, params.task.strip())
+        if node is None:
+            gathering.by_keywords(asked.findings, params.task)
+            asked.about = "this task"
+        else:
+            task = tasks.parsed(node)
+            gathering.by_task(asked.findings, task)
+            texts += task.files
+            asked.about = task.name
+    if params.question.strip():
+        gathering.by_question(asked.findings, params.question)
+        asked.about = asked.about or "this question"
+    if texts:
+        asked.places = places(session, workspace, texts)
+        asked.covered = gathering.by_paths(asked.findings, asked.places)
+    return asked
+
+
+def _task(session: Session, workspace: Workspace, text: str) -> Node | None:
+    """The node of a task that is named by its URI, its short id or its name; None where the text is the task itself.
+
+    Raises:
+        NotFound: It is a URI, and nothing is known of it.
+    """
+    if " " not in text and (text.startswith(("task:", "./")) or "://" in text):
+        uri = workspace.graph.resolve(addressing.resolve(session, workspace, text, at="task"))
+    elif "\n" in text or len(text) > 200:
+        return None
+    else:
+        uri = workspace.graph.resolve(build("task", workspace.id, [text.strip("/").encode("utf-8", "surrogatepass")]))
+    findings = Findings(session, workspace)
+    node = workspace.node(uri) if findings.may_see(uri) else None
+    if node is None and "://" in text:
+        told = "Give the task's text instead." if not is_owned(uri) else "Look for it with search, types task."
+        raise NotFound("there is no such task here", at="task", next=told)
+    return node
+
+
+def _touched(asked: _Asked) -> list[Touch]:
+    """The code's history is for those who may read everything: a commit's message speaks of all that it changed."""
+    if asked.findings.session.principal is not None and asked.findings.sees is not None:
+        return []
+    return CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
+
+
+def _unverified(workspace: Workspace, uris: Sequence[Uri]) -> Mapping[Uri, UnverifiedAnswer]:
+    return {}
+
+
+def _missing(asked: _Asked, is_known: bool) -> Missing | None:
+    """What is not known; None where there is something about all that was asked for."""
+    gaps = [path for path in asked.covered.unmatched if path not in asked.places.outside]
+    workspace = asked.findings.workspace.id
+    if asked.places.asked or asked.places.outside:
+        if not gaps:
+            return None
+        asked_for = len(gaps) if len(gaps) > 1 else 0
+        what = f"{asked_for} of the paths belong" if asked_for else f"{gaps[0]} belongs"
+        also = (
+            "" if is_known else ", and nothing else is known about them" if asked_for else ", and nothing else is known"
+        )
+        message = f"{what} to no area{also}. Record what the code cannot say: why it is so, its rules, its traps."
+        return {"message": message, "record": [_an_area(workspace, gaps), _a_trap(workspace, gaps[0])]}
+    if is_known:
+        return None
+    return {
+        "message": f"Nothing is known about {asked.about}. When you find out, record it.",
+        "record": [_a_trap(workspace, "")],
+    }
+
+
+def _an_area(workspace: str, gaps: Sequence[str]) -> Call:
+    folder = common_directory(gaps)
+    patterns = [f"{folder}/**"] if folder else list(gaps[:GAPS_NAMED])
+    return {
+        "tool": "manage_graph",
+        "arguments": {
+            "operation": "create", "entityType": "atom", "projectId": workspace, "name": "<the area>",
+            "paths": patterns, "knowledge": "<rules, reasons and traps>", "createdByTaskId": "<task>",
+        },
+    }  # fmt: skip
+
+
+def _a_trap(workspace: str, path: str) -> Call:
+    change: dict[str, Any] = {
+        "op": "upsert", "type": "gotcha", "name": "<in a few words>", "summary": "<in one sentence>",
+    }  # fmt: skip
+    if path:
+        change["relations"] = [{"type": "about", "target": f"./{path}"}]
+    return {"tool": "put", "arguments": {"changes": [change]}}
+
+
+CONTEXT = Tool(
+    name="context",
+    title="What must I know",
+    description=(
+        "What the team knows before you touch files, begin a task or answer a question: rules of the areas, traps, "
+        "patterns, decisions, neighbours, recent changes, what nobody described yet. One of paths, task, question. "
+        "`more` holds the arguments of a get for the whole."
+    ),
+    Params=ContextParams,
+    Result=ContextResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=context,
+    forwards=True,
+)

@@ -1,0 +1,263 @@
+"""This file is where it is found out what bears on paths, on a task and on a question.
+
+Nothing here is proportional to the workspace: every step goes from what was asked, or from what was found, along an
+index or a node's own relations, so many and no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from kgd.areas.atlas import Atlas, Atom
+from kgd.errors import KgdError
+from kgd.graph.edges import Edge
+from kgd.graph.traverse import Visited, traverse
+from kgd.memories.keywords import keywords
+from kgd.memories.tasks import Task
+from kgd.model.node import Node, cut_at_word
+from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, workspace_of
+from kgd.tools import sight
+from kgd.tools.knowing.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
+from kgd.tools.knowing.placing import Places, above, uri_at
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+RELATIONS = 60
+"""Of one node's incoming relations, the closest so many are looked at."""
+NEIGHBOURS = 30
+TAGGED = 10
+"""Nodes by tags, as the specification of context gathering has it."""
+HITS = 20
+AREAS_FOLLOWED = 12
+"""Areas whose own memories and neighbours are looked at."""
+MENTIONS = 8
+"""Paths that the text of memories is searched for."""
+STARTS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Which of the paths belong to no area, and of which of them nothing else is known either."""
+
+    unmatched: tuple[str, ...] = ()
+    undescribed: tuple[str, ...] = ()
+
+
+def by_paths(findings: Findings, places: Places) -> Covered:
+    """Areas of the paths, what names them, what hangs on those areas, and what is near."""
+    workspace = findings.workspace
+    files = [path for path in places.files if _may_see_file(findings, path)]
+    asked = [path for path in places.asked if _may_see_file(findings, path)]
+    matched = _areas(findings, [*dict.fromkeys([*asked, *files])])
+    named = {path for path in dict.fromkeys([*asked, *files]) if _naming(findings, path)}
+    _above(findings, asked)
+    areas = findings.of_kind(*AREAS)[:AREAS_FOLLOWED]
+    _hanging_on(findings, areas)
+    _mentioning(findings, [path for path in asked if path and not path.endswith("/")][:MENTIONS])
+    _tagged_like(findings, areas)
+    starts = [uri for path in asked[:STARTS] if (uri := uri_at(workspace, "file", path))] if asked != [""] else []
+    _neighbours(findings, [*starts, *(one.uri for one in findings.ordered() if one.closeness <= DIRECT)][:STARTS])
+    unmatched = [path for path in dict.fromkeys([*places.asked, *places.files])
+                 if path not in matched and not (path.endswith("/") or path == "")]  # fmt: skip
+    unmatched += [path for path in places.asked if path.endswith("/") and path not in matched
+                  and not any(file.startswith(path) for file in places.files)]  # fmt: skip
+    undescribed = [path for path in unmatched if path not in named]
+    return Covered((*unmatched, *places.outside), tuple(undescribed))
+
+
+def by_task(findings: Findings, task: Task) -> None:
+    """What its dependencies did, what was recorded for it, and what carries the tags that its words give."""
+    findings.leave_out(task.uri)
+    for number, uri in enumerate(task.depends_on):
+        findings.add(uri, DIRECT, "the task depends on it", number)
+    for edge in _incoming(findings, task.uri):
+        findings.add(edge.target, NEAR, f"{edge.type} the task", edge.weight)
+    for edge in islice(findings.workspace.graph.out(task.uri), RELATIONS):
+        if edge.target not in task.depends_on and scheme_of(edge.target) not in CODE_TREE:
+            findings.add(edge.target, NEAR, f"the task {edge.type} it", edge.weight)
+    by_keywords(findings, "\n".join((task.objective, *task.criteria)))
+
+
+def by_keywords(findings: Findings, text: str) -> None:
+    """Memories by the tags that the text's keywords are, then areas and memories by its words."""
+    workspace = findings.workspace
+    if words := keywords(text):
+        for number, hit in enumerate(workspace.search_tags(words, types=MEMORIES, limit=TAGGED)):
+            findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
+    if text.strip():
+        query = " ".join(words) or text[:400]
+        for number, hit in enumerate(workspace.search(query, types=AREAS, limit=5)):
+            findings.add(hit.uri, NEAR, f"found by {', '.join(hit.why)}", number)
+        for number, hit in enumerate(workspace.search(query, types=MEMORIES, limit=TAGGED)):
+            findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
+
+
+def by_question(findings: Findings, question: str) -> None:
+    """What full text finds, best first, then the areas of the files it found, and what hangs on them."""
+    workspace = findings.workspace
+    files: list[str] = []
+    for number, hit in enumerate(workspace.search(question, limit=HITS)):
+        if scheme_of(hit.uri) in CODE_TREE and workspace.graph.card(hit.uri) is None:
+            files += [path_of(hit.uri)] if scheme_of(hit.uri) == "file" and findings.may_see(hit.uri) else []
+            findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
+        else:
+            findings.add(hit.uri, ANSWER, f"found by {', '.join(hit.why)}", number)
+    hits = [one for one in findings.ordered() if one.closeness == ANSWER]
+    for one in hits:
+        for edge in islice(workspace.graph.out(one.uri), RELATIONS):
+            if scheme_of(edge.target) == "file" and workspace_of(edge.target) == workspace.id:
+                files.append(path_of(edge.target))
+            elif scheme_of(edge.target) in AREAS:
+                findings.add(edge.target, NEAR, f"{findings.title(one.uri)} {edge.type} it", edge.weight)
+    _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
+    _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
+    _neighbours(findings, [one.uri for one in hits[:5]])
+
+
+# ---- steps
+
+
+def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
+    """The atoms that own the paths, each below its molecule: those of most paths first, then the narrower ones."""
+    atlas = Atlas.of(findings.workspace)
+    matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None)
+    atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
+    atoms.sort(key=lambda one: (-len(one[1]), -_narrowness(one[0]), one[0].name, one[0].uri))
+    groups: dict[Uri, list[tuple[Atom, list[str]]]] = {}
+    for atom, mine in atoms:
+        groups.setdefault(atom.molecule or atom.uri, []).append((atom, mine))
+    for number, (group, members) in enumerate(groups.items()):
+        if group != members[0][0].uri:
+            names = ", ".join(atom.name for atom, _ in members[:3])
+            owned = list(dict.fromkeys(path for _, mine in members for path in mine))
+            findings.add(group, closeness, f"{names} in it: {_told(owned)}", number, 0)
+        for place, (atom, mine) in enumerate(members, 1):
+            shown = [path for path in mine if not path.endswith("/") and path] or mine
+            findings.add(atom.uri, closeness, f"owns {_told(shown)}", number, place, paths=shown)
+    return set(paths) - set(matches.unmatched)
+
+
+def _narrowness(atom: Atom) -> int:
+    """How long a beginning its patterns spell out; an area of everything is the widest."""
+    return max((len(pattern.split("*")[0]) for pattern in atom.patterns), default=0)
+
+
+def _naming(findings: Findings, path: str) -> bool:
+    """What is related to the file itself, the file's own node included. Whether there is anything of it."""
+    if path.endswith("/") or not path:
+        return False
+    uri = uri_at(findings.workspace, "file", path)
+    if uri is None:
+        return False
+    known = False
+    for edge in _incoming(findings, uri):
+        if scheme_of(edge.target) not in AREAS:
+            known |= findings.add(edge.target, DIRECT, f"{edge.type} {path}", edge.weight) is not None
+    if findings.workspace.graph.card(uri) is not None:
+        node = _stored(findings.workspace, uri)
+        if node is not None and (node.summary or node.content):
+            known |= findings.add(uri, DIRECT, "what was written down about the file itself") is not None
+    return known
+
+
+def _above(findings: Findings, paths: Iterable[str]) -> None:
+    """What is related to a directory that a path lies in, the nearest first."""
+    seen: set[str] = set()
+    for path in paths:
+        own = [path.rstrip("/")] if path.endswith("/") or not path else []
+        for distance, folder in enumerate([*own, *above(path)]):
+            if folder in seen:
+                continue
+            seen.add(folder)
+            if (uri := uri_at(findings.workspace, "dir", folder)) is None:
+                continue
+            for edge in _incoming(findings, uri):
+                if scheme_of(edge.target) not in CODE_TREE:
+                    told = f"{edge.type} {folder or 'the code'}/" if folder else f"{edge.type} the whole code tree"
+                    findings.add(edge.target, DIRECT, told, distance + edge.weight)
+
+
+def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEAR) -> None:
+    """What is related to the areas, either way; other areas are only near them."""
+    graph = findings.workspace.graph
+    for number, area in enumerate(areas):
+        name = findings.title(area.uri)
+        for edge in _incoming(findings, area.uri):
+            is_area = scheme_of(edge.target) in AREAS
+            findings.add(edge.target, FAR if is_area else closeness, f"{edge.type} {name}", edge.weight, number)
+        for edge in islice(graph.out(area.uri), RELATIONS):
+            if scheme_of(edge.target) in CODE_TREE:
+                continue
+            is_area = scheme_of(edge.target) in AREAS
+            reason = graph.relation_data(area.uri, edge.target, edge.type).get("reason")
+            told = f": {cut_at_word(reason, 90)}" if isinstance(reason, str) and reason.strip() else ""
+            findings.add(
+                edge.target, FAR if is_area else closeness, f"{name} {edge.type} it{told}", edge.weight, number
+            )
+
+
+def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
+    """Memories whose text names the path, for those who only wrote it down."""
+    workspace = findings.workspace
+    for path in paths:
+        tail = "/".join(path.split("/")[-2:])
+        for hit in workspace.search(path, types=MEMORIES, limit=5):
+            if hit.uri in findings or not findings.may_see(hit.uri):
+                continue
+            node = _stored(workspace, hit.uri)
+            if node is not None and any(tail in text for text in (node.summary, node.content, str(dict(node.data)))):
+                findings.add(hit.uri, NEAR, f"mentions {tail}", 1.0)
+
+
+def _tagged_like(findings: Findings, areas: Sequence[Found]) -> None:
+    """Memories that carry the name of an area as a tag."""
+    names = [word for area in areas[:6] for word in keywords(findings.title(area.uri), 4)]
+    if names:
+        for number, hit in enumerate(findings.workspace.search_tags(names, types=MEMORIES, limit=TAGGED)):
+            findings.add(hit.uri, FAR, ", ".join(hit.why), number)
+
+
+def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
+    """What a walk of one step's cost comes to, either way: who depends on it, and on what it depends."""
+    workspace = findings.workspace
+    if not starts:
+        return
+    sources = sight.sources(findings.session, workspace.id, workspace.sources())
+    walk = traverse(
+        sources, list(dict.fromkeys(starts)), max_cost=1.0, direction="both", max_nodes=len(starts) + NEIGHBOURS
+    )
+    for node in walk.nodes:
+        if node.path and node.path[-1].type != "contains" and scheme_of(node.uri) != "dir" and node.uri not in findings:
+            findings.add(node.uri, FAR, _way(findings, node), node.cost)
+
+
+def _way(findings: Findings, node: Visited) -> str:
+    step = node.path[-1]
+    there = findings.title(step.uri)
+    return f"{there} {step.type} it" if step.direction == "out" else f"{step.type} {there}"
+
+
+def _incoming(findings: Findings, uri: Uri) -> list[Edge]:
+    return list(islice((e for e in findings.workspace.graph.into(uri) if findings.may_see(e.target)), RELATIONS))
+
+
+def _may_see_file(findings: Findings, path: str) -> bool:
+    if findings.sees is None:
+        return True
+    uri = uri_at(findings.workspace, "dir" if path.endswith("/") or not path else "file", path)
+    return uri is not None and findings.sees(uri)
+
+
+def _stored(workspace: Workspace, uri: Uri) -> Node | None:
+    try:
+        return workspace.node(uri)
+    except KgdError:  # damaged: `kgd fsck` names it
+        return None
+
+
+def _told(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more of the paths"

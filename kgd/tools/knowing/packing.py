@@ -1,0 +1,224 @@
+"""This file is where what was found is fitted into a budget: summaries of everything first, then text in reading order.
+
+An answer is never larger than its budget, and what was left out is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError
+from kgd.model.uri import Uri
+from kgd.tools.budget import HARD_LIMIT, fitting, size_of
+from kgd.tools.knowing.findings import Found
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+BYTES_PER_TOKEN = 4
+BRIEF = 240
+"""Characters of a text that stand for a summary where there is none."""
+FIRST_HELPING = 1_200
+"""Bytes of text that each item may have before any has more."""
+LEAST_TEXT = 80
+SIDE_SHARE = 4
+"""What is beside the items (paths, changes) may have a fourth of the room before the items are served."""
+PATH_SHARE = 12
+CUT_RESERVE = 500
+HINT_RESERVE = 900
+MOST_ITEMS = 80
+
+
+class More(TypedDict):
+    """Arguments of `get` for the whole of it."""
+
+    uris: str
+
+
+class UnverifiedAnswer(TypedDict):
+    """What it says about code was not checked since that commit."""
+
+    since: str
+    commit: str
+    reason: str
+
+
+class ItemAnswer(TypedDict):
+    """`summary` or the beginning of the `text`, or both. Without `more` this is all there is of it."""
+
+    uri: str
+    kind: str
+    name: str
+    why: str
+    summary: NotRequired[str]
+    text: NotRequired[str]
+    paths: NotRequired[list[str]]
+    unverified: NotRequired[UnverifiedAnswer]
+    more: NotRequired[More]
+
+
+class CutAnswer(TypedDict):
+    """How many of a kind were left out for want of room."""
+
+    what: str
+    count: int
+
+
+def room_of(budget: int, fixed: int) -> int:
+    """Bytes for everything but what surrounds the lists."""
+    whole = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
+    return max(0, whole - fixed - min(CUT_RESERVE + HINT_RESERVE, whole // 4))
+
+
+def fill(
+    room: int,
+    workspace: Workspace,
+    found: Sequence[Found],
+    sides: Mapping[str, Sequence[Any]],
+    marks: Mapping[Uri, UnverifiedAnswer],
+) -> tuple[dict[str, list[Any]], Counter[str]]:
+    """The lists of an answer by name, together at most `room` bytes, and how many of what was left out.
+
+    The first of each list in `sides` come before the last of the items; the items get what those do not need.
+    """
+    cut: Counter[str] = Counter()
+    lists: dict[str, list[Any]] = {}
+    side_room = room // SIDE_SHARE
+    for name, values in sides.items():
+        share = side_room if name == "changes" else room // PATH_SHARE
+        lists[name], used = _taken(values, min(share, room))
+        room -= used
+    items = _Items(workspace, marks)
+    room = items.take(found[:MOST_ITEMS], room)
+    for one in found[len(items.answers) :]:
+        cut[one.kind] += 1
+    room = items.extend(room, FIRST_HELPING)
+    room = items.extend(room, HARD_LIMIT)
+    for name, values in sides.items():
+        rest, used = _taken(values[len(lists[name]) :], room)
+        lists[name] += rest
+        room -= used
+        if left := len(values) - len(lists[name]):
+            cut[name] += left
+    return {"items": items.answers, **lists}, cut
+
+
+def told(cut: Counter[str]) -> list[CutAnswer]:
+    return [{"what": what, "count": count} for what, count in sorted(cut.items(), key=lambda one: (-one[1], one[0]))]
+
+
+def shrink(answer: dict[str, Any], budget: int, names: Iterable[str]) -> None:
+    """Takes away from the ends of the lists of these names, in that order, until the answer is within its budget."""
+    most = min(budget * BYTES_PER_TOKEN, HARD_LIMIT)
+    for name in names:
+        while size_of(answer) > most and answer.get(name):
+            if isinstance(answer[name], list):
+                answer[name].pop()
+            else:
+                del answer[name]
+
+
+def _taken(values: Sequence[Any], room: int) -> tuple[list[Any], int]:
+    kept, used = [], 0
+    for value in values:
+        size = size_of(value)
+        if used + size > room:
+            break
+        kept.append(value)
+        used += size
+    return kept, used
+
+
+class _Items:
+    """Items of an answer, with what is still to be said of each."""
+
+    def __init__(self, workspace: Workspace, marks: Mapping[Uri, UnverifiedAnswer]) -> None:
+        self._workspace, self._marks = workspace, marks
+        self.answers: list[ItemAnswer] = []
+        self._contents: list[_Content] = []
+
+    def take(self, found: Sequence[Found], room: int) -> int:
+        """Each with its summary, as many as there is room for; what room is left."""
+        for one in found:
+            content = self._content(one.uri)
+            answer = _brief(one, content.text)
+            if one.uri in self._marks:
+                answer["unverified"] = self._marks[one.uri]
+            answer = content.with_more(answer)
+            size = size_of(answer)
+            if size > room:
+                break
+            room -= size
+            self.answers.append(answer)
+            self._contents.append(content)
+        return room
+
+    def extend(self, room: int, helping: int) -> int:
+        """Each with more of its text, in order, up to so many bytes of it; what room is left."""
+        for number, (answer, content) in enumerate(zip(self.answers, self._contents, strict=True)):
+            shown = answer.get("text", "")
+            if shown == content.text or room < LEAST_TEXT:
+                continue
+            text = _cut(content.text, min(room + size_of(shown) - len(',"text":'), helping))
+            if len(text) <= len(shown):
+                continue
+            longer = content.with_more({**answer, "text": text})
+            more = size_of(longer) - size_of(answer)
+            if more <= room:
+                room -= more
+                self.answers[number] = longer
+        return room
+
+    def _content(self, uri: Uri) -> _Content:
+        try:
+            node = self._workspace.node(uri)
+        except KgdError:  # damaged: `kgd fsck` names it
+            node = None
+        if node is None:
+            return _Content(uri, "", False)
+        return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")))
+
+
+class _Content(NamedTuple):
+    """What `get` has of a node: its text, and perhaps a detail or sections beside it."""
+
+    uri: Uri
+    text: str
+    has_detail: bool
+
+    def with_more(self, answer: ItemAnswer) -> ItemAnswer:
+        """The item with the way to the whole, where it is not all there."""
+        answer.pop("more", None)
+        if self.has_detail or answer.get("text", "") != self.text:
+            answer["more"] = {"uris": self.uri}
+        return answer
+
+
+def _brief(one: Found, text: str) -> ItemAnswer:
+    name = one.card.name or one.uri.rpartition("/")[2]
+    answer: ItemAnswer = {"uri": one.uri, "kind": one.kind, "name": name, "why": one.why}
+    if one.card.summary and one.card.summary != name:
+        answer["summary"] = one.card.summary
+    elif text and not one.card.summary:
+        answer["text"] = _cut(text, BRIEF)
+    if one.paths and (len(one.paths) > 1):
+        answer["paths"] = one.paths[:5]
+    return answer
+
+
+def _cut(text: str, size: int) -> str:
+    """As much of the text as takes at most so many bytes, cut behind a paragraph, a sentence or a word."""
+    if size_of(text) <= size:
+        return text
+    if size < LEAST_TEXT:
+        return ""
+    head = text[: fitting(text, size - 4)]
+    for mark in ("\n\n", "\n", ". ", " "):
+        at = head.rfind(mark)
+        if at > len(head) * 2 // 3:
+            return head[: at + (1 if mark == ". " else 0)].rstrip() + " …"
+    return head + "…"

@@ -1,0 +1,159 @@
+"""This file is where the paths of a question become files and directories of the code tree."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.areas.places import normalise
+from kgd.errors import KgdError, Limit
+from kgd.git.layout import code_root
+from kgd.model.uri import Uri, from_path, path_of, scheme_of
+from kgd.overlay.tree import Directory, below
+from kgd.tools import sight
+from kgd.tools.nodes import overlay_of
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+MOST_PATHS = 500
+"""Paths of one question, those of the directories in it included."""
+_SEPARATORS = re.compile(r"[,\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths relative to the code tree, each once, in the order in which they were asked for.
+
+    `asked` are those of the question, directories with a slash at their end; `files` those and what lies below the
+    directories. `outside` are the paths, as given, that are not in the tree. `more` files were not looked at.
+    """
+
+    asked: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    more: int = 0
+
+
+@dataclass(slots=True)
+class _Kept:
+    asked: dict[str, None] = field(default_factory=dict)
+    files: dict[str, None] = field(default_factory=dict)
+    outside: dict[str, None] = field(default_factory=dict)
+    more: int = 0
+
+
+def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Places:
+    """What the paths mean.
+
+    Raises:
+        Limit: There are more than `MOST_PATHS`.
+    """
+    given = [one for text in texts for one in _separated(workspace, text)]
+    if len(given) > MOST_PATHS:
+        raise Limit(
+            f"at most {MOST_PATHS} paths can be asked about at once, these are {len(given)}", at="paths",
+            next="Name their directories instead.",
+        )  # fmt: skip
+    kept, sees = _Kept(), sight.sight(session, workspace.id)
+    for text in given:
+        place = _place(session, workspace, text)
+        if place is None:
+            kept.outside[text.strip()] = None
+            continue
+        inside = _directory(workspace, place)
+        if inside is None:
+            kept.asked[place] = kept.files[place] = None
+            continue
+        kept.asked[f"{place.rstrip('/')}/" if place else ""] = None
+        for path in _files_below(workspace, *inside, sees):
+            if len(kept.files) < MOST_PATHS:
+                kept.files[path] = None
+            elif path not in kept.files:
+                kept.more += 1
+    return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more)
+
+
+def uri_at(workspace: Workspace, scheme: str, path: str) -> Uri | None:
+    """The node of a path; None for a name that no URI can have."""
+    try:
+        return from_path(scheme, workspace.id, path.rstrip("/"))
+    except KgdError:
+        return None
+
+
+def above(path: str) -> Iterator[str]:
+    """The directories that a path lies in, the nearest first, the top ("") last."""
+    path = path.rstrip("/")
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def common_directory(paths: Iterable[str]) -> str:
+    """The directory that all of these paths lie in, as far down as it goes; "" is the top."""
+    folders = [path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0] for path in paths]
+    return os.path.commonpath(folders) if folders and all(folders) else ""
+
+
+def _separated(workspace: Workspace, text: str) -> list[str]:
+    """One path, or several with commas or one a line, as other tools take them."""
+    if not _SEPARATORS.search(text):
+        return [text] if text.strip() else []
+    root = workspace.layout.code_tree
+    if "\n" not in text and root is not None and os.path.lexists(root / text.strip()[:1_024]):
+        return [text]
+    return [one for one in _SEPARATORS.split(text) if one.strip()]
+
+
+def _place(session: Session, workspace: Workspace, text: str) -> str | None:
+    """From the top of the tree; what is only there from where the caller is, from there."""
+    if session.principal is not None:  # another machine's absolute paths mean nothing here
+        return normalise(text, None, workspace=workspace.id)
+    root = workspace.layout.code_tree
+    found = normalise(text, root, workspace=workspace.id)
+    cwd = session.cwd
+    if root is None or cwd is None:
+        return found
+    if found is None:
+        return normalise(text, _worktree(cwd), workspace=workspace.id) or _from(cwd, root, text)
+    if text.strip().startswith(("./", ".\\")) or not os.path.lexists(root / found):
+        near = _from(cwd, root, text)
+        if near is not None and os.path.lexists(root / near):
+            return near
+    return found
+
+
+def _from(cwd: Path, root: Path, text: str) -> str | None:
+    plain = text.strip().replace("\\", "/")
+    if not plain or plain.startswith("/") or "://" in plain:
+        return None
+    joined = os.path.normpath(os.path.join(cwd, plain)) + ("/" if plain.endswith("/") else "")
+    return normalise(joined, root) or normalise(joined, _worktree(cwd))
+
+
+def _worktree(cwd: Path) -> Path | None:
+    """The top of the work tree that the caller is in: it may be another one of the same repository."""
+    try:
+        return code_root(cwd)
+    except KgdError:
+        return None
+
+
+def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None:
+    overlay = overlay_of(workspace)
+    uri = uri_at(workspace, "dir", place)
+    found = overlay.view.find(uri) if overlay is not None and uri is not None else None
+    return (uri, found) if uri is not None and isinstance(found, Directory) else None
+
+
+def _files_below(workspace: Workspace, uri: Uri, directory: Directory, sees: sight.Sees | None) -> Iterator[str]:
+    found = below(workspace.id, uri, directory)
+    files = (path_of(one) for one in found if scheme_of(one) == "file" and (sees is None or sees(one)))
+    yield from islice(files, 10 * MOST_PATHS)

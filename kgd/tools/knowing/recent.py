@@ -1,0 +1,123 @@
+"""This file is where it is told what changed lately: in the changelogs of areas, and in the code's own history."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.areas import changelog
+from kgd.git.code_log import Touch, head, touches
+from kgd.model.node import cut_at_word
+from kgd.model.uri import Uri
+from kgd.tools.knowing.findings import AREAS, Findings
+from kgd.tools.knowing.placing import uri_at
+from kgd.tools.nodes import moment, overlay_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+KEPT = 64
+"""Questions about the code's history whose answer is remembered."""
+ENTRIES = 3
+"""Of each area's changelog."""
+AREAS_ASKED = 12
+COMMITS_SHOWN = 8
+LINE = 200
+TOGETHER = 8
+TWICE = 2
+"""Once together is chance."""
+WIDE = 40
+"""Files of a commit that is too wide to say which of them belong together."""
+
+
+class ChangeAnswer(TypedDict):
+    """`area` for an entry of a changelog; `commit`, `by` and the asked `paths` that it changed for one of the code."""
+
+    at: str
+    what: str
+    area: NotRequired[str]
+    task: NotRequired[str]
+    commit: NotRequired[str]
+    by: NotRequired[str]
+    paths: NotRequired[list[str]]
+
+
+class TogetherAnswer(TypedDict):
+    """In `count` of the `of` newest commits that changed the paths asked about, this one was changed as well."""
+
+    path: str
+    count: int
+    of: int
+
+
+class CodeHistory:
+    """What was asked of the code's history lately; `CodeHistory.of`. The answers are those of one commit."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._root, self._lock = workspace.layout.code_tree, threading.Lock()
+        self._known: OrderedDict[tuple[str, tuple[str, ...]], list[Touch]] = OrderedDict()
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> CodeHistory:
+        return workspace.beside(cls, cls)
+
+    def touches(self, paths: Sequence[str]) -> list[Touch]:
+        """As `kgd.git.code_log.touches`; once for each commit that is checked out."""
+        if self._root is None or not paths or not (at := head(self._root)):
+            return []
+        key = (at, tuple(sorted(paths)))
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        found = touches(self._root, key[1])
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return found
+
+
+def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) -> list[ChangeAnswer]:
+    """Entries of the areas' changelogs, which say why, and then the code's commits; each newest first."""
+    entries: list[ChangeAnswer] = []
+    for area in findings.of_kind(*AREAS)[:AREAS_ASKED]:
+        for one in changelog.entries(findings.workspace, area.uri, limit=ENTRIES)[0]:
+            answer: ChangeAnswer = {"at": one.created_at, "what": cut_at_word(one.summary, LINE), "area": area.uri}
+            if one.task and findings.may_see(Uri(one.task)):
+                answer["task"] = one.task
+            entries.append(answer)
+    entries.sort(key=lambda one: (one["at"], one["area"]), reverse=True)
+    return [*entries, *(_commit(touch, paths) for touch in found[:COMMITS_SHOWN])]
+
+
+def together(workspace: Workspace, found: Sequence[Touch], paths: Sequence[str]) -> list[TogetherAnswer]:
+    """Files that changed with those asked about more than once, the most frequent first."""
+    narrow = [touch for touch in found if len(touch.files) <= WIDE]
+    counted = Counter(path for touch in narrow for path in touch.files if not _is_among(path, paths))
+    often = sorted((-count, path) for path, count in counted.items() if count >= TWICE)
+    shown = [(path, -count) for count, path in often if _is_there(workspace, path)][:TOGETHER]
+    return [{"path": path, "count": count, "of": len(narrow)} for path, count in shown]
+
+
+def _commit(touch: Touch, paths: Sequence[str]) -> ChangeAnswer:
+    mine = [path for path in touch.files if _is_among(path, paths)]
+    answer: ChangeAnswer = {
+        "at": moment(touch.at), "what": cut_at_word(touch.subject, LINE), "commit": touch.commit[:12],
+        "by": touch.author, "paths": mine[:3],
+    }  # fmt: skip
+    return answer
+
+
+def _is_among(path: str, paths: Sequence[str]) -> bool:
+    return path in paths or any(one == "" or (one.endswith("/") and path.startswith(one)) for one in paths)
+
+
+def _is_there(workspace: Workspace, path: str) -> bool:
+    """Whether the file still is; where the tree is not looked at nobody can say, and it counts."""
+    overlay, uri = overlay_of(workspace), uri_at(workspace, "file", path)
+    return uri is not None and (overlay is None or overlay.view.root is None or overlay.card(uri) is not None)
