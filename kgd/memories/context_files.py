@@ -59,17 +59,18 @@ def _paths_of(line: str) -> list[str]:
         # Behind a path and " - " follows why it is there; what is set apart in that is another file's name.
         in_note = bool(found) and "," not in plain and (in_note or bool(_NOTE.search(f" {plain.strip()} ")))
         if not in_note:
-            found += _set_apart(next(filter(None, span.groups())))
+            found += _set_apart(next(filter(None, span.groups())), is_quoted=span.group(3) is not None)
         end = span.end()
     return found if in_note else found + _plain(line[end:])
 
 
-def _set_apart(text: str) -> list[str]:
-    """What stands in backticks or quotes: several paths with commas, or one that may have blanks and commas in it."""
-    pieces = [piece for piece in map(_bare, _pieces(text)) if piece]
-    if all(map(_may_be_path, pieces)):
-        return pieces
+def _set_apart(text: str, *, is_quoted: bool) -> list[str]:
+    """What stands in backticks or quotes. Quotes are put around one path that has commas in it; backticks are often
+    put around a whole list."""
     whole = _bare(text)
+    pieces = [piece for piece in map(_bare, _pieces(text)) if piece]
+    if all(map(_may_be_path, pieces)) and not is_quoted:
+        return pieces
     return [whole] if _may_be_path(whole, blanks=True) else list(filter(_may_be_path, pieces))
 
 
@@ -105,6 +106,8 @@ def _pieces(text: str) -> list[str]:
 def _bare(text: str) -> str:
     """Without what stands around a name in a sentence, and without a line number behind it."""
     text = text.strip().strip("\"'<>").rstrip(".,;:!?")
+    if text.startswith("**") and text.endswith("**") and len(text) > 4:
+        text = text[2:-2].rstrip(".,;:!?")
     text = text.removeprefix('["').removeprefix("[ ").removesuffix('"]')
     for opening, closing in ("()", "[]"):
         if text.startswith(opening) and not (opening == "[" and "]" in text):
@@ -112,7 +115,7 @@ def _bare(text: str) -> str:
         if text.endswith(closing) and text.count(closing) > text.count(opening):
             text = text[:-1]
     bare = _PLACE.sub("", text) if not _SCHEME.match(text) else text
-    return (bare or text).strip("\"'* ")
+    return (bare or text).strip("\"' ")
 
 
 def _may_be_path(text: str, *, blanks: bool = False) -> bool:
