@@ -23,6 +23,7 @@ from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
 from kgd.tools.reading import GET
 from kgd.tools.reviewing import REVIEW
 from kgd.tools.searching import SEARCH
+from kgd.tools.server_memory import SERVER_MEMORY
 from kgd.tools.session import Session
 from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
@@ -41,7 +42,7 @@ TOOLS: Mapping[str, Tool] = {
 
 TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
     "tasks": {tool.name: tool for tool in (QUERY_CONTAINER, ADVANCE)},
-    "server-memory": {},
+    "server-memory": SERVER_MEMORY,
 }
 
 SERVED: Mapping[str, Tool] = {**TOOLS, **{tool.name: tool for tool in (PROPOSALS, ACCEPT, REJECT)}}

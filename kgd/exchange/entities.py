@@ -1,0 +1,195 @@
+"""This file is where nodes are read and written as the official memory server's entities and relations.
+
+An entity is the node ``entity://<workspace>/<name>``: its type is `type`, its observations are ``data.observations``.
+What a node cannot hold as it is (an empty name, a type of several lines) is kept exactly in `data` beside a stand-in.
+Entities and relations are listed in the order in which they came. That order is a key of ``data.added`` rather than a
+value, so that two people who add the same entity do not disagree about it: the earliest counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgd.errors import KgdError
+from kgd.model.node import NAME_LIMIT, Json, Node, Relation, check_label
+from kgd.model.uri import MAX_SEGMENT_BYTES, Uri, build, is_owned, scheme_of, segments_of, workspace_of
+
+SCHEME = "entity"
+TYPE = "entity"
+"""What stands in for a type that cannot be one."""
+LAST = 1 << 63
+"""The place of what was not added in this way: behind all that was."""
+
+_TILDE = b"%7E"
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One entity as the memory server knows it; `added` is its place among the others."""
+
+    name: str
+    type: str
+    observations: tuple[str, ...] = ()
+    added: int = LAST
+
+    def plain(self) -> dict[str, Any]:
+        return {"name": self.name, "entityType": self.type, "observations": list(self.observations)}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One relation between two entities, by their names."""
+
+    source: str
+    target: str
+    type: str
+    added: int = LAST
+
+    def plain(self) -> dict[str, str]:
+        return {"from": self.source, "to": self.target, "relationType": self.type}
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        return self.added, self.source, self.target, self.type
+
+
+def order(entity: Entity) -> tuple[int, str]:
+    return entity.added, entity.name
+
+
+# ---- names
+
+
+def literal_uri(workspace: str, name: str) -> Uri | None:
+    """The URI that spells the name; None for a name that cannot be a segment.
+
+    A ``~`` at the front is written ``%7E``, since that is how the others begin.
+    """
+    raw = name.encode("utf-8", "surrogatepass")
+    if raw.startswith(b"~"):
+        raw = _TILDE + raw[1:]
+    elif raw.startswith(_TILDE):
+        return None
+    if raw in (b"", b".", b"..") or b"\0" in raw or len(raw) > MAX_SEGMENT_BYTES:
+        return None
+    return build(SCHEME, workspace, [raw])
+
+
+def hashed_uri(workspace: str, name: str) -> Uri:
+    """The URI of a name that cannot be spelt, or whose place is taken by one that differs by case alone."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return build(SCHEME, workspace, [f"~{digest}".encode()])
+
+
+def uris_of(workspace: str, name: str) -> tuple[Uri, ...]:
+    """Where an entity of this name may be, the usual place first."""
+    literal, hashed = literal_uri(workspace, name), hashed_uri(workspace, name)
+    return (hashed,) if literal is None else (literal, hashed)
+
+
+def spelt_name(uri: Uri) -> str:
+    """The name that a URI spells; for one with a hash the last segment as it is."""
+    raw = b"/".join(segments_of(uri))
+    if raw.startswith(_TILDE):
+        raw = b"~" + raw[len(_TILDE) :]
+    return raw.decode("utf-8", "replace")
+
+
+def is_entity(uri: Uri, workspace: str) -> bool:
+    return is_owned(uri) and scheme_of(uri) == SCHEME and workspace_of(uri) == workspace
+
+
+# ---- reading nodes
+
+
+def name_in(node: Node) -> str:
+    exact = node.data.get("name")
+    return exact if isinstance(exact, str) else node.name or spelt_name(node.uri)
+
+
+def is_implied(node: Node) -> bool:
+    """Whether the node is there for the relations that start in it alone: nobody has made that entity."""
+    return node.data.get("implied") is True
+
+
+def entity_in(node: Node) -> Entity:
+    exact, said = node.data.get("entityType"), node.data.get("observations")
+    observations = tuple(text for text in said if isinstance(text, str)) if isinstance(said, list) else ()
+    type = exact if isinstance(exact, str) else node.type
+    return Entity(name_in(node), type, observations, added_in(node.data))
+
+
+def link_in(source: str, target: str, type: str, data: Mapping[str, Json]) -> Link:
+    exact, name = data.get("relationType"), data.get("to")
+    return Link(
+        source, name if isinstance(name, str) else target, exact if isinstance(exact, str) else type, added_in(data)
+    )
+
+
+def links_in(node: Node, name_of: Callable[[Uri], str], sees: Callable[[Uri], bool] | None = None) -> list[Link]:
+    """The relations to other entities of the same workspace. `name_of` tells the name of a target."""
+    name, home = name_in(node), workspace_of(node.uri) or ""
+    return [
+        link_in(name, name_of(relation.target), relation.type, relation.data)
+        for relation in node.relations
+        if is_entity(relation.target, home) and (sees is None or sees(relation.target))
+    ]
+
+
+def added_in(data: Mapping[str, Json]) -> int:
+    said = data.get("added")
+    if not isinstance(said, Mapping):
+        return LAST
+    return min((int(key) for key in said if key.isascii() and key.isdigit() and len(key) < 19), default=LAST)
+
+
+# ---- writing nodes
+
+
+def entity_fields(entity: Entity) -> dict[str, Any]:
+    """What an upsert says to make an entity, or to make one of a node that was only implied."""
+    type = entity.type if _is_label(entity.type) else TYPE
+    data: dict[str, Json] = {
+        "observations": list(entity.observations),
+        "added": {str(entity.added): True},
+        "implied": None,
+        **({} if type == entity.type else {"entityType": entity.type}),
+    }
+    return {"type": type, **_named(entity.name, data)}
+
+
+def implied_fields(name: str) -> dict[str, Any]:
+    """What an upsert says to make a node for relations that start in an entity nobody has made."""
+    return {"type": TYPE, **_named(name, {"implied": True})}
+
+
+def relation_to(target: Uri, link: Link) -> Relation:
+    type = stored_type(link.type)
+    data: dict[str, Json] = {"added": {str(link.added): True}}
+    if spelt_name(target) != link.target:
+        data["to"] = link.target
+    if type != link.type:
+        data["relationType"] = link.type
+    return Relation(type, target, data=data)
+
+
+def stored_type(type: str) -> str:
+    """The relation type itself, or what stands in for one that cannot be a label; different types stay different."""
+    return type if _is_label(type) else f"~{hashlib.sha256(type.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def _named(name: str, data: dict[str, Json]) -> dict[str, Any]:
+    if name and len(name) <= NAME_LIMIT and "\n" not in name:
+        return {"name": name, "data": data}
+    return {"data": {**data, "name": name}}
+
+
+def _is_label(text: str) -> bool:
+    try:
+        check_label(text, "type")
+    except KgdError:
+        return False
+    return not text.startswith("~")

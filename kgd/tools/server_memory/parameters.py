@@ -1,0 +1,140 @@
+"""This file is where arguments of the memory server's tools are read as that server reads them, with its own errors.
+
+What it does not know it leaves out, and nothing is read leniently: the text of JSON is not a list here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kgd.errors import Invalid, KgdError
+from kgd.tools.parameters import Params
+from kgd.tools.tool import Refusal
+
+
+class Told(Invalid):
+    """A refusal in the official server's own words, to the letter."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def refusal(error: KgdError) -> Refusal:
+    """As the official server refuses: text alone."""
+    return Refusal(error.text if isinstance(error, Told) else f"{error.code}: {error}", None)
+
+
+class MemoryParams(Params):
+    """Arguments of one tool, called `tool`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, str_max_length=None)
+    tool: ClassVar[str] = ""
+
+    @classmethod
+    def refusal_of(cls, error: ValidationError) -> KgdError:
+        said = "\n".join(
+            f"Invalid input: expected {_expected(cls, one['loc'])}, received {_received(one)} at {_place(one['loc'])}"
+            for one in error.errors(include_url=False, include_context=False)
+        )
+        return Told(f"MCP error -32602: Input validation error: Invalid arguments for tool {cls.tool}: {said}")
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class EntityGiven(Part):
+    name: Annotated[str, Field(description="The name of the entity")]
+    entityType: Annotated[str, Field(description="The type of the entity")]
+    observations: Annotated[list[str], Field(description="An array of observation contents associated with the entity")]
+
+
+class RelationGiven(Part):
+    source: Annotated[str, Field(alias="from", description="The name of the entity where the relation starts")]
+    to: Annotated[str, Field(description="The name of the entity where the relation ends")]
+    relationType: Annotated[str, Field(description="The type of the relation")]
+
+
+class ObservationsGiven(Part):
+    entityName: Annotated[str, Field(description="The name of the entity to add the observations to")]
+    contents: Annotated[list[str], Field(description="An array of observation contents to add")]
+
+
+class DeletionGiven(Part):
+    entityName: Annotated[str, Field(description="The name of the entity containing the observations")]
+    observations: Annotated[list[str], Field(description="An array of observations to delete")]
+
+
+class CreateEntities(MemoryParams):
+    tool: ClassVar[str] = "create_entities"
+    entities: list[EntityGiven]
+
+
+class CreateRelations(MemoryParams):
+    tool: ClassVar[str] = "create_relations"
+    relations: list[RelationGiven]
+
+
+class AddObservations(MemoryParams):
+    tool: ClassVar[str] = "add_observations"
+    observations: list[ObservationsGiven]
+
+
+class DeleteEntities(MemoryParams):
+    tool: ClassVar[str] = "delete_entities"
+    entityNames: Annotated[list[str], Field(description="An array of entity names to delete")]
+
+
+class DeleteObservations(MemoryParams):
+    tool: ClassVar[str] = "delete_observations"
+    deletions: list[DeletionGiven]
+
+
+class DeleteRelations(MemoryParams):
+    tool: ClassVar[str] = "delete_relations"
+    relations: Annotated[list[RelationGiven], Field(description="An array of relations to delete")]
+
+
+class ReadGraph(MemoryParams):
+    tool: ClassVar[str] = "read_graph"
+
+
+class SearchNodes(MemoryParams):
+    tool: ClassVar[str] = "search_nodes"
+    query: Annotated[
+        str, Field(description="The search query to match against entity names, types, and observation content")
+    ]
+
+
+class OpenNodes(MemoryParams):
+    tool: ClassVar[str] = "open_nodes"
+    names: Annotated[list[str], Field(description="An array of entity names to retrieve")]
+
+
+_RECEIVED = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+
+
+def _received(one: Any) -> str:
+    if one["type"] == "missing":
+        return "undefined"
+    return _RECEIVED.get(type(one["input"]), "null")
+
+
+def _expected(model: type[BaseModel], location: Sequence[int | str]) -> str:
+    """What should stand at a place."""
+    kind: Any = model
+    for part in location:
+        if isinstance(part, int):
+            kind = get_args(kind)[0]
+        else:
+            fields = kind.model_fields
+            kind = next(field.annotation for name, field in fields.items() if part in (name, field.alias))
+    return "string" if kind is str else "array" if get_origin(kind) is list else "object"
+
+
+def _place(location: Sequence[int | str]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")

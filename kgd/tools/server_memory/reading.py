@@ -1,0 +1,146 @@
+"""This file is where entities and relations are read for clients of the memory server: all, by name, or by a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from typing_extensions import TypedDict
+
+from kgd.errors import Limit
+from kgd.exchange.entities import Entity, Link, entity_in, is_implied, links_in, name_in, order
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.tools import addressing, sight
+from kgd.tools.server_memory.catalogue import Catalogue, texts_of
+from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+WHOLE_LIMIT = 8 * 2**20
+"""Bytes of an answer: the whole or none, since these tools have no cursor."""
+
+
+class EntityAnswer(TypedDict):
+    name: str
+    entityType: str
+    observations: list[str]
+
+
+RelationAnswer = TypedDict("RelationAnswer", {"from": str, "to": str, "relationType": str})
+
+
+class GraphAnswer(TypedDict):
+    entities: list[EntityAnswer]
+    relations: list[RelationAnswer]
+
+
+def indented(value: object) -> str:
+    """JSON as the official server writes it.
+
+    Raises:
+        Limit: It is more than an answer may be.
+    """
+    written = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    if len(written) > WHOLE_LIMIT:
+        raise _too_much()
+    return written.decode()
+
+
+def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
+    view = View(session)
+    answer = Answer()
+    for node in view.nodes(view.catalogue.all()):
+        answer.take(None if is_implied(node) else entity_in(node), view.links_from(node))
+    return answer.plain()
+
+
+def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
+    """Entities with the query in their name, type or an observation, and every relation that one of them is part of."""
+    view, asked, answer = View(session), params.query.lower(), Answer()
+    for node in view.nodes(view.catalogue.candidates(params.query)):
+        entity = entity_in(node)
+        if not is_implied(node) and any(asked in text.lower() for text in texts_of(entity)):
+            answer.take(entity, view.links_of(node))
+    return answer.plain()
+
+
+def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
+    view, answer = View(session), Answer()
+    named = {node.uri: node for name in dict.fromkeys(params.names) for node in view.catalogue.nodes(name)}
+    for node in named.values():
+        if not is_implied(node) and view.sees(node.uri):
+            answer.take(entity_in(node), view.links_of(node))
+    return answer.plain()
+
+
+class View:
+    """The entities of the caller's workspace, as the caller may see them."""
+
+    def __init__(self, session: Session) -> None:
+        self.workspace: Workspace = addressing.choose(session, None)
+        self.catalogue = Catalogue.of(self.workspace)
+        sees = sight.sight(session, self.workspace.id)
+        self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)
+
+    def nodes(self, uris: Iterable[Uri]) -> Iterator[Node]:
+        """The nodes behind these URIs, those that are only implied among them."""
+        for uri in uris:
+            if self.sees(uri) and (node := self.workspace.node(uri)) is not None:
+                yield node
+
+    def links_from(self, node: Node) -> list[Link]:
+        return links_in(node, self.catalogue.name_of, self.sees)
+
+    def links_of(self, node: Node) -> Iterator[Link]:
+        """Every relation that begins or ends in the entity, also those made when its name was to be elsewhere."""
+        yield from self.links_from(node)
+        name = name_in(node)
+        for place in dict.fromkeys((node.uri, *self.catalogue.places(name))):
+            for source, link in self.catalogue.links_to(place):
+                if link.target == name and self.sees(source):
+                    yield link
+
+
+class Answer:
+    """A graph that is put together, and no larger than an answer may be."""
+
+    def __init__(self) -> None:
+        self._entities: list[Entity] = []
+        self._links: dict[tuple[str, str, str], Link] = {}
+        self._size = 0
+
+    def take(self, entity: Entity | None, links: Iterable[Link]) -> None:
+        """Add an entity, and relations; those that are there already are no more for it.
+
+        Raises:
+            Limit: It is too much, as far as is known by now; what is said decides in the end.
+        """
+        if entity is not None:
+            self._entities.append(entity)
+            self._size += sum(map(len, texts_of(entity)))
+        for link in links:
+            key = link.source, link.target, link.type
+            if key not in self._links:
+                self._links[key] = link
+                self._size += sum(map(len, key))
+        if self._size > WHOLE_LIMIT:
+            raise _too_much()
+
+    def plain(self) -> GraphAnswer:
+        """Entities and relations in the order in which they were added."""
+        answer: Any = {
+            "entities": [one.plain() for one in sorted(self._entities, key=order)],
+            "relations": [one.plain() for one in sorted(self._links.values(), key=lambda link: link.order)],
+        }
+        found: GraphAnswer = answer
+        return found
+
+
+def _too_much() -> Limit:
+    return Limit(
+        f"the answer is larger than {WHOLE_LIMIT // 2**20} MiB", next="Ask for less with search_nodes or open_nodes."
+    )

@@ -1,0 +1,325 @@
+"""This file is where clients of the memory server make, change and delete entities and relations.
+
+What is answered is what the official server would answer, and each call is one commit. A call that finds its entities
+changed by somebody else between its reading and its commit reads again: nothing that another wrote is lost for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from typing_extensions import TypedDict
+
+from kgd.errors import InvariantViolation, KgdError, NotFound, Stale
+from kgd.exchange.entities import (
+    Entity,
+    Link,
+    entity_fields,
+    entity_in,
+    hashed_uri,
+    implied_fields,
+    is_entity,
+    is_implied,
+    literal_uri,
+    relation_to,
+    stored_type,
+)
+from kgd.model.change import ChangeSet, Delete, Edit, Relate, Unrelate, Upsert
+from kgd.model.node import Node
+from kgd.model.uri import Uri, collision_key
+from kgd.tools import addressing
+from kgd.tools.server_memory.catalogue import Catalogue
+from kgd.tools.server_memory.parameters import (
+    AddObservations,
+    CreateEntities,
+    CreateRelations,
+    DeleteEntities,
+    DeleteObservations,
+    DeleteRelations,
+    RelationGiven,
+    Told,
+)
+from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer
+from kgd.tools.session import Session
+from kgd.workspace.transaction import MAX_EDITS
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+ATTEMPTS = 50
+"""Times that a call reads again because others write the same entities in other ways, from other clients."""
+
+T = TypeVar("T")
+
+
+class EntitiesAnswer(TypedDict):
+    entities: list[EntityAnswer]
+
+
+class RelationsAnswer(TypedDict):
+    relations: list[RelationAnswer]
+
+
+class Added(TypedDict):
+    entityName: str
+    addedObservations: list[str]
+
+
+class AddedAnswer(TypedDict):
+    results: list[Added]
+
+
+class DoneAnswer(TypedDict):
+    success: bool
+    message: str
+
+
+def create_entities(session: Session, params: CreateEntities) -> EntitiesAnswer:
+    """Makes those that are not there yet, and answers with them."""
+
+    def plan(draft: Draft) -> list[Entity]:
+        made = []
+        for given in params.entities:
+            if draft.is_new(given.name):
+                entity = Entity(given.name, given.entityType, tuple(given.observations), draft.catalogue.added())
+                draft.make(entity)
+                made.append(entity)
+        return made
+
+    made = carry_out(session, params.tool, [one.name for one in params.entities], plan)
+    return {"entities": [one.plain() for one in made]}  # type: ignore[misc]
+
+
+def create_relations(session: Session, params: CreateRelations) -> RelationsAnswer:
+    """Makes those that are not there yet, and answers with them. Neither end need be an entity."""
+
+    def plan(draft: Draft) -> list[Link]:
+        made = []
+        for given in params.relations:
+            link = Link(given.source, given.to, given.relationType)
+            if not draft.has(link):
+                link = Link(link.source, link.target, link.type, draft.catalogue.added())
+                draft.relate(link)
+                made.append(link)
+        return made
+
+    made = carry_out(session, params.tool, [one.source for one in params.relations], plan)
+    return {"relations": [one.plain() for one in made]}  # type: ignore[misc]
+
+
+def add_observations(session: Session, params: AddObservations) -> AddedAnswer:
+    """Adds what is not there yet, and answers with it. If one of the entities is not there, nothing is added."""
+
+    def plan(draft: Draft) -> list[Added]:
+        results: list[Added] = []
+        for given in params.observations:
+            before = draft.observations(given.entityName)
+            if before is None:
+                raise Told(f"Entity with name {given.entityName} not found")
+            known = set(before)
+            new = [text for text in given.contents if text not in known]
+            draft.observe(given.entityName, [*before, *new])
+            results.append({"entityName": given.entityName, "addedObservations": new})
+        return results
+
+    return {"results": carry_out(session, params.tool, [one.entityName for one in params.observations], plan)}
+
+
+def delete_entities(session: Session, params: DeleteEntities) -> DoneAnswer:
+    """Deletes them with every relation from and to them; what is not there is no error."""
+
+    def plan(draft: Draft) -> None:
+        for name in dict.fromkeys(params.entityNames):
+            draft.delete(name)
+
+    carry_out(session, params.tool, params.entityNames, plan)
+    return {"success": True, "message": "Entities deleted successfully"}
+
+
+def delete_observations(session: Session, params: DeleteObservations) -> DoneAnswer:
+    def plan(draft: Draft) -> None:
+        for given in params.deletions:
+            before = draft.observations(given.entityName)
+            if before is not None:
+                gone = set(given.observations)
+                draft.observe(given.entityName, [text for text in before if text not in gone])
+
+    carry_out(session, params.tool, [one.entityName for one in params.deletions], plan)
+    return {"success": True, "message": "Observations deleted successfully"}
+
+
+def delete_relations(session: Session, params: DeleteRelations) -> DoneAnswer:
+    def plan(draft: Draft) -> None:
+        for given in params.relations:
+            draft.unrelate(_link(given))
+
+    carry_out(session, params.tool, [one.source for one in params.relations], plan)
+    return {"success": True, "message": "Relations deleted successfully"}
+
+
+def _link(given: RelationGiven) -> Link:
+    return Link(given.source, given.to, given.relationType)
+
+
+def carry_out(session: Session, operation: str, names: Sequence[str], plan: Callable[[Draft], T]) -> T:
+    """Plan on what is there, and commit; again from the start where that had changed by then.
+
+    Raises:
+        KgdError: Nothing was written; of a call with more than 2,000 changes some of them may be.
+    """
+    workspace = addressing.choose(session, None, writing=True)
+    catalogue = Catalogue.of(workspace)
+    author = session.author(workspace)
+    with catalogue.turn(names):
+        for attempt in range(ATTEMPTS):
+            draft = Draft(workspace, catalogue)
+            answer = plan(draft)
+            edits = draft.edits()
+            try:
+                for start in range(0, len(edits), MAX_EDITS):
+                    part = tuple(edits[start : start + MAX_EDITS])
+                    session.submit(workspace, ChangeSet(part, author, operation=operation))
+            except (Stale, NotFound, InvariantViolation) as refusal:
+                if attempt == ATTEMPTS - 1 or not _may_pass(refusal, attempt):
+                    raise
+            else:
+                return answer
+    raise AssertionError("unreachable")
+
+
+def _may_pass(refusal: KgdError, attempt: int) -> bool:
+    """A name whose twin was made a moment ago is placed elsewhere the next time; a broken file stays broken."""
+    return isinstance(refusal, Stale) or attempt < 3
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a call is about to change, on top of what is there."""
+
+    workspace: Workspace
+    catalogue: Catalogue
+    _upserts: dict[Uri, Upsert] = field(default_factory=dict)
+    _observed: dict[Uri, list[str]] = field(default_factory=dict)
+    _made: dict[str, Uri] = field(default_factory=dict)
+    _keys: dict[str, Uri] = field(default_factory=dict)
+    _related: dict[tuple[str, str, str], Relate] = field(default_factory=dict)
+    _unrelated: dict[tuple[Uri, Uri, str], Unrelate] = field(default_factory=dict)
+    _deleted: dict[Uri, Delete] = field(default_factory=dict)
+    _seen: dict[str, tuple[int, Node] | None] = field(default_factory=dict)
+
+    def edits(self) -> list[Edit]:
+        self._drop_what_is_left_empty()
+        relates = [edit for edit in self._related.values() if edit.source not in self._deleted]
+        unrelates = [edit for edit in self._unrelated.values() if edit.source not in self._deleted]
+        return [*self._upserts.values(), *relates, *unrelates, *self._deleted.values()]
+
+    # ---- entities
+
+    def is_new(self, name: str) -> bool:
+        return name not in self._made and self._entity(name) is None
+
+    def make(self, entity: Entity) -> None:
+        uri, version = self._place(entity.name)
+        self._upserts[uri] = Upsert(uri, **entity_fields(entity), expect_version=version)
+        self._made[entity.name] = uri
+
+    def observations(self, name: str) -> list[str] | None:
+        """What is said of an entity, as this call leaves it so far; None where there is no such entity."""
+        seen = self._read(name)
+        return None if seen is None else self._observed.get(seen[1].uri, list(entity_in(seen[1]).observations))
+
+    def observe(self, name: str, observations: list[str]) -> None:
+        seen = self._read(name)
+        assert seen is not None
+        version, node = seen
+        self._observed[node.uri] = observations
+        self._upserts.pop(node.uri, None)
+        if observations != list(entity_in(node).observations):
+            self._upserts[node.uri] = Upsert(node.uri, data={"observations": observations}, expect_version=version)
+
+    def delete(self, name: str) -> None:
+        for node in self.catalogue.nodes(name):
+            self._deleted[node.uri] = Delete(node.uri)
+        for place in self.catalogue.places(name):
+            for source, link in self.catalogue.links_to(place):
+                if link.target == name:
+                    self._unrelate(source, place, link.type)
+            for edge in self.workspace.graph.into(place):
+                if place in self._deleted and not is_entity(edge.target, self.workspace.id):
+                    self._unrelate(edge.target, place, edge.type)
+
+    # ---- relations
+
+    def has(self, link: Link) -> bool:
+        return (link.source, link.target, link.type) in self._related or any(self._stored(link))
+
+    def relate(self, link: Link) -> None:
+        source, version = self._place(link.source)
+        if version == 0 and source not in self._upserts:
+            self._upserts[source] = Upsert(source, **implied_fields(link.source), expect_version=0)
+            self._made[link.source] = source
+        target = self._place(link.target)[0]
+        relation = relation_to(target, link)
+        self._related[link.source, link.target, link.type] = Relate(source, relation)
+
+    def unrelate(self, link: Link) -> None:
+        for source, target in list(self._stored(link)):
+            self._unrelate(source, target, link.type)
+
+    def _unrelate(self, source: Uri, target: Uri, type: str) -> None:
+        stored = stored_type(type)
+        self._unrelated[source, target, stored] = Unrelate(source, target, stored)
+
+    def _stored(self, link: Link) -> Iterable[tuple[Uri, Uri]]:
+        """The ends of the stored relations that are this one."""
+        graph, type = self.workspace.graph, stored_type(link.type)
+        for source in self.catalogue.places(link.source):
+            for target in self.catalogue.places(link.target) if graph.card(source) else ():
+                if any(edge.target == target and edge.type == type for edge in graph.out(source)):
+                    yield source, target
+
+    def _drop_what_is_left_empty(self) -> None:
+        """A node that is only there for relations goes with the last of them."""
+        for source in {source for source, _, _ in self._unrelated} - set(self._deleted):
+            version = self._version(source)
+            node = self.workspace.node(source)
+            if node is not None and is_implied(node):
+                left = [one for one in node.relations if (source, one.target, one.type) not in self._unrelated]
+                if not left:
+                    self._deleted[source] = Delete(source, version)
+
+    # ---- where things are
+
+    def _entity(self, name: str) -> Node | None:
+        return next((node for node in self.catalogue.nodes(name) if not is_implied(node)), None)
+
+    def _read(self, name: str) -> tuple[int, Node] | None:
+        """An entity, and its version, which is read first: a change in between is noticed, never taken for seen."""
+        if name not in self._seen:
+            found = self._entity(name)
+            version = self._version(found.uri) if found else 0
+            node = self._entity(name) if found else None
+            self._seen[name] = (version, node) if node and found and node.uri == found.uri else None
+        return self._seen[name]
+
+    def _version(self, uri: Uri) -> int:
+        found = self.workspace.node_version(uri)
+        return found.count if found else 0
+
+    def _place(self, name: str) -> tuple[Uri, int]:
+        """Where the entity is, and its version; or where it is to be, and 0."""
+        if name in self._made:
+            return self._made[name], 0
+        for node in self.catalogue.nodes(name):
+            return node.uri, self._version(node.uri)
+        literal = literal_uri(self.workspace.id, name)
+        uri = literal if literal and not self._is_taken(literal) else hashed_uri(self.workspace.id, name)
+        self._keys[collision_key(uri)] = uri
+        return uri, 0
+
+    def _is_taken(self, uri: Uri) -> bool:
+        """Whether another node, or one of this call, is called so but for its case."""
+        graph = self.workspace.graph
+        return uri in graph or graph.twin(uri) is not None or self._keys.get(collision_key(uri), uri) != uri
