@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import graphml
+from kgd.exchange import graphml, vault, vault_writing
 from kgd.exchange.plan import Plan, Reading, Written
 from kgd.exchange.view import View
 
@@ -43,6 +43,14 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
+    Format(
+        "vault",
+        "a folder of Markdown notes, such as Obsidian's",
+        "folder",
+        vault.sniff,
+        vault.read,
+        vault_writing.write,
+    ),
     Format("graphml", "GraphML, for graph viewers", "file", write=graphml.write, own=graphml.own, most=50_000),
 )
 """In the order in which they are asked whether a source looks like them."""

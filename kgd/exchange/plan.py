@@ -38,13 +38,15 @@ class Trouble:
 class Wanted:
     """A node as the source has it: all of what is to be stored, and the prose of its memory file where it has one.
 
-    `file` is the name the memory file has in the source. `at` is where in the source the node stands.
+    `file` is the name the memory file has in the source. `at` is where in the source the node stands. `base` is given
+    where kgd wrote the source: the digest of what it wrote, which the node itself then need not note.
     """
 
     node: Node
     detail: str = ""
     file: str = ""
     at: str = ""
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,21 @@ def digest(node: Node, detail: str = "") -> str:
     return hashlib.sha256(canonical_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def without_nulls(data: Mapping[str, Json]) -> dict[str, Json]:
+    """The data without keys that hold nothing: as a write leaves them out."""
+    return {
+        key: without_nulls(value) if isinstance(value, Mapping) else value
+        for key, value in data.items()
+        if value is not None
+    }
+
+
 def noted(wanted: Wanted) -> Wanted:
     """The same, with the digest that tells a later import whether either side has changed since."""
-    data: dict[str, Json] = {**wanted.node.data, IMPORTED: digest(wanted.node, wanted.detail)}
-    return replace(wanted, node=replace(wanted.node, data=data))
+    node = replace(wanted.node, data=without_nulls(wanted.node.data))
+    if not wanted.base:
+        node = replace(node, data={**node.data, IMPORTED: digest(node, wanted.detail)})
+    return replace(wanted, node=node)
 
 
 def one_line(text: str) -> str:

@@ -53,22 +53,24 @@ def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool =
 
 def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -> None:
     node = one.node
-    stored = workspace.node(workspace.resolve(node.uri))
+    current = workspace.resolve(node.uri)
+    version = workspace.node_version(current)  # first: an edit in between is then noticed when this is written
+    stored = workspace.node(current)
     if stored is None or stored.is_bare:
         twin = workspace.twin(node.uri) if stored is None else None
         if twin is not None:
             out.troubles.append(Trouble(one.at, f"its name differs only by case or normal form from {twin}; not taken"))
             return
-        out.steps.append(Step((_whole(one),), one.at, "new", node.uri))
+        out.steps.append(Step((_whole(one, version.count if version else 0),), one.at, "new", node.uri))
         return
-    now, then = digest(stored, detail_of(workspace, stored)), stored.data.get(IMPORTED)
-    coming = node.data[IMPORTED]
+    now, then = digest(stored, detail_of(workspace, stored)), one.base or stored.data.get(IMPORTED)
+    coming = digest(node, one.detail)
     if coming in (now, then) and not (replace and coming != now):
         out.unchanged += 1
         return
     is_same_source = stored.source == node.source
     if replace or (is_same_source and now == then):
-        out.steps.append(Step(_difference(stored, one), one.at, "changed", stored.uri))
+        out.steps.append(Step(_difference(stored, one, version.count if version else 0), one.at, "changed", stored.uri))
         return
     out.kept += 1
     why = (
@@ -83,11 +85,11 @@ def detail_of(workspace: Workspace, node: Node) -> str:
     return ""
 
 
-def _whole(one: Wanted) -> Upsert:
+def _whole(one: Wanted, version: int) -> Upsert:
     node = one.node
     return Upsert(
         node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
-        node.source, node.relations, expect_version=None, **_detail(one),
+        node.source, node.relations, expect_version=version, **_detail(one),
     )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def _detail(one: Wanted) -> dict[str, Any]:
     return {}
 
 
-def _difference(stored: Node, one: Wanted) -> tuple[Edit, ...]:
+def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
     """The edits that make the stored node what is wanted, and leave what kgd alone knows (aliases, its file)."""
     node, uri = one.node, stored.uri
     edits: list[Edit] = []
@@ -120,6 +122,7 @@ def _difference(stored: Node, one: Wanted) -> tuple[Edit, ...]:
             node.source,
             node.relations,
             unset=tuple(unset),
+            expect_version=version,
             **_detail(one),
         )
     )

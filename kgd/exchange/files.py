@@ -1,0 +1,98 @@
+"""This file is where a person's folder is read: bounded, in order, and without following a link out of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgd.errors import Limit
+from kgd.exchange.plan import Trouble
+
+BIGGEST = 256 * 1024
+"""Bytes of a file: no node holds more."""
+MOST_FILES = 200_000
+"""Files looked at in a folder."""
+PRUNED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
+
+
+@dataclass(slots=True)
+class Folder:
+    """What is below a folder. Paths are relative, with ``/``; `left` counts what nobody wanted, by suffix."""
+
+    root: Path
+    troubles: list[Trouble] = field(default_factory=list)
+    left: dict[str, int] = field(default_factory=dict)
+
+    def paths(self, wants: Callable[[str], bool], enters: Callable[[str], bool]) -> Iterator[str]:
+        """The files that are wanted, in order; hidden folders and others that `enters` refuses are passed by.
+
+        Raises:
+            Limit: More than 200,000 files.
+        """
+        looked = 0
+        for base, folders, names in os.walk(self.root, onerror=self._unread):
+            where = os.path.relpath(base, self.root).replace(os.sep, "/")
+            before = "" if where == "." else where + "/"
+            for name in [n for n in folders if os.path.islink(os.path.join(base, n))]:
+                folders.remove(name)
+                if enters(before + name):
+                    self.troubles.append(Trouble(before + name, "a symbolic link is not followed"))
+            folders[:] = sorted(name for name in folders if enters(before + name))
+            for name in sorted(names):
+                looked += 1
+                if looked > MOST_FILES:
+                    raise Limit(f"a folder has at most {MOST_FILES:,} files", at=str(self.root)[-80:],
+                                next="Import a part of it.")  # fmt: skip
+                if wants(before + name):
+                    yield before + name
+                elif not name.startswith("."):
+                    suffix = os.path.splitext(name)[1].lower()
+                    self.left[suffix] = self.left.get(suffix, 0) + 1
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file; None, and a trouble, where they cannot be taken."""
+        full = self.root / path
+        try:
+            fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            why = "a symbolic link is not followed" if full.is_symlink() else f"it cannot be read: {error.strerror}"
+            self.troubles.append(Trouble(shown(path), why))
+            return None
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(BIGGEST + 1)
+        if len(data) > BIGGEST:
+            self.troubles.append(Trouble(shown(path), f"it has more than {BIGGEST // 1024} KiB; not taken"))
+            return None
+        return data
+
+    def text(self, path: str) -> str | None:
+        """The text of a file; None, and a trouble, where it is none."""
+        data = self.read(path)
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            self.troubles.append(Trouble(f"{shown(path)}:{line}", "it is not UTF-8; not taken"))
+            return None
+
+    def _unread(self, error: OSError) -> None:
+        path = os.path.relpath(error.filename or self.root, self.root)
+        self.troubles.append(Trouble(shown(path), f"this folder cannot be read: {error.strerror}"))
+
+
+def shown(path: str) -> str:
+    """A path as text: a file system holds names that are not UTF-8, an answer cannot."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def is_text_name(path: str) -> bool:
+    """Whether the name is one that an answer and a URI's reader can hold."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

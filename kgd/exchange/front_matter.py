@@ -1,0 +1,73 @@
+"""This file is where the front matter of a Markdown file is found, read through the guard, and written again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgd.codec import canonical
+from kgd.codec.canonical import NotCanonical
+from kgd.errors import KgdError
+from kgd.model.node import Json
+
+_HEAD = re.compile(r"\A(\ufeff?---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.S | re.M).match
+_LINE = re.compile(r"line (\d+)").search
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file's text in two: `head` with its fences exactly as it is written, empty where there is none, and `body`.
+
+    `front` is None where the head cannot be read; `problem` and `line` (in the file) then say why.
+    """
+
+    head: str
+    body: str
+    front: Mapping[str, Json] | None
+    problem: str = ""
+    line: int = 0
+
+
+def read(text: str) -> Page:
+    """The page, whatever its front matter holds; the guard has passed each value before it is made."""
+    found = _HEAD(text)
+    if found is None:
+        return Page("", text, {})
+    head, inner, body = found.group(0), found.group(2).replace("\r\n", "\n"), text[found.end() :]
+    if not inner.strip():
+        return Page(head, body, {})
+    try:
+        return Page(head, body, _load(inner))
+    except KgdError as error:
+        line = _LINE(error.at)
+        if line is None and (colon := re.search(r":(\d+)\Z", error.at)):
+            line = colon
+        return Page(head, body, None, error.message, 1 + int(line.group(1)) if line else 1)
+
+
+def write(front: Mapping[str, Json]) -> str:
+    """The head for these values, in their order; empty where there are none.
+
+    Raises:
+        Invalid, Limit: A value that YAML cannot hold.
+    """
+    return f"---\n{canonical.dump(front)}---\n" if front else ""
+
+
+def _load(inner: str) -> Mapping[str, Json]:
+    try:
+        return canonical.load(inner)
+    except NotCanonical:
+        from kgd.codec import reading  # ruamel costs 60 ms to import
+
+        return reading.read(inner.encode(), "")
+
+
+def strings(value: Json) -> list[str]:
+    """The texts of a value that may be one text, a list of them, or texts with commas between."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list):
+        return [str(item).strip() for item in value if isinstance(item, str | int | float) and str(item).strip()]
+    return []

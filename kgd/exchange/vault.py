@@ -1,0 +1,250 @@
+"""This file is where a vault of Markdown notes (Obsidian's, or plain files) becomes nodes.
+
+A note is a concept: its folders and name are the URI's path, its text the content exactly, its tags the tags, its links
+relations, the other keys of its front matter `data`. The front matter itself is kept as it is written, so that an
+export of what nobody edited has the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgd.errors import Invalid, KgdError
+from kgd.exchange import front_matter, wiki_links
+from kgd.exchange.files import Folder, is_text_name, shown
+from kgd.exchange.front_matter import Page, strings
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, one_line, without_nulls
+from kgd.exchange.wiki_links import NOTE, Link, Names
+from kgd.model.fields import from_plain
+from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, TAGS_LIMIT, Json, Node, Relation, Source, check_label, cut_at_word
+from kgd.model.uri import OWNED, Uri, from_path, parse
+
+KIND = "vault"
+"""The type of a note's source; its id is the vault's folder and the note's path in it."""
+KEPT = "vault"
+"""The key of `data` that holds what only this format needs."""
+OURS = "kgd"
+"""The property under which a note that kgd wrote says which node it is."""
+MARKS = (".obsidian", ".logseq", ".foam")
+LINKS_TO, EMBEDS = "links_to", "embeds"
+WEIGHT = 0.5
+RESERVED = frozenset({KEPT, IMPORTED, NAMED_FILE, OURS, "tags", "tag", "relations"})
+LOOKED_AT = 2_000
+"""Files of a folder that are looked at to see whether it is one of notes."""
+
+_FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{1,4}\Z").match
+_HEADING = re.compile(r"#{1,6}\s+(.*)").match
+
+
+def sniff(path: Path) -> bool:
+    """A folder with the settings of a program for notes, or in which there are Markdown files."""
+    if not path.is_dir():
+        return False
+    if any((path / mark).is_dir() for mark in MARKS):
+        return True
+    for number, found in enumerate(path.rglob("*")):
+        if found.suffix == NOTE:
+            return True
+        if number > LOOKED_AT:
+            break
+    return False
+
+
+def read(root: Path, reading: Reading) -> Plan:
+    """Every note as a node.
+
+    Raises:
+        Invalid: It is no folder.
+        Limit: It has too many files.
+    """
+    if not root.is_dir():
+        raise Invalid("a vault is a folder", at="source")
+    folder = Folder(root)
+    names = list(folder.paths(lambda path: path.endswith(NOTE), _enters))
+    pages: dict[str, Page] = {}
+    for name in names:
+        if not is_text_name(name):
+            folder.troubles.append(Trouble(shown(name), "its name is not UTF-8; not taken"))
+        elif (text := folder.text(name)) is not None:
+            pages[name.removesuffix(NOTE)] = front_matter.read(text)
+    vault = Vault(root.name, reading, folder.troubles)
+    vault.names.add(pages)
+    for path, page in pages.items():
+        for alias in aliases(page.front or {}):
+            vault.names.add_alias(alias, path)
+    wanted = [one for path, page in pages.items() if (one := vault.wanted(path, page)) is not None]
+    if left := Counter({suffix or "without ending": n for suffix, n in folder.left.items()}):
+        kinds = ", ".join(f"{n} {suffix}" for suffix, n in left.most_common(6))
+        folder.troubles.append(Trouble("", f"{left.total()} other files are no notes and were not taken: {kinds}"))
+    counts = {"notes": len(names), "links": vault.links, "broken_links": len(vault.missing)}
+    return Plan(tuple(wanted), troubles=tuple(folder.troubles), counts=counts)
+
+
+def _enters(path: str) -> bool:
+    return not path.rpartition("/")[2].startswith(".") and path.rpartition("/")[2] != "node_modules"
+
+
+@dataclass(slots=True)
+class Vault:
+    """The notes of one vault by name, and what their links lead to."""
+
+    name: str
+    reading: Reading
+    troubles: list[Trouble] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+    missing: dict[str, Uri] = field(default_factory=dict)
+    ours: dict[str, Uri] = field(default_factory=dict)
+    links: int = 0
+
+    def wanted(self, path: str, page: Page) -> Wanted | None:
+        """The node of a note; None, and a trouble, where there can be none."""
+        at = path + NOTE
+        if page.front is None:
+            reason = f"its front matter is not read: {page.problem}. The text was taken, the front matter kept as it is"
+            self.troubles.append(Trouble(f"{at}:{page.line}", reason))
+        try:
+            if isinstance(mine := (page.front or {}).get(OURS), Mapping):
+                return self._own(at, page, mine)
+            return Wanted(self.node(path, page), at=at)
+        except KgdError as error:
+            self.troubles.append(Trouble(at, f"{error.message}; not taken"))
+            return None
+
+    def node(self, path: str, page: Page) -> Node:
+        """Raises:
+        KgdError: Name or text cannot be those of a node.
+        """
+        uri, front = self.uri(path), page.front or {}
+        prose = wiki_links.prose(page.body)
+        data: dict[str, Json] = {key: value for key, value in without_nulls(front).items() if key not in RESERVED}
+        if page.head:
+            data[KEPT] = {"head": page.head}
+        return Node(
+            uri,
+            name=title(front, path),
+            summary=summary(front, prose),
+            content=page.body,
+            tags=tuple(self._tags(path, front, prose)),
+            data=data,
+            source=Source(KIND, f"{self.name}/{path}{NOTE}"),
+            relations=tuple(self._relations(path, uri, front, prose)),
+        )
+
+    def uri(self, path: str) -> Uri:
+        below = f"{self.reading.below}/" if self.reading.below else ""
+        return from_path("concept", self.reading.workspace, unicodedata.normalize("NFC", below + path))
+
+    def _own(self, at: str, page: Page, mine: Mapping[str, Json]) -> Wanted:
+        """A note that kgd wrote is the node that it says, with the text, tags and summary that stand there now."""
+        front = page.front or {}
+        text = str(mine.get("uri", ""))
+        if (scheme := text.partition("://")[0]) not in OWNED:
+            raise Invalid("its property 'kgd' names no node")
+        path = text.split("/", 3)[3:]
+        uri = parse(f"{scheme}://{self.reading.workspace}/{path[0] if path else ''}")
+        values: dict[str, Any] = {
+            "uri": uri, "type": mine.get("type", ""), "name": mine.get("name", ""), "content": page.body,
+            "summary": front.get("summary") or "", "tags": strings(front.get("tags")),
+            "relations": mine.get("relations") or [], "data": mine.get("data") or {}, "source": mine.get("source"),
+        }  # fmt: skip
+        try:
+            node = from_plain(values)
+        except (KeyError, TypeError, AttributeError, ValueError):
+            raise Invalid("its property 'kgd' is not as kgd wrote it") from None
+        return Wanted(node, at=at, base=str(mine.get("digest") or "-"))
+
+    def _tags(self, path: str, front: Mapping[str, Json], prose: str) -> list[str]:
+        found = [tag.removeprefix("#").strip() for tag in (*strings(front.get("tags")), *strings(front.get("tag")))]
+        kept: list[str] = []
+        for tag in dict.fromkeys((*found, *wiki_links.tags(prose))):
+            try:
+                check_label(tag, "tag")
+            except KgdError:
+                self.troubles.append(Trouble(path + NOTE, f"a tag has more than {LABEL_LIMIT} characters; left out"))
+            else:
+                kept.append(tag)
+        if len(kept) > TAGS_LIMIT:
+            self.troubles.append(Trouble(path + NOTE, f"it has more than {TAGS_LIMIT} tags; the others were left out"))
+        return kept[:TAGS_LIMIT]
+
+    def _relations(self, path: str, uri: Uri, front: Mapping[str, Json], prose: str) -> list[Relation]:
+        """One relation for each note that this one links to, of the kind that binds closest: a property's, embeds."""
+        found: dict[tuple[str, str], Relation] = {}
+        for key, value in front.items():
+            for target in linked(value):
+                try:
+                    self._add(found, path, uri, Link(target, is_embed=False, is_path=False), key, 1.0)
+                except KgdError as error:
+                    self.troubles.append(
+                        Trouble(path + NOTE, f"the property '{key[:40]}' is no relation: {error.message}")
+                    )
+        for link in wiki_links.links(prose):
+            if _FILE(link.target) and not link.target.endswith(NOTE) and self.names.find(link, path) is None:
+                continue  # an image or another file, which is no note
+            try:
+                self._add(found, path, uri, link, EMBEDS if link.is_embed else LINKS_TO, WEIGHT)
+            except KgdError as error:
+                self.troubles.append(Trouble(path + NOTE, f"a link was left out: {error.message}"))
+        return list(found.values())
+
+    def _add(
+        self, found: dict[tuple[str, str], Relation], path: str, uri: Uri, link: Link, type: str, weight: float
+    ) -> None:
+        self.links += 1
+        target = self._target(path, link)
+        if target != uri:
+            relation = Relation(type, target, weight)
+            found.setdefault(relation.key, relation)
+
+    def _target(self, path: str, link: Link) -> Uri:
+        """The URI that a link leads to; one that nobody has written has a URI too, in its first spelling."""
+        if "://" in link.target:
+            return parse(link.target)
+        there = self.names.find(link, path)
+        if there is not None:
+            return self.uri(there)
+        name = link.target.removesuffix(NOTE).strip("/")
+        key = unicodedata.normalize("NFKC", name).casefold()
+        if key not in self.missing:
+            self.missing[key] = self.uri(name)
+        return self.missing[key]
+
+
+def title(front: Mapping[str, Json], path: str) -> str:
+    given = front.get("title")
+    name = one_line(given) if isinstance(given, str) else ""
+    return (name or one_line(path.rpartition("/")[2]))[:NAME_LIMIT]
+
+
+def summary(front: Mapping[str, Json], prose: str) -> str:
+    """What the note says of itself, else the first line of its text that is no heading."""
+    for key in ("summary", "description"):
+        if isinstance(given := front.get(key), str) and given.strip():
+            return cut_at_word(one_line(given))
+    first = ""
+    for line in prose[:4_000].splitlines():
+        text = one_line(line)
+        if not text or set(text) <= set("-=*_ >|"):
+            continue
+        heading = _HEADING(text)
+        if heading is None:
+            return cut_at_word(text.lstrip("-*> "))
+        first = first or heading[1]
+    return cut_at_word(one_line(first))
+
+
+def aliases(front: Mapping[str, Json]) -> list[str]:
+    return [*strings(front.get("aliases")), *strings(front.get("alias"))]
+
+
+def linked(value: Json) -> list[str]:
+    """What a property's links lead to; nothing where it holds anything else."""
+    items = value if isinstance(value, list) else [value]
+    found = [wiki_links.whole_link(item) if isinstance(item, str) else None for item in items]
+    return [target for target in found if target] if all(found) else []

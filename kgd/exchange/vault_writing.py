@@ -1,0 +1,149 @@
+"""This file is where nodes become notes: those that came from a vault as they were, others with what kgd knows of them.
+
+A note that came from a vault and was not edited has the bytes it had. Of an edited one the front matter is written
+anew, with its keys in their order and only what changed changed; comments in it are lost then, and only then.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from kgd.codec.canonical import Ordered
+from kgd.errors import KgdError
+from kgd.exchange import front_matter
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Reading, Trouble, Written, digest
+from kgd.exchange.vault import KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
+from kgd.exchange.view import View
+from kgd.exchange.wiki_links import NOTE
+from kgd.model.fields import plain
+from kgd.model.node import Json, Node, Relation
+from kgd.model.uri import is_owned, path_of, scheme_of
+
+
+def write(view: View) -> Written:
+    """A note for each node; a resource that nobody wrote anything about has none."""
+    files: list[Output] = []
+    troubles: list[Trouble] = []
+    taken: dict[str, str] = {}
+    for node in view.nodes():
+        if node.is_bare:
+            continue
+        path = path_in_vault(node)
+        if not path or (other := taken.setdefault(path.casefold(), node.uri)) != node.uri:
+            why = f"{other} has the same file name" if path else "it has no path that a file could have"
+            troubles.append(Trouble(node.uri, f"{why}; left out"))
+            continue
+        try:
+            text = _from_vault(node, path, view, troubles) if _is_note(node) else _own(node, view, troubles)
+            files.append(Output(path, text.encode()))
+        except KgdError as error:
+            troubles.append(Trouble(node.uri, f"{error.message}; left out"))
+        except UnicodeEncodeError:
+            troubles.append(Trouble(node.uri, "it holds half of a surrogate pair; left out"))
+    return Written(tuple(files), tuple(troubles), {"notes": len(files)})
+
+
+def path_in_vault(node: Node) -> str:
+    """Where its note is: where it came from, else by its URI; empty where that is no path."""
+    if _is_note(node):
+        assert node.source is not None
+        path = posixpath.normpath(node.source.id.partition("/")[2])
+        return "" if path.startswith(("..", "/")) or not path.endswith(NOTE) else path
+    if not is_owned(node.uri):
+        return ""
+    scheme = scheme_of(node.uri)
+    path = path_of(node.uri)
+    if any(0xDC80 <= ord(c) <= 0xDCFF for c in path) or any(ord(c) < 32 for c in path):
+        return ""
+    return f"{path}{NOTE}" if scheme == "concept" else f"{scheme}s/{path}{NOTE}"
+
+
+def _is_note(node: Node) -> bool:
+    return node.source is not None and node.source.type == KIND and "/" in node.source.id
+
+
+def _from_vault(node: Node, path: str, view: View, troubles: list[Trouble]) -> str:
+    kept = node.data.get(KEPT)
+    head = kept.get("head", "") if isinstance(kept, Mapping) else ""
+    page = front_matter.read(f"{head}{node.content}")
+    if page.body != node.content:  # a text that begins with three dashes, under a head that was deleted
+        page = front_matter.Page(str(head) or "---\n---\n", node.content, {})
+    name = path.removesuffix(NOTE)
+    reader = Vault("", Reading(view.workspace))
+    was = reader.node(name, page)
+    front = dict(page.front or {})
+    data = {key: value for key, value in node.data.items() if key not in (KEPT, IMPORTED, NAMED_FILE)}
+    changes = _changes(node, was, front, data)
+    if not changes:
+        return page.head + page.body
+    if page.front is None:
+        troubles.append(Trouble(node.uri, "its front matter cannot be read, so what changed in it here is not written"))
+        return page.head + page.body
+    for key, value in changes.items():
+        if value is None:
+            front.pop(key, None)
+        else:
+            front[key] = value
+    return front_matter.write(front) + page.body
+
+
+def _changes(node: Node, was: Node, front: Mapping[str, Json], data: Mapping[str, Json]) -> dict[str, Json]:
+    """What front matter has to say beyond what it and the text say; None takes a key out."""
+    changes: dict[str, Json] = {}
+    before = {key: value for key, value in was.data.items() if key != KEPT}
+    for key in {**before, **data}:
+        if data.get(key) != before.get(key):
+            changes[key] = data.get(key)
+    if node.tags != was.tags:
+        gone = set(was.tags) - set(node.tags)
+        listed = [tag for tag in front_matter.strings(front.get("tags")) if tag.removeprefix("#") not in gone]
+        changes["tags"] = [*listed, *(tag for tag in node.tags if tag not in was.tags)] or None
+    if node.summary != was.summary:
+        changes["summary"] = node.summary or None
+    if node.name != was.name:
+        changes["title"] = node.name or None
+    return changes
+
+
+def _own(node: Node, view: View, troubles: list[Trouble]) -> str:
+    """A note of a node that kgd had first: its links as properties for graph views, and all of it under `kgd`."""
+    body = node.content
+    if view.detail(node) is not None:
+        troubles.append(Trouble(node.uri, "the prose of its memory file is not part of the note"))
+    values: dict[str, Any] = plain(node)
+    data = {key: value for key, value in node.data.items() if key not in (IMPORTED, NAMED_FILE)}
+    front: dict[str, Json] = {}
+    if node.summary:
+        front["summary"] = node.summary
+    if node.tags:
+        front["tags"] = list(node.tags)
+    for type, links in _links(node, view).items():
+        front[type if type not in (*RESERVED, *front, "title", "aliases") else LINKS_TO] = links
+    ours: dict[str, Json] = {"uri": str(node.uri)}
+    ours |= {key: values[key] for key in ("type", "name", "source", "relations") if key in values}
+    if data:
+        ours["data"] = data
+    front[OURS] = Ordered({**ours, "digest": digest(node)})
+    return front_matter.write(front) + body
+
+
+def _links(node: Node, view: View) -> dict[str, list[Json]]:
+    """Relation type to links, for those that lead to another note."""
+    found: dict[str, list[Json]] = {}
+    for relation in node.relations:
+        if link := _link(relation, view):
+            found.setdefault(relation.type, []).append(link)
+    return found
+
+
+def _link(relation: Relation, view: View) -> str:
+    target = view.store.resolve(relation.target)
+    if not is_owned(target) or scheme_of(target) in ("file", "dir"):
+        return ""
+    there = view.store.node(target)
+    path = path_in_vault(there if there is not None else Node(target))
+    if not path or set(path) & set("[]|#^"):
+        return ""
+    return f"[[{path.removesuffix(NOTE)}]]"
