@@ -199,28 +199,35 @@ class Freshness:
         assert code is not None
         with self._lock:
             self._dirty.discard(uri)
+        blob = self._blob(uri)
         node = self._read(uri)
         cited = tuple(citations.of(node, self._workspace.id)) if node else ()
-        self._index(uri, cited)
         notes = citations.notes_of(node) if node and cited else {}
         findings: list[Finding] = []
         for one in cited:
-            verified = self._verified(uri, one, notes.get(one.text, set()), deep=deep)
+            verified = self._verified(uri, blob, one, notes.get(one.text, set()), deep=deep)
             if finding := judge(one, verified, code, deep=deep):
                 findings.append(finding)
         mark = summed_up(findings)
-        if mark is None:
-            self._by_citation.pop(uri, None)
-        else:
-            self._by_citation[uri] = mark
+        with self._lock:
+            if blob != self._blob(uri):
+                return  # written meanwhile: whoever is told of that write judges what it is now
+            self._index(uri, cited)
+            if mark is None:
+                self._by_citation.pop(uri, None)
+            else:
+                self._by_citation[uri] = mark
 
-    def _verified(self, uri: Uri, one: Citation, noted: set[str], *, deep: bool) -> set[str]:
+    def _blob(self, uri: Uri) -> bytes | None:
+        card = self._workspace.graph.card(uri)
+        return card.blob if card else None
+
+    def _verified(self, uri: Uri, blob: bytes | None, one: Citation, noted: set[str], *, deep: bool) -> set[str]:
         """The contents that count as verified: those noted, else that of the commit it names, else that of the time at
         which the node was written last, as for a file that somebody edited by hand."""
         if noted or self.code is None:
             return noted
-        card = self._workspace.graph.card(uri)
-        key = (one.path, one.symbol, one.at or f"{uri}@{card.blob.hex() if card and card.blob else ''}")
+        key = (one.path, one.symbol, one.at or f"{uri}@{blob.hex() if blob else ''}")
         if key not in self._at and deep:
             self._at[key] = self.code.id_at(one.at, one.path, one.symbol) if one.at else self._at_time(uri, one)
         id = self._at.get(key)
@@ -246,16 +253,15 @@ class Freshness:
             return None
 
     def _index(self, uri: Uri, cited: tuple[Citation, ...]) -> None:
-        with self._lock:
-            for one in self._citing.pop(uri, ()):
-                citing = self._by_path.get(one.path, set())
-                citing.discard(uri)
-                if not citing:
-                    self._by_path.pop(one.path, None)
-            if cited:
-                self._citing[uri] = cited
-                for one in cited:
-                    self._by_path.setdefault(one.path, set()).add(uri)
+        for one in self._citing.pop(uri, ()):
+            citing = self._by_path.get(one.path, set())
+            citing.discard(uri)
+            if not citing:
+                self._by_path.pop(one.path, None)
+        if cited:
+            self._citing[uri] = cited
+            for one in cited:
+                self._by_path.setdefault(one.path, set()).add(uri)
 
     def _sum_up(self) -> None:
         with self._lock:

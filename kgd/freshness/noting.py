@@ -66,7 +66,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         data[VERIFIED] = marks
     if isinstance(node.data.get("paths"), list) and (head := code.head()):
         data[CONFIRMED] = head[:ID]
-    if not cited and not data:
+    if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
         raise Invalid(
             "this node cites no code", at=uri, next='Say what it is about: data {"cites": ["path#symbol"]}.'
         )  # fmt: skip
@@ -77,6 +77,8 @@ def _verified_now(code: Code, node: Node, cited: Mapping[str, Citation]) -> Iter
     notes = notes_of(node)
     for text, one in cited.items():
         now = code.present(one.path, one.symbol)
+        if not now.id and not one.at and text not in notes:
+            continue  # it never was a file here: a book, or somebody else's code
         if not now.id:
             why = "is not in the code tree" if now.known else "cannot be read here"
             raise Invalid(
@@ -105,7 +107,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
         now = code.present(one.path, one.symbol)
         is_new = one.text not in old and not one.at
         if not now.id:
-            if now.known and one.text in texts:
+            if now.known and one.text in texts and _looks_like_a_path(one.path):
                 warnings.append(f"{one.text[:200]} is cited, and there is no such file in the code tree")
             continue
         if one.symbol and not now.has_symbol and one.text in texts:
@@ -118,3 +120,8 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
         if text in renewed or text not in kept:
             marks.update({note(text, id): None for id in ids if note(text, id) not in marks})
     return replace(edit, data={**edit.data, VERIFIED: marks}) if marks else edit
+
+
+def _looks_like_a_path(text: str) -> bool:
+    """Papers and books are cited too."""
+    return " " not in text and ("/" in text or "." in text)

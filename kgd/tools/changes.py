@@ -14,6 +14,7 @@ from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many, refuse_unseen
+from kgd.tools.verifying import verified
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -142,8 +143,15 @@ class Revert(Params):
         return model.Revert(self.commit)
 
 
+class Verify(Params):
+    """What a node says about code still holds at the present state of the code."""
+
+    op: Literal["verify"]
+    uri: str
+
+
 Change = Annotated[
-    Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert,
+    Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Verify,
     Field(discriminator="op"),
 ]
 
@@ -155,7 +163,7 @@ _SCHEMA: dict[str, Any] = {
         "type": "object",
         "required": ["op"],
         "properties": {
-            "op": {"enum": ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert"]},
+            "op": {"enum": ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert", "verify"]},
             "uri": _TEXT,
             "type": {**_TEXT, "description": "of the node or relation"},
             "name": _TEXT,
@@ -208,7 +216,13 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
     def spell(text: str, at: str) -> Uri:
         return addressing.spell(session, workspace, text, at=at)
 
-    return tuple(_each(changes, lambda change: _checked(change).edit(spell, own, workspace.id), "changes"))
+    def edit(change: Any) -> model.Edit:
+        if isinstance(change, Verify):
+            return verified(session, workspace, own(change.uri, "uri"))
+        made: model.Edit = _checked(change).edit(spell, own, workspace.id)
+        return made
+
+    return tuple(_each(changes, edit, "changes"))
 
 
 def _checked(change: Any) -> Any:

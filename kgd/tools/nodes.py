@@ -81,6 +81,14 @@ class InvalidAnswer(TypedDict):
     uri: NotRequired[str]
 
 
+class UnverifiedAnswer(TypedDict):
+    """The code behind a node changed since somebody said that it holds. `commit` is the code's, where one did it."""
+
+    reason: str
+    since: NotRequired[str]
+    commit: NotRequired[str]
+
+
 class Cut(TypedDict):
     """Where a continued content or list begins and ends, and how long it is in all."""
 
@@ -120,6 +128,7 @@ class NodeAnswer(TypedDict):
     history: NotRequired[list[CommitLine]]
     conflicts: NotRequired[list[ConflictAnswer]]
     invalid_file: NotRequired[InvalidAnswer]
+    unverified: NotRequired[UnverifiedAnswer]
 
 
 """A node in full. Empty fields are left out; `version` 0 means that only the code tree says it, nothing is stored."""

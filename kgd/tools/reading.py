@@ -20,6 +20,7 @@ from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.tools.verifying import mark
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -235,6 +236,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
             answer["conflicts"] = open_conflicts
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken
+        mark(found.workspace, [answer])
     if "history" in include:
         lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]

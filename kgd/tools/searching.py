@@ -9,16 +9,19 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
+from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
 from kgd.index.ranking import Hit
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import Room
+from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.tools.verifying import mark
 from kgd.tools.walking import EdgeAnswer
 
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ class HitAnswer(TypedDict):
     summary: NotRequired[str]
     snippet: NotRequired[str]
     stored: NotRequired[bool]
+    unverified: NotRequired[UnverifiedAnswer]
 
 
 class SearchResult(TypedDict):
@@ -95,6 +99,7 @@ def search(session: Session, params: SearchParams) -> SearchResult:
                 key = (edge["source"], edge["target"], edge["type"])
                 if key not in edges and room.take(edge):
                     edges[key] = edge
+    mark(workspace, hits)
     result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": list(edges.values())}
     if offset - start < len(found):
         result["cursor"] = cursors.write("search", question, [offset])
@@ -113,6 +118,7 @@ def _look_up(workspace: Workspace, params: SearchParams, offset: int, limit: int
     filters: dict[str, Any] = {"types": params.types or None, "namespace": params.namespace.strip("/")}
     limit = limit or params.limit + 1
     if params.query.strip():
+        filters["doubted"] = Freshness.of(workspace).doubted
         found = workspace.search(params.query, tags=params.tags or None, limit=limit, offset=offset, **filters)
     else:
         found = workspace.search_tags(params.tags, limit=limit, offset=offset, **filters)

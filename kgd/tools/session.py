@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgd.config import git_own_file
 from kgd.errors import Limit, Unauthorized
+from kgd.freshness.noting import noted
 from kgd.git.identity import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet
@@ -104,8 +105,11 @@ class Session:
             # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
             self.allow(workspace, verb, named(changes.edits))
             changes = replace(changes, request_id=self.request(changes.request_id))
-        outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
-        return self.seen(workspace, outcome)
+            outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
+            return self.seen(workspace, outcome)
+        changes, told = noted(workspace, changes)
+        outcome = workspace.submit(changes, dry_run=dry_run)
+        return replace(outcome, warnings=(*outcome.warnings, *told)) if told else outcome
 
     def seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
         """The outcome without what it says of nodes that the caller may not read."""

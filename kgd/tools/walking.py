@@ -19,11 +19,12 @@ from kgd.tools import addressing, cursors, nodes
 from kgd.tools.budget import Room, clip
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import Hint, enter
-from kgd.tools.nodes import ConflictAnswer
+from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.tools.verifying import mark
 from kgd.tools.walking_across import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Reached(TypedDict):
     stored: NotRequired[bool]
     origin: NotRequired[Origin]
     origins: NotRequired[list[Origin]]
+    unverified: NotRequired[UnverifiedAnswer]
     asked: NotRequired[list[str]]
 
 
@@ -115,6 +117,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
         raise nowhere(asked, found.missing[0], why(found.missing[0]))
     page = _Page(crossing, behind, Room(params.budget), Sources(session, crossing), asked.also)
     answered = {node.uri for node in page.nodes}
+    if not asked.commit:
+        _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
     answer: dict[str, Any] = {
         "workspace": asked.home,
         "nodes": page.answers,
@@ -256,6 +260,14 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) 
     for workspace in (opened[id] for id in ids if id in opened):
         shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.disputed(answered)]
     return shown[:BROKEN_SHOWN]
+
+
+def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> None:
+    """What is unverified, in the workspaces of this machine that the walk went through."""
+    opened = {one.id: one for one in session.daemon.opened()}
+    for id in ids:
+        if id in opened:
+            mark(opened[id], [answer for answer in answers if workspace_of(answer["uri"]) in (None, id)])
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:

@@ -185,8 +185,8 @@ PUT = Tool(
         "Write to the graph: all changes become one commit, or none does. "
         "upsert (uri, or type and name; names what changes and leaves the rest; tags and relations add), append (uri, "
         "text), delete, relate and unrelate (source, target, type, weight: cost 0..1), untag, move (uri, to), revert "
-        "(commit). Replacing content needs expect_version. Look with search first; a short summary and relations "
-        "make a node findable."
+        "(commit), verify (uri: it still holds for the code that data.cites names). Replacing content needs "
+        "expect_version. Look with search first; a short summary and relations make a node findable."
     ),
     Params=PutParams,
     Result=PutResult,
