@@ -84,3 +84,80 @@ def _write(options: Given, answer: Given, text: str) -> None:
     elif not options.get("quiet"):
         sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def agents(given: Given, options: Given) -> int:
+    """`kgd agents install|uninstall|status|show`; needs no daemon."""
+    from pathlib import Path
+
+    from kgd.agents import clients, install
+    from kgd.cli import printing_agents
+    from kgd.cli.requests import program
+    from kgd.config.hosts import host_folders
+
+    action, dry_run = given["action"], bool(given.get("dry_run"))
+    where = clients.Where(
+        "user" if given.get("user") else "project", _root(Path.cwd()), host_folders(), program()
+    )  # fmt: skip
+    if action == "show":
+        return _show(printing_agents.agents_shown, {"entries": _shown(where)}, options)
+    names = [name for text in given.get("client", ()) for name in text.split(",")]
+    pieces = clients.pieces(clients.chosen(names, where), where, create=bool(given.get("create")))
+    notes = install.Notes.read(Path(Home.find().state) / "agents.json")
+    if action == "status":
+        reports = install.status(pieces, notes)
+    else:
+        reports = (install.install if action == "install" else install.uninstall)(pieces, notes, dry_run=dry_run)
+    answer = _reported(reports, where)
+    answer.update({"action": action, **({"dry_run": True} if dry_run else {})})
+    if where.scope == "project" and where.command != "kgd" and action == "install":
+        answer["warnings"] = ["the files of a project say `kgd`, which is not on your PATH"]
+    _show(printing_agents.agents, answer, options)
+    refusal = next((one.refusal for one in reports if one.refusal), None)
+    if refusal is None:
+        return 0
+    from kgd.cli.verbs import EXIT_CODES
+
+    return EXIT_CODES[refusal.code][0]
+
+
+def _show(printer: Any, answer: Given, options: Given) -> int:
+    from kgd.cli.terminal import clean
+
+    if options.get("json"):
+        _write(options, answer, "")
+    elif not options.get("quiet"):
+        printer(clean(answer))
+    return 0
+
+
+def _root(here: Any) -> Any:
+    """The project's folder: that of the repository, else where we are."""
+    from kgd.git.layout import code_root
+
+    return code_root(here) or here
+
+
+def _reported(reports: Any, where: Any) -> Given:
+    entries = []
+    for one in reports:
+        entry: Given = {"clients": list(one.clients), "kind": one.kind, "path": str(one.path), "state": one.did}
+        if one.refusal:
+            entry["error"] = one.refusal.as_dict()
+        if one.added:
+            entry["adds"] = one.added
+        entries.append(entry)
+    return {"scope": where.scope, "entries": entries}
+
+
+def _shown(where: Any) -> Given:
+    """What any other client needs, ready to paste."""
+    from kgd.agents import clients, entries, toml_table
+
+    server = entries.server(where.command)
+    return {
+        "mcpServers": {"mcpServers": {"kgd": server}},
+        "servers": {"servers": {"kgd": {"type": "stdio", **server}}},
+        "toml": toml_table.block(("mcp_servers", "kgd"), server, "\n"),
+        "start hook": clients.start_command(where.command),
+    }

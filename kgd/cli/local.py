@@ -68,6 +68,12 @@ def prime(given: Given, options: Given) -> int:
     return agents.prime(given, options)
 
 
+def agents(given: Given, options: Given) -> int:
+    from kgd.cli import agents
+
+    return agents.agents(given, options)
+
+
 def down(given: Given, options: Given) -> int:
     """Returns when the daemon has let go of its home, so that whatever comes next finds nobody."""
     from kgd.client.start import running

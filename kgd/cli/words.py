@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _SINGULAR = {"directories": "directory", "commits": "commit", "nodes": "node", "files": "file", "conflicts": "conflict",
-             "links": "link", "symlinks": "symlink", "proposals": "proposal"}  # fmt: skip
+             "links": "link", "symlinks": "symlink", "proposals": "proposal", "entries": "entry"}  # fmt: skip
 
 
 def counted(count: int, thing: str) -> str:

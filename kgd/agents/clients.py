@@ -1,0 +1,174 @@
+"""This file is where it is written down what each host reads, and where: servers, start hooks, rules, skills.
+
+The forms are those that the hosts document: `.mcp.json` and `settings.json` of Claude Code, `mcp.json` and `hooks.json`
+of Cursor, `mcp.json` and hook files of VS Code, `config.toml` and `hooks.json` of Codex.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kgd.agents.entries import NAME, BlockEntry, Entry, FileEntry, JsonEntry, TomlEntry, hook, server
+from kgd.agents.guidance import BLOCK, skill
+from kgd.config.hosts import HostFolders
+from kgd.errors import Invalid
+
+Scope = Literal["project", "user"]
+TITLES = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code", "codex": "Codex"}
+SECONDS = 10
+"""After which a host gives up on the start hook: a tenth of one is usual, the first start of a daemon takes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One entry of one file, for the hosts that read it. Where `only_there`, no file is made for it."""
+
+    clients: tuple[str, ...]
+    path: Path
+    entry: Entry
+    only_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """`root` is the project's folder for the scope ``project``; `command` starts kgd."""
+
+    scope: Scope
+    root: Path
+    folders: HostFolders
+    command: str
+
+
+def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
+    """The hosts that were named, else those that are seen here.
+
+    Raises:
+        Invalid: There is no such host, or none is named and none seen.
+    """
+    named = list(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
+    if unknown := [name for name in named if name not in TITLES]:
+        raise Invalid(
+            f"'{unknown[0][:40]}' is no client that kgd can set up", at="--client",
+            next=f"Known: {', '.join(TITLES)}; `kgd agents show` prints what any other one needs.",
+        )  # fmt: skip
+    found = tuple(name for name in TITLES if name in named) or seen(where)
+    if not found:
+        raise Invalid("none of the clients that kgd knows is seen here", next=f"Name them: --client {','.join(TITLES)}")
+    return found
+
+
+def seen(where: Where) -> tuple[str, ...]:
+    """The hosts that this person, or in the scope of a project this project, has configuration of."""
+    folders, root = where.folders, where.root
+    signs = {
+        "claude": (folders.claude, folders.claude_json),
+        "cursor": (folders.home / ".cursor",),
+        "vscode": (folders.code,),
+        "codex": (folders.codex,),
+    }
+    here = {
+        "claude": (root / ".claude", root / ".mcp.json", root / "CLAUDE.md"),
+        "cursor": (root / ".cursor",),
+        "vscode": (root / ".vscode",),
+        "codex": (root / ".codex",),
+    }
+    looked = {name: signs[name] + (here[name] if where.scope == "project" else ()) for name in TITLES}
+    return tuple(name for name, paths in looked.items() if any(map(os.path.lexists, paths)))
+
+
+def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> list[Piece]:
+    """Every entry that these hosts need, in the order in which they are reported. `create` makes rule files too."""
+    project, folders, root = where.scope == "project", where.folders, where.root
+    command = NAME if project else where.command
+    plain, named = server(command), server(command, type="stdio")
+    found: list[Piece] = []
+
+    def add(client: str, path: Path, entry: Entry) -> None:
+        found.append(Piece((client,), path, entry))
+
+    if "claude" in clients:
+        add("claude", root / ".mcp.json" if project else folders.claude_json, _servers("mcpServers", plain))
+        add("claude", (root / ".claude" if project else folders.claude) / "settings.json", _start(command))
+    if "cursor" in clients:
+        folder = (root if project else folders.home) / ".cursor"
+        add("cursor", folder / "mcp.json", _servers("mcpServers", plain))
+        add("cursor", folder / "hooks.json", _cursor_start(command))
+    if "vscode" in clients:
+        add("vscode", (root / ".vscode" if project else folders.code) / "mcp.json", _servers("servers", named))
+        if "claude" not in clients:  # whose settings VS Code reads as well: the hook would run twice
+            folder = root / ".github" if project else folders.home / ".copilot"
+            add("vscode", folder / "hooks" / "kgd.json", _flat_start(command))
+    if "codex" in clients:
+        folder = root / ".codex" if project else folders.codex
+        add("codex", folder / "config.toml", TomlEntry("server", ("mcp_servers", NAME), plain))
+        add("codex", folder / "hooks.json", _start(command))
+    return [*found, *_rules(clients, where, create), *_skills(clients, where)]
+
+
+def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece]:
+    """The block goes into each rule file once; one that only leads to `AGENTS.md` is left as it is."""
+    folders, root = where.folders, where.root
+    common = tuple(name for name in clients if name != "claude")
+    claude = tuple(name for name in clients if name == "claude")
+    if where.scope == "user":
+        files = [(folders.codex / "AGENTS.md", tuple(name for name in clients if name == "codex")),
+                 (folders.claude / "CLAUDE.md", claude)]  # fmt: skip
+    elif _leads_to(root / "CLAUDE.md", root / "AGENTS.md"):
+        files = [(root / "AGENTS.md", clients)]
+    else:
+        files = [(root / "AGENTS.md", common), (root / "CLAUDE.md", claude)]
+    for path, readers in files:
+        if readers:
+            yield Piece(tuple(readers), path, BlockEntry("rules", BLOCK), only_there=not create)
+
+
+def _leads_to(path: Path, other: Path) -> bool:
+    """Whether a rule file is a link to another one, or takes it in by ``@NAME``."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    same = os.path.realpath(path) == os.path.realpath(other)
+    return same or any(line.strip() in (f"@{other.name}", f"@./{other.name}") for line in lines)
+
+
+def _skills(clients: Sequence[str], where: Where) -> Iterator[Piece]:
+    """Claude Code has a folder of its own; the other three read the common one."""
+    project = where.scope == "project"
+    common = tuple(name for name in clients if name != "claude")
+    if "claude" in clients:
+        folder = where.root / ".claude" if project else where.folders.claude
+        yield Piece(("claude",), folder / "skills" / NAME / "SKILL.md", FileEntry("skill", skill()))
+    if common:
+        folder = (where.root if project else where.folders.home) / ".agents"
+        yield Piece(common, folder / "skills" / NAME / "SKILL.md", FileEntry("skill", skill()))
+
+
+def _servers(key: str, value: dict[str, object]) -> JsonEntry:
+    return JsonEntry("server", (key,), value, NAME)
+
+
+def start_command(command: str) -> str:
+    """What a host's start hook runs, for hosts that read what Claude Code reads."""
+    return hook(shlex.quote(command))
+
+
+def _start(command: str) -> JsonEntry:
+    """Claude Code's form, which Codex has taken over."""
+    run = {"type": "command", "command": start_command(command), "timeout": SECONDS}
+    return JsonEntry("start hook", ("hooks", "SessionStart"), {"hooks": [run]})
+
+
+def _flat_start(command: str) -> JsonEntry:
+    run = {"type": "command", "command": start_command(command), "timeout": SECONDS}
+    return JsonEntry("start hook", ("hooks", "SessionStart"), run)
+
+
+def _cursor_start(command: str) -> JsonEntry:
+    run = {"command": hook(shlex.quote(command), "cursor"), "timeout": SECONDS}
+    return JsonEntry("start hook", ("hooks", "sessionStart"), run, around=(("version", 1),))

@@ -1,0 +1,238 @@
+"""This file is where the kinds of entries are that kgd makes in a host's files, each with how it goes in and out.
+
+An entry is found again by how it is written. One that says something else under the same name is the person's own; so
+is one that says the same in another layout, unless it is `known` that kgd wrote it and the host wrote the file anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from kgd.agents import jsonc, markdown, toml_table
+
+State = Literal["absent", "present", "outdated", "own"]
+NAME = "kgd"
+HOOK = " prime --hook"
+ALWAYS = " || true"
+"""A colleague without kgd has the same files, and their sessions start as well."""
+
+
+class Entry(Protocol):
+    """`text` is a file's text without a byte order mark; None where there is no file."""
+
+    @property
+    def kind(self) -> str:
+        """What it is, in a word or two."""
+
+    def shown(self) -> str:
+        """What is added, for a person to read or to paste."""
+
+    def state(self, text: str, *, known: bool) -> State:
+        """Raises: Invalid: the text is broken, with its line."""
+
+    def put(self, text: str | None) -> str:
+        """The text with the entry. Raises: Invalid: the text is broken, or has no place for it."""
+
+    def taken(self, text: str) -> str | None:
+        """The text without the entry; None where nothing but what `put` made of no file is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonEntry:
+    """A member ``"kgd"`` of the object at `path`, or, without a `name`, an element of the list at `path`."""
+
+    kind: str
+    path: tuple[str, ...]
+    value: dict[str, Any]
+    name: str = ""
+    around: tuple[tuple[str, Any], ...] = ()
+    """What a file that is made begins with."""
+
+    def shown(self) -> str:
+        return self._file()
+
+    def state(self, text: str, *, known: bool) -> State:
+        if not text.strip():
+            return "absent"
+        container = jsonc.find(text, self.path)
+        items = container.items if container else ()
+        mine = [one for one in items if self._is_meant(one)]
+        if not mine:
+            return "absent"
+        data, written = mine[0].value.data, text[mine[0].value.start : mine[0].end]
+        if _plain(data) is None or (written != _one_line(data) and not known):
+            return "own"
+        return "present" if _plain(data) == _plain(self.value) else "outdated"
+
+    def put(self, text: str | None) -> str:
+        if text is None:
+            return self._file()
+        if not text.strip():
+            return self._bare() + text
+        if self.state(text, known=True) == "outdated":
+            text = self.taken(text) or "{}"
+        return jsonc.inserted(text, self.path, self._entry())
+
+    def taken(self, text: str) -> str | None:
+        data = self._data(text)
+        if text == self._file(data):
+            return None
+        bare = self._bare(data)
+        if text.startswith(bare) and not text[len(bare) :].strip():
+            return text[len(bare) :]
+        return jsonc.removed(text, self.path, self._is_meant)
+
+    def _data(self, text: str) -> dict[str, Any]:
+        container = jsonc.find(text, self.path)
+        return next((one.value.data for one in container.items if self._is_meant(one)), {}) if container else {}
+
+    def _is_meant(self, item: jsonc.Item) -> bool:
+        return item.key == self.name if self.name else _runs_prime(item.value.data)
+
+    def _entry(self, data: dict[str, Any] | None = None) -> str:
+        value = _one_line(self.value if data is None else data)
+        return f"{json.dumps(self.name)}: {value}" if self.name else value
+
+    def _file(self, data: dict[str, Any] | None = None) -> str:
+        """What a file that was made has in it: the entry on one line, what is around it on lines of their own."""
+        opening, closing = ("{", "}") if self.name else ("[", "]")
+        begin = [f'"{key}": {json.dumps(value)},' for key, value in self.around]
+        begin += [f'"{key}": {{' for key in self.path[:-1]] + [f'"{self.path[-1]}": {opening}']
+        lines, depth = ["{"], 1
+        for line in begin:
+            lines.append("  " * depth + line)
+            depth += line.endswith(("{", "["))
+        lines.append("  " * depth + self._entry(data))
+        for bracket in [closing, *"}" * len(self.path)]:
+            depth -= 1
+            lines.append("  " * depth + bracket)
+        return "\n".join(lines) + "\n"
+
+    def _bare(self, data: dict[str, Any] | None = None) -> str:
+        """What is put in front of the blanks of a file that has nothing else: the same on one line."""
+        return " ".join(line.strip() for line in self._file(data).splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class TomlEntry:
+    kind: str
+    keys: tuple[str, str]
+    values: dict[str, Any]
+
+    def shown(self) -> str:
+        return toml_table.block(self.keys, self.values, "\n")
+
+    def state(self, text: str, *, known: bool) -> State:
+        there = toml_table.found(text, self.keys)
+        if there is None:
+            return "absent"
+        if not isinstance(there, dict) or not _plain(there):
+            return "own"
+        written = toml_table.block(self.keys, there, "\n").rstrip("\n")
+        if written not in text.replace("\r\n", "\n"):
+            return "own"
+        return "present" if there == self.values else "outdated"
+
+    def put(self, text: str | None) -> str:
+        if text is None:
+            return self.shown()
+        if self.state(text, known=True) == "outdated":
+            text = self.taken(text) or ""
+        return toml_table.inserted(text, self.keys, self.values)
+
+    def taken(self, text: str) -> str | None:
+        there = toml_table.found(text, self.keys)
+        if text == toml_table.block(self.keys, there, "\n"):
+            return None
+        return toml_table.removed(text, self.keys, there)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEntry:
+    kind: str
+    body: str
+
+    def shown(self) -> str:
+        return self.put(None)
+
+    def state(self, text: str, *, known: bool) -> State:
+        there = markdown.found(text)
+        if there is None:
+            return "absent"
+        return "present" if there.splitlines() == self.shown().splitlines() else "outdated"
+
+    def put(self, text: str | None) -> str:
+        return markdown.inserted("", self.body).lstrip("\n") if text is None else markdown.inserted(text, self.body)
+
+    def taken(self, text: str) -> str | None:
+        there = markdown.found(text)
+        return None if text == f"{there}\n" else markdown.removed(text)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file that is kgd's as a whole; one that somebody changed is theirs."""
+
+    kind: str
+    content: str
+
+    def shown(self) -> str:
+        return self.content
+
+    def state(self, text: str, *, known: bool) -> State:
+        if text == self.content:
+            return "present"
+        return "outdated" if known else "own"
+
+    def put(self, text: str | None) -> str:
+        return self.content
+
+    def taken(self, text: str) -> str | None:
+        return None
+
+
+def server(command: str, **more: Any) -> dict[str, Any]:
+    """How a host starts `kgd mcp`."""
+    return {**more, "command": command, "args": ["mcp"]}
+
+
+def hook(command: str, shape: str = "") -> str:
+    """The command line of a start hook; `command` is quoted for a shell."""
+    return f"{command}{HOOK}{f' {shape}' if shape else ''}{ALWAYS}"
+
+
+def _one_line(value: dict[str, Any]) -> str:
+    """How an entry is written. Few people put blanks inside the braces: what they wrote is not taken for ours."""
+    return f"{{ {json.dumps(value, ensure_ascii=False)[1:-1]} }}"
+
+
+def _plain(data: Any) -> dict[str, Any] | None:
+    """An entry that says no more than how kgd is started, without what hosts add by themselves; else None."""
+    if not isinstance(data, dict):
+        return None
+    if _runs_prime(data):
+        return data if _is_hook(data) else None
+    told = {key: value for key, value in data.items() if (key, value) not in (("type", "stdio"), ("env", {}))}
+    return told if told.keys() == {"command", "args"} and told["args"] == ["mcp"] else None
+
+
+def _runs_prime(data: Any) -> bool:
+    return any(HOOK in command for command in _commands(data))
+
+
+def _is_hook(data: Any) -> bool:
+    """Whether an element of a list of hooks runs `prime` and nothing else."""
+    commands = _commands(data)
+    return len(commands) == 1 and commands[0].endswith(ALWAYS)
+
+
+def _commands(data: Any) -> Sequence[str]:
+    if not isinstance(data, dict):
+        return ()
+    inner = data.get("hooks")
+    groups = inner if isinstance(inner, list) else [data]
+    found = (one.get("command") for one in groups if isinstance(one, dict))
+    return [command for command in found if isinstance(command, str)]

@@ -1,0 +1,160 @@
+"""This file is where hosts are set up and let go: each file is looked at, edited with the least ink, and reported.
+
+A file that is broken, read-only or somebody else's is named, and the others go on. What was written is noted in kgd's
+state, for hosts that write their files anew in a layout of their own; without that note the text alone tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kgd.agents import files
+from kgd.agents.clients import Piece
+from kgd.agents.entries import FileEntry, State
+from kgd.errors import KgdError
+
+Did = Literal["added", "updated", "removed", "present", "absent", "outdated", "own", "no file", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of one entry, or would. `added` is the text that goes in."""
+
+    clients: tuple[str, ...]
+    kind: str
+    path: Path
+    did: Did
+    refusal: KgdError | None = None
+    added: str = ""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What kgd wrote, by the place of the file: the kind of entry, and a digest of the file as it was left then."""
+
+    path: Path
+    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Notes:
+        """What is noted; nothing where the notes are missing or spoiled, since they only help."""
+        try:
+            found: Any = json.loads(path.read_text())
+            entries = {
+                str(place): {str(k): str(v) for k, v in kinds.items()} for place, kinds in found["entries"].items()
+            }
+            return cls(path, entries, [str(one) for one in found["folders"]])
+        except (OSError, ValueError, LookupError, AttributeError, TypeError):
+            return cls(path)
+
+    def write(self) -> None:
+        if not self.entries and not self.folders:
+            self.path.unlink(missing_ok=True)
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = json.dumps({"entries": self.entries, "folders": self.folders}, indent=1)
+        files.write(files.read(self.path), text)
+
+    def knows(self, piece: Piece, file: files.HostFile) -> bool:
+        noted = self.entries.get(str(file.place), {}).get(piece.entry.kind)
+        return noted is not None and (not isinstance(piece.entry, FileEntry) or noted == _digest(file.text))
+
+    def keep(self, piece: Piece, file: files.HostFile, text: str, made: Sequence[Path]) -> None:
+        self.entries.setdefault(str(file.place), {})[piece.entry.kind] = _digest(text)
+        self.folders += [str(one) for one in made if str(one) not in self.folders]
+
+    def forget(self, piece: Piece, file: files.HostFile) -> None:
+        kinds = self.entries.get(str(file.place), {})
+        kinds.pop(piece.entry.kind, None)
+        if not kinds:
+            self.entries.pop(str(file.place), None)
+        self.folders = [one for one in self.folders if os.path.isdir(one)]
+
+
+def status(pieces: Sequence[Piece], notes: Notes) -> list[Report]:
+    """How each entry is."""
+    return [_one(piece, lambda piece=piece: _status(piece, notes)) for piece in pieces]
+
+
+def install(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -> list[Report]:
+    """Put every entry in place that is not; twice is once."""
+    reports = [_one(piece, lambda piece=piece: _install(piece, notes, dry_run)) for piece in pieces]
+    _note(notes, dry_run)
+    return reports
+
+
+def uninstall(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -> list[Report]:
+    """Take every entry out that kgd wrote; what was there before is there again, byte for byte."""
+    reports = [_one(piece, lambda piece=piece: _uninstall(piece, notes, dry_run)) for piece in pieces]
+    _note(notes, dry_run)
+    return reports
+
+
+def _status(piece: Piece, notes: Notes) -> Did:
+    file = files.read(piece.path)
+    if file.text is None:
+        return "no file" if piece.only_there else "absent"
+    return _state(piece, file, notes)
+
+
+def _install(piece: Piece, notes: Notes, dry_run: bool) -> Did:
+    file = files.read(piece.path)
+    if file.text is None and piece.only_there:
+        return "no file"
+    state: State = "absent" if file.text is None else _state(piece, file, notes)
+    if state in ("present", "own"):
+        return state
+    text = piece.entry.put(file.text)
+    if not dry_run:
+        notes.keep(piece, file, text, files.write(file, text))
+    return "updated" if state == "outdated" else "added"
+
+
+def _uninstall(piece: Piece, notes: Notes, dry_run: bool) -> Did:
+    file = files.read(piece.path)
+    if file.text is None:
+        return "absent"
+    state = _state(piece, file, notes)
+    if state in ("absent", "own"):
+        return state
+    text = piece.entry.taken(file.text)
+    if not dry_run:
+        if text is None:
+            files.delete(file, [Path(one) for one in notes.folders])
+        else:
+            files.write(file, text)
+        notes.forget(piece, file)
+    return "removed"
+
+
+def _state(piece: Piece, file: files.HostFile, notes: Notes) -> State:
+    assert file.text is not None
+    return piece.entry.state(file.text, known=notes.knows(piece, file))
+
+
+def _one(piece: Piece, act: Any) -> Report:
+    try:
+        did: Did = act()
+    except KgdError as refusal:
+        at = refusal.at if refusal.at.startswith("/") else f"{piece.path}{f', {refusal.at}' if refusal.at else ''}"
+        told = type(refusal)(refusal.message, at="", next=refusal.next)
+        told.at = at
+        return Report(piece.clients, piece.entry.kind, piece.path, "refused", told)
+    added = piece.entry.shown() if did in ("added", "updated") else ""
+    return Report(piece.clients, piece.entry.kind, piece.path, did, added=added)
+
+
+def _note(notes: Notes, dry_run: bool) -> None:
+    if not dry_run:
+        notes.write()
+
+
+def _digest(text: str | None) -> str:
+    return hashlib.sha256((text or "").encode()).hexdigest()

@@ -1,0 +1,51 @@
+"""This file is where a marked block is put at the end of a person's Markdown, and taken out again, byte for byte."""
+
+from __future__ import annotations
+
+from kgd.errors import Invalid
+
+BEGIN = "<!-- kgd: written by `kgd agents install`, taken out by `kgd agents uninstall` -->"
+END = "<!-- kgd: end -->"
+
+
+def found(text: str) -> str | None:
+    """The block with its marks; None where there is none.
+
+    Raises:
+        Invalid: One of its marks is missing, or stands twice.
+    """
+    if BEGIN not in text and END not in text:
+        return None
+    start, end = text.find(BEGIN), text.rfind(END)
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or end < start:
+        line = text.count("\n", 0, max(start, 0)) + 1
+        raise Invalid("the marks of kgd's block do not match", at=f"line {line}", next="Take the block out by hand.")
+    return text[start : end + len(END)]
+
+
+def inserted(text: str, body: str) -> str:
+    """The text with the block at its end, behind an empty line; a block that is there already is replaced."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    block = newline.join([BEGIN, *body.strip().splitlines(), END])
+    there = found(text)
+    if there is not None:
+        return text.replace(there, block)
+    return f"{text}{newline}{block}{newline}" if not text or text.endswith("\n") else text + 2 * newline + block
+
+
+def removed(text: str) -> str:
+    """The text without the block and the empty line before it.
+
+    Raises:
+        Invalid: There is no block.
+    """
+    block = found(text)
+    if block is None:
+        raise Invalid("there is no block of kgd's")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    before, after = text.split(block)
+    if not after and before.endswith(2 * newline):  # the last line had no end
+        return before[: -2 * len(newline)]
+    if before.endswith(newline):
+        before = before[: -len(newline)]
+    return before + after.removeprefix(newline)

@@ -1,0 +1,95 @@
+"""This file is where one table is added to the end of a person's TOML, and taken out again, byte for byte.
+
+A table of its own may stand behind everything else, so nothing in front of it is read with positions: what the text
+means is compared before and after, and where that would differ in anything else, nothing is done.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+from kgd.errors import Invalid, KgdError
+
+MARK = "# by `kgd agents install`"
+"""Tells what kgd wrote from what a person wrote, who would hardly write it otherwise."""
+
+Keys = tuple[str, str]
+"""The table ``[first.second]``."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    """What the text means.
+
+    Raises:
+        Invalid: It is no TOML; `at` has the line.
+    """
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).partition(" (at ")
+        line = place.partition(",")[0] or "the end"
+        raise Invalid(f"this is no TOML: {what}", at=line) from None
+    except RecursionError:
+        raise Invalid("this is no TOML that can be read: it is nested too deeply") from None
+
+
+def found(text: str, keys: Keys) -> Any:
+    """What stands under the keys; None where nothing does."""
+    table = parse(text).get(keys[0])
+    return table.get(keys[1]) if isinstance(table, dict) else None
+
+
+def block(keys: Keys, values: dict[str, Any], newline: str) -> str:
+    """The table as it is written. JSON's strings and lists of strings are TOML's too."""
+    lines = [f"[{'.'.join(keys)}]  {MARK}", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+    return "".join(line + newline for line in lines)
+
+
+def inserted(text: str, keys: Keys, values: dict[str, Any]) -> str:
+    """The text with the table at its end, behind an empty line.
+
+    Raises:
+        Invalid: The text is broken, or the table cannot be added behind it.
+    """
+    before = parse(text)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    added = block(keys, values, newline)
+    new = text + newline + added if not text or text.endswith("\n") else text + 2 * newline + added[: -len(newline)]
+    outer = before.get(keys[0], {})
+    _compare(new, {**before, keys[0]: {**outer, keys[1]: values}} if isinstance(outer, dict) else None, keys)
+    return new
+
+
+def removed(text: str, keys: Keys, values: dict[str, Any]) -> str:
+    """The text without the table.
+
+    Raises:
+        Invalid: The text is broken, or the table does not stand there as `inserted` wrote it.
+    """
+    before = parse(text)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    written = block(keys, values, newline)
+    at = text.rfind(newline + written)
+    if at >= 0:
+        new = text[:at] + text[at + len(newline + written) :]
+    elif text.endswith(last := 2 * newline + written[: -len(newline)]):
+        new = text[: -len(last)]
+    else:
+        raise Invalid("this entry was changed since", next="Take it out by hand.")
+    rest = {key: value for key, value in before[keys[0]].items() if key != keys[1]}
+    expected = {**before, keys[0]: rest}
+    if not rest and keys[0] not in parse(new):
+        del expected[keys[0]]
+    _compare(new, expected, keys)
+    return new
+
+
+def _compare(text: str, expected: dict[str, Any] | None, keys: Keys) -> None:
+    try:
+        same = parse(text) == expected
+    except KgdError:
+        same = False
+    if not same:
+        raise Invalid(f"there is no place for a table {'.'.join(keys)} in this file", next="Write it in by hand.")

@@ -1,0 +1,39 @@
+"""This file is where the environment says where the programs that agents run in keep a person's configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class HostFolders:
+    """Folders of one person. `claude_json` is a file; `code` is the folder of VS Code's own settings."""
+
+    home: Path
+    claude: Path
+    claude_json: Path
+    codex: Path
+    code: Path
+
+
+def host_folders(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> HostFolders:
+    """As `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and the platform say."""
+    env = os.environ if environ is None else environ
+    home = Path(env.get("HOME") or os.path.expanduser("~"))
+    claude = env.get("CLAUDE_CONFIG_DIR")
+    if platform == "darwin":
+        settings = home / "Library" / "Application Support"
+    else:
+        given = env.get("XDG_CONFIG_HOME", "")
+        settings = Path(given) if os.path.isabs(given) else home / ".config"
+    return HostFolders(
+        home=home,
+        claude=Path(claude) if claude else home / ".claude",
+        claude_json=Path(claude) / ".claude.json" if claude else home / ".claude.json",
+        codex=Path(env.get("CODEX_HOME") or home / ".codex"),
+        code=settings / "Code" / "User",
+    )
