@@ -13,7 +13,7 @@ from typing import Any
 from kgd.exchange.plan import IMPORTED, Trouble, Wanted, digest, noted
 from kgd.model.change import Edit, Unrelate, Untag, Upsert
 from kgd.model.node import Node
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, collision_key
 from kgd.workspace.workspace import Workspace
 
 FIELDS = ("type", "name", "summary", "content")
@@ -40,13 +40,13 @@ class Reconciled:
 def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool = False) -> Reconciled:
     """What is to be done for each wanted node, in order. With `replace` the source counts where both changed."""
     out = Reconciled()
-    seen: dict[Uri, str] = {}
+    seen: dict[str, str] = {}
     for one in wanted:
-        uri = one.node.uri
-        if uri in seen:
-            out.troubles.append(Trouble(one.at, f"{seen[uri]} has the same URI, {uri}; this one was not taken"))
+        key = collision_key(one.node.uri)
+        if (other := seen.setdefault(key, one.at)) != one.at:
+            reason = f"{other} has the same name or one that differs only by case or normal form; not taken"
+            out.troubles.append(Trouble(one.at, reason))
             continue
-        seen[uri] = one.at
         _one(workspace, noted(one), out, replace=replace)
     return out
 
