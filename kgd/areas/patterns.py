@@ -105,18 +105,18 @@ class Matcher:
         segments = _composed(path).split("/")
         found: set[Uri] = set()
         waiting = [(self._root, 0)]
-        entered: set[tuple[int, int]] = set()
+        entered: dict[int, int] = {}
         last = len(segments) - (not segments[-1])  # a slash at the end: there is something below, whatever its name
         while waiting:
             branch, depth = waiting.pop()
             if branch.below and depth < len(segments):
                 found.update(branch.below)
             if (anywhere := branch.anywhere) is not None:
-                # A `**` may swallow any number of segments; where two of them lead to one place, it is gone on once.
-                for further in range(depth, last + 1):
-                    if (id(anywhere), further) not in entered:
-                        entered.add((id(anywhere), further))
-                        waiting.append((anywhere, further))
+                # A `**` may swallow any number of segments; from where another way entered it, all was gone on with.
+                before = entered.get(id(anywhere), last + 1)
+                if depth < before:
+                    entered[id(anywhere)] = depth
+                    waiting += [(anywhere, further) for further in range(depth, before)]
             if depth == last:
                 found.update(branch.here)
                 continue

@@ -45,7 +45,7 @@ def _of_uri(text: str, code_tree: Path | None, workspace: str) -> str | None:
         return None
     rest = _LINES.sub("", rest)
     host, slash, path = rest.partition("/")
-    if host in ("", "localhost") and workspace != host:  # the usual kind, of any program
+    if not host or (host == "localhost" and workspace != host):  # the usual kind, of any program
         path = unquote_to_bytes(path).decode("utf-8", "surrogateescape")
         return _inside(path if _DRIVE(path) else f"/{path}", code_tree)
     if workspace and host != workspace:
