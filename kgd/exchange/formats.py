@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import graphml, vault, vault_writing
+from kgd.exchange import graphml, jsonl, vault, vault_writing
 from kgd.exchange.plan import Plan, Reading, Written
 from kgd.exchange.view import View
 
@@ -50,6 +50,14 @@ FORMATS: tuple[Format, ...] = (
         vault.sniff,
         vault.read,
         vault_writing.write,
+    ),
+    Format(
+        jsonl.NAME,
+        "the memory.jsonl of the official memory server",
+        "file",
+        jsonl.sniff,
+        jsonl.read,
+        jsonl.write,
     ),
     Format("graphml", "GraphML, for graph viewers", "file", write=graphml.write, own=graphml.own, most=50_000),
 )

@@ -185,7 +185,7 @@ def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(view: View) -> Written:
-    """Entities in the order in which they came, then relations; as the official server writes it, without a last line end."""
+    """Entities in the order in which they came, then relations: as the official server writes it."""
     nodes = {node.uri: node for node in view.nodes() if is_entity(node.uri, view.workspace)}
     others = sum(scheme_of(uri) != SCHEME for uri in view.chosen)
     names: dict[Uri, str] = {uri: name_in(node) for uri, node in nodes.items()}
@@ -204,12 +204,6 @@ def write(view: View) -> Written:
     ]
     counts = {"entities": len(entities), "relations": len(links)}
     return Written((Output("", b"\n".join(lines)),), tuple(_left_out(nodes, others)), counts)
-
-
-def own(data: bytes) -> bool:
-    """Whether every line is an entity or a relation: such a file is replaced by an export."""
-    parsed = (_parsed(line) for line in data.split(b"\n") if line.strip())
-    return all(isinstance(item, dict) and item.get("type") in _KINDS for item in parsed)
 
 
 def _left_out(nodes: dict[Uri, Node], others: int) -> Iterator[Trouble]:
