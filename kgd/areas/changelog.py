@@ -47,10 +47,18 @@ def entries(workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0) -> t
 
 def new_entry(parent: Uri, task: str, summary: str, now: float) -> LogEntry:
     """An entry made at `now` (seconds of Unix). Of two made here in one millisecond the later one sorts later."""
-    at = min(max(0, int(now * 1000)), _LATEST)
+    return LogEntry(_ulids.next(_milliseconds(now)), parent, task, summary, moment_of(now))
+
+
+def moment_of(now: float) -> str:
+    """Seconds of Unix as ISO 8601 in UTC with milliseconds."""
+    at = _milliseconds(now)
     moment = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
-    created_at = moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-    return LogEntry(_ulids.next(at), parent, task, summary, created_at)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _milliseconds(now: float) -> int:
+    return min(max(0, int(now * 1000)), _LATEST)
 
 
 class _Ulids:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import Invalid, NotFound
+from kgd.tools.areas import AREA_TOOLS
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
@@ -37,8 +38,10 @@ from kgd.tools.writing import PUT, REMEMBER
 
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
-    for tool in (SEARCH, GET, TRAVERSE, CONTEXT, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT)
-}
+    for tool in (
+        SEARCH, GET, TRAVERSE, CONTEXT, *AREA_TOOLS, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT,
+    )
+}  # fmt: skip
 
 TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
     "tasks": {tool.name: tool for tool in (QUERY_CONTAINER, ADVANCE)},

@@ -20,8 +20,8 @@ from tests.surfaces.conftest import upsert
 
 pytestmark = pytest.mark.anyio
 Mode = Literal["auto", "legacy"]
-WRITING = {"put", "ingest", "sync", "resolve_conflicts", "submit_subgraph"}
-DESTROYING = {"put", "resolve_conflicts", "submit_subgraph"}
+WRITING = {"put", "manage_graph", "manage_changelog", "ingest", "sync", "resolve_conflicts", "submit_subgraph"}
+DESTROYING = {"put", "manage_graph", "resolve_conflicts", "submit_subgraph"}
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
 
 

@@ -1,0 +1,155 @@
+"""This file is where atoms, molecules and entries of their changelogs become answers, in the specification's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.areas import changelog
+from kgd.areas.atlas import MOLECULE, molecule_in
+from kgd.errors import KgdError
+from kgd.model.changelog import LogEntry
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri, name_of, scheme_of
+from kgd.tools.nodes import moment
+
+if TYPE_CHECKING:
+    from kgd.tools.sight import Sees
+    from kgd.workspace.workspace import Workspace
+
+RELATED = "related_to"
+LAST = 1 << 30
+"""Where a relation stands that somebody made without saying where."""
+
+
+class EntryAnswer(TypedDict):
+    id: str
+    parentType: str
+    parentId: str
+    taskId: str
+    summary: str
+    createdAt: str
+
+
+class ShortEntry(TypedDict):
+    taskId: str
+    summary: str
+    createdAt: str
+
+
+class AreaAnswer(TypedDict):
+    """An atom or a molecule. An atom has `moleculeId`, `paths` and `relatedAtoms`, a molecule `relatedMolecules`."""
+
+    id: str
+    projectId: str
+    name: str
+    knowledge: str
+    moleculeId: NotRequired[str | None]
+    paths: NotRequired[list[Any]]
+    relatedAtoms: NotRequired[list[dict[str, str]]]
+    relatedMolecules: NotRequired[list[dict[str, str]]]
+    createdByTaskId: str
+    lastTaskId: str
+    version: int
+    createdAt: str
+    updatedAt: str
+    changelog: NotRequired[list[EntryAnswer]]
+    openConflicts: NotRequired[list[str]]
+
+
+def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_limit: int | None) -> AreaAnswer | None:
+    """An atom or molecule as it is now; None where it is gone. An update that expects the version is checked by it.
+
+    Args:
+        changelog_limit: How many of its newest entries come with it; None for none and no list either.
+    """
+    version = workspace.node_version(uri)  # before the node: what is answered may be newer than that, never older
+    node = read(workspace, uri)
+    if node is None:
+        return None
+    count = version.count if version else 0
+    workspace.serve(uri, count)
+    answer: dict[str, Any] = {
+        "id": uri, "projectId": workspace.id, "name": node.title, "knowledge": node.content,
+        **_own(workspace, node, sees),
+        "createdByTaskId": text_in(node, "createdByTaskId"), "lastTaskId": text_in(node, "lastTaskId"),
+        "version": count, "createdAt": moment(version.created_at if version else 0),
+        "updatedAt": moment(version.updated_at if version else 0),
+    }  # fmt: skip
+    if changelog_limit is not None:
+        page, _ = changelog.entries(workspace, uri, limit=changelog_limit)
+        answer["changelog"] = [entry_answer(entry) for entry in page]
+    if disputed := workspace.disputed([uri]):
+        answer["openConflicts"] = [one.id for one in disputed]
+    return answer  # type: ignore[return-value]
+
+
+def _own(workspace: Workspace, node: Node, sees: Sees | None) -> dict[str, Any]:
+    if scheme_of(node.uri) == MOLECULE:
+        return {"relatedMolecules": related_in(workspace, node, sees)}
+    paths = node.data.get("paths")
+    return {
+        "moleculeId": shown_molecule(workspace, node, sees), "paths": paths if isinstance(paths, list) else [],
+        "relatedAtoms": related_in(workspace, node, sees),
+    }  # fmt: skip
+
+
+def shown_molecule(workspace: Workspace, node: Node, sees: Sees | None) -> Uri | None:
+    """The molecule that an atom belongs to, under its present URI: one that is there, and that the caller may see."""
+    named = molecule_in(node)
+    current = workspace.graph.resolve(named) if named else None
+    return current if current and current in workspace.graph and (sees is None or sees(current)) else None
+
+
+def related_in(workspace: Workspace, node: Node, sees: Sees | None, *, named: bool = False) -> list[dict[str, str]]:
+    """The related areas in the order in which they were given; `named` adds what they are called."""
+    kind = scheme_of(node.uri)
+    key = f"{kind}Id"
+    answers = []
+    for relation in sorted(related_relations(node), key=_position):
+        target = workspace.graph.resolve(relation.target)
+        if sees is not None and not sees(target):
+            continue
+        reason = relation.data.get("reason")
+        answer = {key: str(target)}
+        if named:
+            card = workspace.graph.card(target)
+            answer["name"] = (card.name if card else "") or name_of(target)
+        answers.append({**answer, "reason": reason if isinstance(reason, str) else ""})
+    return answers
+
+
+def related_relations(node: Node) -> list[Relation]:
+    kind = scheme_of(node.uri)
+    return [one for one in node.relations if one.type == RELATED and scheme_of(one.target) == kind]
+
+
+def _position(relation: Relation) -> tuple[int, Uri]:
+    place = relation.data.get("position")
+    return place if isinstance(place, int) and not isinstance(place, bool) else LAST, relation.target
+
+
+def entry_answer(entry: LogEntry) -> EntryAnswer:
+    return {
+        "id": entry.id, "parentType": scheme_of(entry.parent), "parentId": entry.parent, "taskId": entry.task,
+        "summary": entry.summary, "createdAt": entry.created_at,
+    }  # fmt: skip
+
+
+def short_entries(workspace: Workspace, uri: Uri, limit: int) -> list[ShortEntry]:
+    page, _ = changelog.entries(workspace, uri, limit=limit)
+    return [{"taskId": one.task, "summary": one.summary, "createdAt": one.created_at} for one in page]
+
+
+def read(workspace: Workspace, uri: Uri) -> Node | None:
+    """The stored node; None also where its blob is damaged, which `kgd fsck` names."""
+    try:
+        return workspace.node(uri)
+    except KgdError:
+        return None
+
+
+def text_in(node: Node, key: str) -> str:
+    value = node.data.get(key)
+    return value if isinstance(value, str) else ""

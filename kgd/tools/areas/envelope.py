@@ -1,0 +1,44 @@
+"""This file is where answers get the envelope of specs/knowledge-areas.md: `{success, data}` or `{success, error}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError, Limit, Stale
+from kgd.tools.tool import Refusal, as_json
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of an answer. These tools answer whole, as their specification has it, or not at all."""
+
+
+class Envelope(TypedDict):
+    success: bool
+    data: dict[str, Any]
+
+
+def answered(data: Mapping[str, Any]) -> Envelope:
+    """The data in its envelope.
+
+    Raises:
+        Limit: It is too large to be sent.
+    """
+    size = len(orjson.dumps(data))
+    if size > LARGEST:
+        raise Limit(
+            f"the answer has {size >> 20} MB, and at most {LARGEST >> 20} are sent at once",
+            next="Ask for less: a smaller limit, fewer paths, includeChangelog false.",
+        )
+    return {"success": True, "data": dict(data)}
+
+
+def enveloped(error: KgdError) -> Refusal:
+    """A refusal in its envelope; the message says the place and what to do next as well."""
+    told: dict[str, Any] = {"code": error.code, "message": str(error)}
+    if isinstance(error, Stale):
+        told["currentVersion"] = error.current
+    answer = {"success": False, "error": told}
+    return Refusal(as_json(answer), answer)

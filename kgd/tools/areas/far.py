@@ -1,0 +1,26 @@
+"""This file is where an area tool's question about a workspace on a hub is asked there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgd.errors import Unavailable
+from kgd.tools import origins
+from kgd.tools.areas.envelope import Envelope, answered
+from kgd.tools.hub_reads import checked
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+
+
+def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Envelope:
+    """The hub's answer; text of others is fenced.
+
+    Raises:
+        KgdError: What the hub refused, or why it cannot be reached.
+    """
+    given = params.model_dump(exclude_unset=True, exclude={"workspace", "projectId"})
+    said = session.daemon.elsewhere.call(workspace, tool, given)
+    answer: dict[str, Any] = checked(Envelope, said)
+    if answer.get("success") is not True:
+        raise Unavailable("what the hub answered is not what its tool promises", next="Its kgd may be older.")
+    return answered(origins.fence(answer["data"]))

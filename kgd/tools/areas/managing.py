@@ -1,0 +1,230 @@
+"""This file is where `manage_graph` is: atoms and molecules are made, changed and deleted, each call as one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+
+from kgd.areas.atlas import ATOM, MOLECULE, Atlas
+from kgd.areas.changelog import moment_of
+from kgd.errors import Invalid, Stale
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri
+from kgd.tools import sight
+from kgd.tools.areas import naming, reading
+from kgd.tools.areas.answers import RELATED, answer_of, read, related_relations
+from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+_JSON = WithJsonSchema({"type": "string", "description": "JSON array of {atomId, reason}"})
+_JSON_MOLECULES = WithJsonSchema({"type": "string", "description": "JSON array of {moleculeId, reason}"})
+_NULLABLE = WithJsonSchema({"type": ["string", "null"]})
+_GLOBS = WithJsonSchema({"type": "string", "description": "JSON array of globs"})
+
+_SHARED = frozenset({"operation", "entityType", "workspace", "projectId"})
+_FIELDS = {
+    ATOM: frozenset({"name", "knowledge", "paths", "moleculeId", "relatedAtoms"}),
+    MOLECULE: frozenset({"name", "knowledge", "relatedMolecules"}),
+}
+
+
+class ManageGraphParams(reading.AreaParams):
+    operation: Literal["create", "update", "delete"]
+    entityType: Literal["atom", "molecule"]
+    id: str | None = None
+    version: int | None = None
+    projectId: str | None = None
+    name: str | None = None
+    paths: Annotated[Any, _GLOBS] = None
+    knowledge: str | None = None
+    knowledgeMode: Literal["overwrite", "append"] = "overwrite"
+    moleculeId: Annotated[str | None, _NULLABLE] = None
+    relatedAtoms: Annotated[Any, _JSON] = None
+    relatedMolecules: Annotated[Any, _JSON_MOLECULES] = None
+    createdByTaskId: Annotated[str | None, Field(description="task:// or a URL")] = None
+    lastTaskId: str | None = None
+    cascade: bool = False
+    workspace: str | None = None
+
+
+def manage_graph(session: Session, params: ManageGraphParams) -> Envelope:
+    """Carries out one of the three operations; after a refusal nothing was written."""
+    return answered(_OPERATIONS[params.operation](session, params))
+
+
+# ---- create
+
+
+def _create(session: Session, params: ManageGraphParams) -> dict[str, Any]:
+    kind = params.entityType
+    reading.only(params, "create", _SHARED | _FIELDS[kind] | {"createdByTaskId", "lastTaskId"})
+    reading.needed(params, "create", ("name", *(("paths",) if kind == ATOM else ()), "createdByTaskId"))
+    assert params.name is not None
+    assert params.createdByTaskId is not None
+    if params.lastTaskId not in (None, "", params.createdByTaskId):
+        raise Invalid("what is made was last changed by the task that makes it", at="lastTaskId", next="Leave it out.")
+    name = reading.name(params.name)
+    fields = _fields(params)
+    workspace = naming.project(session, params.workspace, params.projectId, writing=True)
+    task, before = naming.task(session, workspace, params.createdByTaskId, at="createdByTaskId")
+    data = {**fields, "createdByTaskId": task, "lastTaskId": task}
+    if params.moleculeId:
+        data["moleculeId"] = naming.molecule_of_project(session, workspace, params.moleculeId)
+    relations = _relations(session, workspace, params)
+    while True:
+        uri = naming.new_uri(workspace, kind, name)
+        edit = Upsert(
+            uri, type=kind, name=name, content=reading.knowledge(params.knowledge or ""), data=data,
+            relations=tuple(relations or ()), expect_version=0,
+        )  # fmt: skip
+        try:
+            return _done(session, workspace, params, uri, (*before, edit))
+        except Stale:  # somebody else's area of this name came first
+            continue
+
+
+# ---- update
+
+
+def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
+    kind = params.entityType
+    reading.only(params, "update", _SHARED | _FIELDS[kind] | {"id", "version", "knowledgeMode", "lastTaskId"})
+    reading.needed(params, "update", ("id", "version", "lastTaskId"))
+    assert params.id is not None
+    assert params.lastTaskId is not None
+    name = reading.name(params.name) if params.name is not None else None
+    fields: dict[str, Any] = _fields(params)
+    workspace = naming.project(session, params.workspace, params.projectId, [params.id], writing=True)
+    uri = naming.area(session, workspace, kind, params.id, at="id", verb=Verb.WRITE)
+    task, before = naming.task(session, workspace, params.lastTaskId, at="lastTaskId")
+    if kind == ATOM and "moleculeId" in params.model_fields_set:
+        named = params.moleculeId
+        fields["moleculeId"] = naming.molecule_of_project(session, workspace, named) if named else None
+    relations = _relations(session, workspace, params)
+    node = read(workspace, uri)
+    if node is None:
+        raise naming.gone(kind, "id")
+    edit = Upsert(
+        uri, name=name, content=_knowledge(params, node.content, task), data={**fields, "lastTaskId": task},
+        relations=tuple(relations or ()), expect_version=params.version,
+    )  # fmt: skip
+    return _done(session, workspace, params, uri, (*before, edit, *_dropped(node, relations)))
+
+
+def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
+    """The knowledge as it will be; None where the call says nothing about it."""
+    appends = params.knowledgeMode == "append"
+    if params.knowledge is None:
+        if appends:
+            raise Invalid("there is nothing to append", at="knowledge")
+        return None
+    text = reading.knowledge(params.knowledge)
+    if not appends:
+        return text
+    if not text:
+        raise Invalid("there is nothing to append", at="knowledge")
+    return reading.knowledge(f"{old}\n\n---[{moment_of(time.time())} task:{task}]---\n{text}")
+
+
+def _dropped(node: Node, relations: list[Relation] | None) -> tuple[Edit, ...]:
+    """The relations that a new list does not name any more."""
+    if relations is None:
+        return ()
+    kept = {relation.target for relation in relations}
+    return tuple(Unrelate(node.uri, one.target, RELATED) for one in related_relations(node) if one.target not in kept)
+
+
+# ---- delete
+
+
+def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
+    kind = params.entityType
+    reading.only(params, "delete", _SHARED | {"id", "version", "cascade", "lastTaskId"})
+    reading.needed(params, "delete", ("id", "version"))
+    assert params.id is not None
+    if params.cascade and kind == ATOM:
+        raise Invalid("an atom has nothing below it", at="cascade", next="Leave it out.")
+    workspace = naming.project(session, params.workspace, params.projectId, [params.id], writing=True)
+    uri = naming.area(session, workspace, kind, params.id, at="id", verb=Verb.WRITE)
+    before: tuple[Edit, ...] = ()
+    data: dict[str, Any] = {"moleculeId": None}
+    if params.lastTaskId:
+        data["lastTaskId"], before = naming.task(session, workspace, params.lastTaskId, at="lastTaskId")
+    name = (card := workspace.graph.card(uri)) and card.name
+    members = [atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] if kind == MOLECULE else []
+    edits: list[Edit] = [Delete(uri, params.version)]
+    edits += [Delete(atom) if params.cascade else Upsert(atom, data=data) for atom in members]
+    _submit(session, workspace, f"delete {kind} {name or uri}", (*before, *edits))
+    answer: dict[str, Any] = {kind: {"id": uri, "name": name, "deleted": True}}
+    if kind == MOLECULE:
+        answer["deletedAtoms" if params.cascade else "orphanedAtoms"] = members
+    return answer
+
+
+# ---- shared
+
+
+def _fields(params: ManageGraphParams) -> dict[str, Any]:
+    """What goes into `data` whatever the workspace; also where what the call brings is checked before it is asked."""
+    if params.entityType == ATOM and params.paths is not None:
+        return {"paths": reading.patterns(params.paths)}
+    return {}
+
+
+def _relations(session: Session, workspace: Workspace, params: ManageGraphParams) -> list[Relation] | None:
+    """The relations of a given list, in its order; None where none is given."""
+    kind = params.entityType
+    at = "relatedAtoms" if kind == ATOM else "relatedMolecules"
+    given = getattr(params, at)
+    if given is None:
+        return None
+    found: dict[Uri, Relation] = {}
+    for number, (text, reason) in enumerate(reading.related(given, kind, at)):
+        target = naming.related(session, workspace, kind, text, at=f"{at}[{number}].{kind}Id")
+        if target in found:
+            raise Invalid(f"this {kind} is given twice", at=f"{at}[{number}]", next="Put both reasons into one entry.")
+        data: Mapping[str, Any] = {"position": number, **({"reason": reason} if reason else {})}
+        found[target] = Relation(RELATED, target, data=data)
+    return list(found.values())
+
+
+def _done(
+    session: Session, workspace: Workspace, params: ManageGraphParams, uri: Uri, edits: tuple[Edit, ...]
+) -> dict[str, Any]:
+    """Carry it out; the atom or molecule as it is then."""
+    card = workspace.graph.card(uri)
+    name = (params.name or "").strip() or (card.name if card else "") or uri
+    _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
+    found = answer_of(workspace, uri, sight.sight(session, workspace.id), changelog_limit=None)
+    return {params.entityType: found}
+
+
+def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[Edit, ...]) -> None:
+    changes = ChangeSet(edits, session.author(workspace), message=message, operation="manage_graph")
+    session.submit(workspace, changes)
+
+
+_OPERATIONS = {"create": _create, "update": _update, "delete": _delete}
+
+MANAGE_GRAPH = Tool(
+    name="manage_graph",
+    title="Write areas",
+    description=(
+        "Create (name, createdByTaskId; atoms: paths), update (id, version, lastTaskId) or delete (id, version) an "
+        "atom or molecule. knowledgeMode append adds a dated block. Deleting a molecule keeps its atoms unless cascade."
+    ),
+    Params=ManageGraphParams,
+    Result=Envelope,
+    hints=Hints(destructive=True),
+    run=manage_graph,
+    refusal=enveloped,
+)

@@ -1,0 +1,163 @@
+"""This file is where the ids of area tools are read: which project, which atom or molecule, which task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from kgd.areas.atlas import MOLECULE
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound
+from kgd.model.access import Verb
+from kgd.model.change import Edit, Upsert
+from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_owned, scheme_of, workspace_of
+from kgd.model.uri import parse as parse_uri
+from kgd.tools import addressing
+from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+Kind = Literal["atom", "molecule"]
+TASK = "task"
+
+
+def project(
+    session: Session, workspace: str | None, project_id: str | None, texts: Iterable[str] = (), *, writing: bool = False
+) -> Workspace:
+    """The workspace that a call is about; `projectId` is its id.
+
+    Raises:
+        Invalid: Two different ones are given.
+        NotFound: There is no such one, or it is not clear which is meant.
+    """
+    chosen = addressing.choose(session, workspace or project_id, texts, writing=writing)
+    if workspace and project_id and project_id not in (workspace, chosen.id):
+        raise Invalid("projectId and workspace name two different projects", at="projectId", next="Give one of them.")
+    return chosen
+
+
+def area(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: str, verb: Verb = Verb.READ) -> Uri:
+    """The present URI of a stored atom or molecule, named by its URI, a former one, or its short id.
+
+    Raises:
+        Invalid: It is no id, or one of something else, or of another project.
+        Forbidden: The caller may not do this with it, be it there or not.
+        NotFound: There is none.
+    """
+    uri = _spelt(session, workspace, kind, text, at)
+    owner = workspace_of(uri)
+    if owner != workspace.id:
+        raise Invalid(f"this {kind} is of project '{owner}', the call is about '{workspace.id}'", at=at)
+    session.allow(workspace, verb, [uri])
+    current = workspace.graph.resolve(uri)
+    session.allow(workspace, verb, [current] if current != uri else [])
+    if current not in workspace.graph:
+        raise gone(kind, at)
+    return current
+
+
+def gone(kind: Kind, at: str) -> NotFound:
+    return NotFound(f"there is no such {kind}", at=at, next="Look for it: query_graph with operation search.")
+
+
+def molecule_of_project(session: Session, workspace: Workspace, text: str) -> Uri:
+    """The molecule that an atom of this project is to belong to.
+
+    Raises:
+        InvariantViolation: It is of another project.
+        Invalid, Forbidden, NotFound: As `area`.
+    """
+    uri = _spelt(session, workspace, MOLECULE, text, "moleculeId")
+    owner = workspace_of(uri)
+    if owner != workspace.id:
+        raise InvariantViolation(
+            f"an atom of '{workspace.id}' cannot belong to a molecule of '{owner}'", at="moleculeId",
+            next="Choose a molecule of the same project; relatedAtoms may lead into others.",
+        )  # fmt: skip
+    return area(session, workspace, "molecule", text, at="moleculeId")
+
+
+def related(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: str) -> Uri:
+    """The other end of a relation; of another project it is taken as it is.
+
+    Raises:
+        Invalid, Forbidden, NotFound: As `area`.
+    """
+    uri = _spelt(session, workspace, kind, text, at)
+    return uri if workspace_of(uri) != workspace.id else area(session, workspace, kind, text, at=at)
+
+
+def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, tuple[Edit, ...]]:
+    """The task that somebody names, and the edit that makes it a resource where it is a tracker's new address.
+
+    Raises:
+        Invalid: It is neither a task of kgd nor an address.
+        Forbidden: The caller may not read it.
+        NotFound: There is no such task.
+    """
+    text = text.strip()
+    scheme, colon, rest = text.partition(":")
+    if colon and rest and scheme not in OWNED and "/" not in scheme and "." not in scheme:
+        try:
+            uri = workspace.graph.resolve(parse_uri(text))
+        except KgdError as error:
+            error.at = at
+            raise
+        return uri, () if uri in workspace.graph else (Upsert(uri),)
+    uri = _spelt(session, workspace, TASK, text, at)
+    owner = addressing.owner_of(session, workspace, uri)
+    session.allow(owner, Verb.READ, [uri])
+    current = owner.graph.resolve(uri)
+    if current not in owner.graph:
+        raise NotFound(
+            "there is no such task", at=at, next="Make it with put (type task), or give your tracker's URL of it."
+        )
+    return current, ()
+
+
+def new_uri(workspace: Workspace, kind: Kind, name: str) -> Uri:
+    """A URI made of the name that was never used here, not even by an area that is gone.
+
+    The first is what `put` makes of type and name; then `-2`, `-3` follow.
+    """
+    stem = name.encode("utf-8", "surrogateescape")
+    if len(stem) > MAX_SEGMENT_BYTES - 8 or stem in (b".", b".."):
+        digest = hashlib.sha256(stem).hexdigest()[:8]
+        stem = f"{stem[:200].decode('utf-8', 'ignore').rstrip()}-{digest}".encode()
+    number = 1
+    while True:
+        uri = build(kind, workspace.id, [stem if number == 1 else b"%s-%d" % (stem, number)])
+        if not _was_used(workspace, uri):
+            return uri
+        number += 1
+
+
+def _was_used(workspace: Workspace, uri: Uri) -> bool:
+    graph = workspace.graph
+    return (
+        uri in graph or graph.resolve(uri) != uri or graph.twin(uri) is not None
+        or workspace.node_version(uri) is not None
+    )  # fmt: skip
+
+
+def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: str) -> Uri:
+    """A canonical URI of this scheme. A short id is a path below `<scheme>://<workspace>/`, or a whole name."""
+    text = text.strip()
+    if not text:
+        raise Invalid(f"which {scheme} is meant?", at=at, next=f"Give its id, {scheme}://{workspace.id}/<name>.")
+    if text.partition(":")[0] in OWNED and ":" in text:
+        uri = addressing.resolve(session, workspace, text, at=at)
+        if scheme_of(uri) != scheme:
+            raise Invalid(f"this is no {scheme}", at=at, next=f"Its id is {scheme}://{workspace.id}/<name>.")
+        return uri
+    try:
+        whole = build(scheme, workspace.id, [text.encode("utf-8", "surrogateescape")])
+    except (Invalid, Limit):
+        whole = None
+    if whole is not None and workspace.graph.resolve(whole) in workspace.graph:
+        return whole
+    uri = addressing.resolve(session, workspace, f"{scheme}:{text}", at=at)
+    if not is_owned(uri) or scheme_of(uri) != scheme:
+        raise Invalid(f"this is no {scheme}", at=at)
+    return uri

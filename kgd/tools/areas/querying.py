@@ -1,0 +1,227 @@
+"""This file is where `query_graph` is: an area by its id, areas by words, and what is known about paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.areas.atlas import ATOM, MOLECULE, Atlas, Atom, Molecule
+from kgd.errors import Invalid
+from kgd.model.uri import Uri
+from kgd.tools import addressing, origins, sight
+from kgd.tools.areas import naming, reading
+from kgd.tools.areas.answers import (
+    AreaAnswer,
+    ShortEntry,
+    answer_of,
+    read,
+    related_in,
+    short_entries,
+    shown_molecule,
+)
+from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.far import from_hub
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.tools.sight import Sees
+    from kgd.workspace.workspace import Workspace
+
+LOOKED_THROUGH = 2_000
+"""Hits of a text search among which those are found that pass the other filters; `total` counts no more."""
+MAX_LIMIT = 1_000
+
+_EVERYWHERE = frozenset({"operation", "workspace", "projectId", "includeChangelog", "changelogLimit"})
+_ALLOWED = {
+    "get": _EVERYWHERE | {"entityType", "id"},
+    "search": _EVERYWHERE | {"entityType", "query", "moleculeId", "orphansOnly", "limit", "offset"},
+    "context": _EVERYWHERE | {"paths"},
+}
+
+
+class QueryGraphParams(reading.AreaParams):
+    operation: Literal["get", "search", "context"]
+    entityType: Literal["atom", "molecule"] | None = None
+    id: str | None = None
+    projectId: str | None = None
+    paths: Annotated[Any, WithJsonSchema({"type": "string", "description": "context: comma-separated"})] = None
+    query: str | None = None
+    moleculeId: str | None = None
+    orphansOnly: bool = False
+    includeChangelog: bool = True
+    changelogLimit: Annotated[int, Field(ge=0, le=MAX_LIMIT)] = 5
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 20
+    offset: Annotated[int, Field(ge=0)] = 0
+    workspace: str | None = None
+
+    @property
+    def entries(self) -> int | None:
+        """How many entries of a changelog go with each area; None for none."""
+        return self.changelogLimit if self.includeChangelog else None
+
+
+class ContextAtom(TypedDict, total=False):
+    id: str
+    name: str
+    knowledge: str
+    matchedPaths: list[str]
+    relatedAtoms: list[dict[str, str]]
+    changelog: list[ShortEntry]
+
+
+class ContextMolecule(TypedDict, total=False):
+    id: str
+    name: str
+    knowledge: str
+    atoms: list[ContextAtom]
+    changelog: list[ShortEntry]
+
+
+class GraphContext(TypedDict):
+    """What is known about paths. Molecules, and atoms within each, by name, those of one name by id."""
+
+    molecules: list[ContextMolecule]
+    orphanAtoms: list[ContextAtom]
+    unmatchedPaths: list[str]
+
+
+Found = tuple["Workspace", dict[str, Any]]
+
+
+def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
+    """Answers one of the three operations. What a stranger wrote is shown with every character visible."""
+    reading.only(params, params.operation, _ALLOWED[params.operation])
+    if far := addressing.far(session, params.workspace or params.projectId, [params.id] if params.id else []):
+        return from_hub(session, far, "query_graph", params)
+    workspace, data = _OPERATIONS[params.operation](session, params)
+    return answered(origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data)
+
+
+def _get(session: Session, params: QueryGraphParams) -> Found:
+    reading.needed(params, "get", ("id", "entityType"))
+    assert params.id is not None
+    assert params.entityType is not None
+    workspace = naming.project(session, params.workspace, params.projectId, [params.id])
+    uri = naming.area(session, workspace, params.entityType, params.id, at="id")
+    sees = sight.sight(session, workspace.id)
+    found = answer_of(workspace, uri, sees, changelog_limit=params.entries)
+    if found is None:
+        raise naming.gone(params.entityType, "id")
+    data: dict[str, Any] = {params.entityType: found}
+    if params.entityType == MOLECULE:
+        members = (one.uri for one in Atlas.of(workspace).atoms_of(uri) if sees is None or sees(one.uri))
+        data["atoms"] = _answers(workspace, members, sees, None)
+    return workspace, data
+
+
+def _search(session: Session, params: QueryGraphParams) -> Found:
+    """By relevance where there are words, else by name, then by id."""
+    reading.needed(params, "search", ("entityType",))
+    assert params.entityType is not None
+    if params.entityType == MOLECULE and (params.moleculeId or params.orphansOnly):
+        at = "moleculeId" if params.moleculeId else "orphansOnly"
+        raise Invalid(f"'{at}' is about atoms", at=at, next="Leave it out, or set entityType to atom.")
+    if params.moleculeId and params.orphansOnly:
+        raise Invalid("an orphan has no molecule", at="orphansOnly", next="Give one of the two.")
+    texts = [params.moleculeId] if params.moleculeId else []
+    workspace = naming.project(session, params.workspace, params.projectId, texts)
+    sees = sight.sight(session, workspace.id)
+    uris = [uri for uri in _candidates(session, workspace, params, sees) if sees is None or sees(uri)]
+    page = uris[params.offset : params.offset + params.limit]
+    found = _answers(workspace, page, sees, params.entries)
+    return workspace, {f"{params.entityType}s": found, "total": len(uris)}
+
+
+def _candidates(session: Session, workspace: Workspace, params: QueryGraphParams, sees: Sees | None) -> list[Uri]:
+    atlas = Atlas.of(workspace)
+    listed: Sequence[Atom | Molecule]
+    if params.entityType == MOLECULE:
+        listed = atlas.molecules()
+    elif params.moleculeId:
+        listed = atlas.atoms_of(naming.area(session, workspace, "molecule", params.moleculeId, at="moleculeId"))
+    else:
+        listed = [one for one in atlas.atoms() if not params.orphansOnly or _is_orphan(one, sees)]
+    words = (params.query or "").strip()
+    if not words:
+        return [one.uri for one in listed]
+    if len(words) > reading.MAX_QUERY:
+        raise Invalid(f"a query has at most {reading.MAX_QUERY} characters", at="query")
+    known = {one.uri for one in listed}
+    return [hit.uri for hit in workspace.search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH)
+            if hit.uri in known]  # fmt: skip
+
+
+def _is_orphan(atom: Atom, sees: Sees | None) -> bool:
+    return atom.molecule is None or (sees is not None and not sees(atom.molecule))
+
+
+def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | None) -> list[AreaAnswer]:
+    found = (answer_of(workspace, uri, sees, changelog_limit=entries) for uri in uris)
+    return [one for one in found if one is not None]
+
+
+def _context(session: Session, params: QueryGraphParams) -> Found:
+    reading.needed(params, "context", ("paths",))
+    paths = reading.requested_paths(params.paths)
+    workspace = naming.project(session, params.workspace, params.projectId, paths)
+    return workspace, {**context_of(session, workspace, paths, entries=params.entries)}
+
+
+def context_of(
+    session: Session, workspace: Workspace, paths: Sequence[str], *, entries: int | None = 5
+) -> GraphContext:
+    """Which areas the paths belong to, and what is known there, as far as the caller may see.
+
+    Args:
+        entries: How many of its newest changelog entries go with each area; None for none.
+    """
+    sees = sight.sight(session, workspace.id)
+    matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None)
+    groups: dict[Uri, list[ContextAtom]] = {}
+    orphans: list[ContextAtom] = []
+    for uri, matched in matches.by_atom.items():
+        node = read(workspace, uri)
+        if node is None:  # gone since it was matched
+            continue
+        atom: ContextAtom = {
+            "id": uri, "name": node.title, "knowledge": node.content, "matchedPaths": matched,
+            "relatedAtoms": related_in(workspace, node, sees, named=True),
+        }  # fmt: skip
+        if entries is not None:
+            atom["changelog"] = short_entries(workspace, uri, entries)
+        molecule = shown_molecule(workspace, node, sees)
+        (groups.setdefault(molecule, []) if molecule else orphans).append(atom)
+    molecules = [one for uri, atoms in groups.items() if (one := _molecule(workspace, uri, atoms, entries))]
+    molecules.sort(key=lambda one: (one["name"], one["id"]))
+    return {"molecules": molecules, "orphanAtoms": orphans, "unmatchedPaths": matches.unmatched}
+
+
+def _molecule(workspace: Workspace, uri: Uri, atoms: list[ContextAtom], entries: int | None) -> ContextMolecule:
+    node = read(workspace, uri)
+    name, knowledge = (node.title, node.content) if node else (uri, "")
+    found: ContextMolecule = {"id": uri, "name": name, "knowledge": knowledge, "atoms": atoms}
+    if entries is not None:
+        found["changelog"] = short_entries(workspace, uri, entries)
+    return found
+
+
+_OPERATIONS = {"get": _get, "search": _search, "context": _context}
+
+QUERY_GRAPH = Tool(
+    name="query_graph",
+    title="Read areas",
+    description=(
+        "Areas of the codebase: an atom owns path globs and holds what to know there, a molecule groups atoms. context "
+        "(paths): what is known about these files, and which of them no atom covers. get (entityType, id). search "
+        "(entityType; query, moleculeId, orphansOnly)."
+    ),
+    Params=QueryGraphParams,
+    Result=Envelope,
+    hints=Hints(read_only=True, idempotent=True),
+    run=query_graph,
+    refusal=enveloped,
+)
