@@ -11,6 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -35,13 +36,14 @@ _TOP_KEY = re.compile(r'(?:([^\s#"\'][^:]*)|"([^"\\]*)"|\'([^\']*)\')\s*:(?:\s|\
 
 
 def rewrite(
-    previous: bytes | None, values: Mapping[str, Json], plain: bytes, reads_back: Callable[[bytes], bool]
-) -> bytes:
+    previous: bytes | None, values: Mapping[str, Json], plain: bytes, reads_back: Callable[[bytes], bool],
+    *, in_any_form: bool = False,
+) -> bytes:  # fmt: skip
     """`values` in the form of `previous` where that has comments, else `plain`, their canonical bytes.
 
-    `reads_back` says whether bytes mean exactly `values`.
+    `reads_back` says whether bytes mean exactly `values`. With `in_any_form` a form without comments is kept as well.
     """
-    if previous is None or b"#" not in previous or _is_canonical(previous):
+    if previous is None or (b"#" not in previous and not in_any_form) or _is_canonical(previous):
         return plain
     candidates: list[str] = []
     comments: list[tuple[str, str]] = []
@@ -156,6 +158,8 @@ def _same(old: Json, new: Json) -> bool:
     if isinstance(new, list | tuple):
         return isinstance(old, list) and len(old) == len(new) and all(map(_same, old, new))
     if isinstance(new, str):
+        if type(old) is date:  # to ruamel `2026-11-21` is a date; to kgd it is text, as the core schema has it
+            return old.isoformat() == new
         return isinstance(old, str) and str(old) == str(new)
     return isinstance(old, type(new)) and isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
 

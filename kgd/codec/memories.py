@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from kgd.codec import canonical
 from kgd.codec.canonical import NotCanonical
-from kgd.errors import Invalid
+from kgd.errors import Invalid, KgdError
 from kgd.model.node import Json
 
+FOLDER = "memories/"
 MIRRORED = ("id", "type", "date", "tags")
 """What of the node the front matter repeats, in this order; other keys follow, sorted."""
 FENCE = "---\n"
+MAX_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,24 @@ class Memory:
     prose: str
     head: str
 
+    @property
+    def text(self) -> str:
+        """The prose without the blank lines around it: what `put` was given as detail."""
+        return self.prose.strip("\n")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        found = self.front.get("tags")
+        return tuple(str(tag) for tag in found) if isinstance(found, list) else ()
+
+
+def is_path(path: object) -> bool:
+    """Whether this is the path of a file that may be a memory: Markdown right in the folder."""
+    if not isinstance(path, str) or not path.startswith(FOLDER) or not path.endswith(".md"):
+        return False
+    name = path[len(FOLDER) :]
+    return "/" not in name and not name.startswith(".") and name.isprintable() and len(name.encode()) <= 255
+
 
 def decode(data: bytes, *, at: str = "") -> Memory:
     """The memory in a file that anybody may have written.
@@ -32,14 +52,29 @@ def decode(data: bytes, *, at: str = "") -> Memory:
         Refused, Limit: As for nodes.
     """
     try:
-        text = data.decode()
+        text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise Invalid("this is no UTF-8 text", at=f"{at}:1") from None
+    if text.startswith("---\r\n"):
+        text = text.replace("\r\n", "\n")
     head, fence, prose = text[len(FENCE) :].partition("\n" + FENCE)
+    if not fence and head.endswith("\n---"):
+        head, fence = head.removesuffix("\n---"), FENCE
     if not text.startswith(FENCE) or not fence:
-        raise Invalid("a memory begins with front matter between two lines of '---'", at=f"{at}:1")
+        raise Invalid(
+            "a memory begins with front matter between two lines of '---'", at=f"{at}:1",
+            next="Bring its first lines back: id, type, date and tags.",
+        )  # fmt: skip
     head += "\n"
     return Memory(_read(head, at), prose, head)
+
+
+def read(data: bytes | None, at: str = "") -> Memory | None:
+    """The same; None for a file that is no memory, or not there."""
+    try:
+        return decode(data, at=at) if data is not None else None
+    except KgdError:
+        return None
 
 
 def encode(front: Mapping[str, Json], prose: str) -> bytes:
@@ -48,13 +83,32 @@ def encode(front: Mapping[str, Json], prose: str) -> bytes:
     Raises:
         Invalid, Limit: The front matter holds what YAML cannot.
     """
-    known = [key for key in MIRRORED if front.get(key) is not None]
-    ordered = {key: front[key] for key in (*known, *sorted(front.keys() - set(MIRRORED)))}
-    return with_head(canonical.dump(ordered), prose)
+    return with_head(canonical.dump(_ordered(front)), prose)
+
+
+def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
+    """The file with another front matter in the form of the old one, comments included, and the same prose.
+
+    Raises:
+        Invalid, Limit: As `encode`.
+    """
+    from kgd.codec import handwritten  # ruamel costs 60 ms to import; canonical front matter never needs it
+
+    ordered = _ordered(front)
+    plain = canonical.dump(ordered).encode()
+    head = handwritten.rewrite(
+        memory.head.encode(), ordered, plain, lambda data: dict(_read(data.decode(), "")) == ordered, in_any_form=True
+    )
+    return with_head(head.decode(), memory.prose)
 
 
 def with_head(head: str, prose: str) -> bytes:
     return f"{FENCE}{head}{FENCE}{prose}".encode()
+
+
+def _ordered(front: Mapping[str, Json]) -> dict[str, Json]:
+    known = [key for key in MIRRORED if front.get(key) is not None]
+    return {key: front[key] for key in (*known, *sorted(front.keys() - set(MIRRORED)))}
 
 
 def _read(head: str, at: str) -> Mapping[str, Json]:

@@ -23,7 +23,8 @@ class Author:
 class Upsert:
     """Names what changes and leaves the rest. `data` merges by key, where None deletes; tags and relations add.
 
-    A field that is None is left as it is. `unset` names fields, or ``data.key``, to clear.
+    A field that is None is left as it is. `unset` names fields, or ``data.key``, to clear. `detail` is the Markdown
+    behind a memory, which is kept in a file of its own; to unset it deletes that file.
     `expect_version` is the version the caller read; 0 means "not stored yet".
     """
 
@@ -39,6 +40,7 @@ class Upsert:
     aliases: tuple[Uri, ...] = ()
     unset: tuple[str, ...] = ()
     expect_version: int | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

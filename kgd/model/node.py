@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgd.errors import Invalid, Limit
+from kgd.model.memory import MEMORY_TYPES, folded
 from kgd.model.uri import Uri, is_owned, name_of, scheme_of
 
 SUMMARY_LIMIT = 100
@@ -65,6 +66,7 @@ class Node:
     """One thing worth remembering, as it is stored.
 
     `tags`, `aliases` and `relations` are kept sorted and without repeats, so that equal nodes have equal bytes.
+    The tags of memories (decision, gotcha, insight, pattern, task) are lower case.
     `name` may be empty: `title` then gives the last segment of the URI.
     """
 
@@ -82,7 +84,8 @@ class Node:
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "type", self.type or default_type(self.uri))
-        set_field(self, "tags", tuple(sorted(set(self.tags))))
+        tags = folded(self.tags) if self.type in MEMORY_TYPES else self.tags
+        set_field(self, "tags", tuple(sorted(set(tags))))
         set_field(self, "aliases", tuple(sorted(set(self.aliases))))
         set_field(self, "relations", tuple(sorted(self.relations, key=lambda r: r.key)))
         self._check()

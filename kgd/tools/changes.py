@@ -48,6 +48,7 @@ class Upsert(Params):
     name: str | None = None
     summary: str | None = None
     content: str | None = None
+    detail: str | None = None
     tags: Many[str] = Field(default_factory=list)
     data: JsonObject = Field(default_factory=dict)
     source: Annotated[SourceParams | None, BeforeValidator(lambda v: v)] = None
@@ -64,7 +65,7 @@ class Upsert(Params):
             source=Source(self.source.type, self.source.id) if self.source else None,
             relations=tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations")),
             aliases=tuple(own(alias, "aliases") for alias in self.aliases),
-            unset=tuple(self.unset), expect_version=self.expect_version,
+            unset=tuple(self.unset), expect_version=self.expect_version, detail=self.detail,
         )  # fmt: skip
 
     def _named(self, workspace: str) -> Uri:
@@ -169,6 +170,7 @@ _SCHEMA: dict[str, Any] = {
             "name": _TEXT,
             "summary": {**_TEXT, "description": "<= 100 chars"},
             "content": _TEXT,
+            "detail": {**_TEXT, "description": "Markdown file of a decision, pattern, gotcha, insight, task"},
             "tags": _TEXTS,
             "data": {"type": "object", "description": "merged by key; null deletes"},
             "relations": {"type": "array", "items": {"type": "object"}, "description": "[{type, target, weight}]"},

@@ -21,7 +21,7 @@ from kgd.sync.hub_walks import stamp_of
 from kgd.sync.hubs import DEADLINE
 from kgd.tools import origins
 from kgd.tools.budget import HARD_LIMIT, size_of
-from kgd.tools.nodes import NodeAnswer
+from kgd.tools.nodes import DetailAnswer, NodeAnswer
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -33,7 +33,10 @@ ENOUGH = 2 * HARD_LIMIT
 """Bytes after which no further page is asked for, but to bring a node to its end."""
 LARGEST = 1 << 20
 """Bytes of one node, all pages together; a node file has a quarter of it at most."""
-_PARTS = ("content", "content_cut", "relations", "relations_cut", "incoming", "incoming_cut", "continued")
+_PARTS = (
+    "content", "content_cut", "detail", "detail_cut", "relations", "relations_cut", "incoming", "incoming_cut",
+    "continued",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class FarNode:
     uri: Uri
     head: dict[str, Any]
     content: str = ""
+    file: str = ""
+    text: str = ""
     lists: dict[str, list[Any]] = field(default_factory=dict)
     is_whole: bool = True
 
@@ -51,6 +56,9 @@ class FarNode:
 
     def incoming(self) -> list[Any]:
         return self.lists.get("incoming", [])
+
+    def detail(self) -> DetailAnswer | None:
+        return {"file": self.file, "text": self.text} if self.file else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,5 +185,8 @@ def _far_node(workspace: str, said: Any) -> FarNode:
 
 def _append(node: FarNode, said: Any) -> None:
     node.content += origins.fence_text(said.get("content", ""))
+    if detail := said.get("detail"):
+        node.file = origins.fence_text(detail["file"])
+        node.text += origins.fence_text(detail["text"])
     for name in ("relations", "incoming"):
         node.lists.setdefault(name, []).extend(origins.fence_all(said.get(name, [])))

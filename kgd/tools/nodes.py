@@ -104,6 +104,13 @@ class CommitLine(TypedDict):
     message: str
 
 
+class DetailAnswer(TypedDict):
+    """The file behind a memory, below the folder of the workspace, and its text."""
+
+    file: str
+    text: str
+
+
 class NodeAnswer(TypedDict):
     uri: str
     type: str
@@ -121,6 +128,8 @@ class NodeAnswer(TypedDict):
     origin: Origin
     content: NotRequired[str]
     content_cut: NotRequired[Cut]
+    detail: NotRequired[DetailAnswer]
+    detail_cut: NotRequired[Cut]
     relations: NotRequired[list[RelationAnswer]]
     relations_cut: NotRequired[Cut]
     incoming: NotRequired[list[IncomingAnswer]]
@@ -169,6 +178,15 @@ class Found:
             edges.update(source.into(self.uri))
         shown = [edge for edge in sorted(edges) if self._shows(edge.target)]
         return [{"source": e.target, "type": e.type, "weight": e.weight} for e in shown]
+
+    def detail(self) -> DetailAnswer | None:
+        """The file behind a memory. Read when it is asked for, and then an expectation of the version is of it too."""
+        found = self.workspace.detail(self.stored, self.as_of) if self.stored else None
+        if found is None:
+            return None
+        if self.version is not None and not self.as_of:
+            self.workspace.serve_detail(found[0], self.version.count)
+        return {"file": found[0], "text": found[1]}
 
     def _shows(self, uri: Uri) -> bool:
         return self.sees is None or self.sees(uri)

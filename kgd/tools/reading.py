@@ -159,25 +159,25 @@ def _settled(session: Session, workspace: Workspace, asked: Sequence[Uri]) -> li
 class Position:
     """How far an answer came: which node, and how far into its content and lists."""
 
-    __slots__ = ("content", "node", "offsets")
+    __slots__ = ("content", "detail", "node", "offsets")
 
-    def __init__(self, node: int, content: int = 0, offsets: Sequence[int] = (0, 0)) -> None:
-        self.node, self.content, self.offsets = node, content, tuple(offsets)
+    def __init__(self, node: int, content: int = 0, detail: int = 0, offsets: Sequence[int] = (0, 0)) -> None:
+        self.node, self.content, self.detail, self.offsets = node, content, detail, tuple(offsets)
 
     @classmethod
     def read(cls, question: Any, cursor: str | None) -> Position:
         if cursor is None:
             return cls(0)
         position = cursors.read("get", question, cursor)
-        node, content, *offsets = (cursors.index(position, n) for n in range(4))
-        return cls(node, content, offsets)
+        node, content, detail, *offsets = (cursors.index(position, n) for n in range(5))
+        return cls(node, content, detail, offsets)
 
     def written(self) -> list[int]:
-        return [self.node, self.content, *self.offsets]
+        return [self.node, self.content, self.detail, *self.offsets]
 
     @property
     def inside(self) -> bool:
-        return bool(self.content or any(self.offsets))
+        return bool(self.content or self.detail or any(self.offsets))
 
 
 def _fitted(
@@ -196,7 +196,17 @@ def _fitted(
         if done or end < len(content):
             answer["content_cut"] = _cut(done, end, len(content))
         if end < len(content):
-            return answer, Position(start.node, end, start.offsets)
+            return answer, Position(start.node, end, start.detail, start.offsets)
+    detail = found.detail() if "content" in include else None
+    text, done = (detail["text"], start.detail) if detail else ("", 0)
+    if detail and text[done:]:
+        end = done + _take_text(text[done:], room, first=first and not content[start.content :])
+        if end > done:
+            answer["detail"] = {"file": detail["file"], "text": text[done:end]}
+        if done or end < len(text):
+            answer["detail_cut"] = _cut(done, end, len(text))
+        if end < len(text):
+            return answer, Position(start.node, len(content), end, start.offsets)
     offsets = list(start.offsets)
     for number, name in enumerate(LISTS):
         if name not in include:
@@ -209,7 +219,7 @@ def _fitted(
         if begin or offsets[number] < len(items):
             answer[f"{name}_cut"] = _cut(begin, offsets[number], len(items))
         if offsets[number] < len(items):
-            return answer, Position(start.node, len(content), offsets)
+            return answer, Position(start.node, len(content), len(text), offsets)
     return answer, None
 
 

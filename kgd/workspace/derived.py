@@ -29,8 +29,9 @@ from kgd.index import snapshot
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.ranking import Hit
 from kgd.index.text import Doc, FileDoc, TextIndex
-from kgd.model.node import Json
+from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
+from kgd.workspace import memory_files
 from kgd.workspace.counted import READY_WITHIN, Counted, come_back
 from kgd.workspace.outcome import Stage, Version
 from kgd.workspace.seal import Seal
@@ -380,7 +381,16 @@ class Derived:
         version = self._counted.look(self._served.path_of(uri))
         updated = version.updated_at if version else 0
         text = " ".join(_texts(node.data))
-        return Doc(uri, node.type, node.title, node.summary, node.content, node.tags, text, updated)
+        content = "\n".join(filter(None, (node.content, self._detail(node))))
+        return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated)
+
+    def _detail(self, node: Node) -> str:
+        """What the file behind a memory says; a change of that file is one of its node (`Served.follow`)."""
+        if not memory_files.file_of(node):
+            return ""
+        tree = self._served.tree
+        found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
+        return found[1].text if found else ""
 
     # ---- files
 

@@ -13,6 +13,7 @@ from kgd.errors import InvariantViolation, Limit
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
+from kgd.workspace import memory_files
 from kgd.workspace.merge_files import record_files
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.secrets import refuse_secrets
@@ -60,14 +61,18 @@ class Draft:
     Nodes are named by canonical URI. `node` follows no alias; edits that should ask `resolve` first.
     """
 
-    def __init__(self, tip: Tip, around: Surroundings) -> None:
+    def __init__(self, tip: Tip, around: Surroundings, now: int = 0) -> None:
         self.tip = tip
         self.around = around
+        self.now = now
+        """Unix seconds of the change."""
         self.warnings: list[str] = []
         self.settled: list[str] = []
         self.carried: set[str] = set()
         """Records of conflicts that go on under another name."""
         self.files: dict[str, bytes | None] = {}
+        self.detailed: set[Uri] = set()
+        """Nodes whose detail is written; their own files may stay as they are."""
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
 
@@ -143,6 +148,8 @@ class Draft:
             Refused: A node holds a secret.
             InvariantViolation: A new name differs from an existing one by case or normal form only.
         """
+        nodes = [(uri, self._before[uri].node, self._after[uri]) for uri in self.touched()]
+        self.files |= memory_files.keep_in_step(nodes, self.read_file, self.warnings.append)
         files = dict(self.files)
         for uri in self.touched():
             node, read = self._after[uri], self._before[uri]

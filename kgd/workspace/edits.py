@@ -15,9 +15,11 @@ from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
+from kgd.model.memory import MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, Relation
 from kgd.model.settle import renamed
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of, workspace_of
+from kgd.workspace.detail import DETAIL, with_detail
 from kgd.workspace.draft import Draft, is_resource
 from kgd.workspace.settling import carry, is_about_node, settle
 
@@ -46,14 +48,15 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
             next="Get the node, then put again with expect_version, or append to it instead.",
         )  # fmt: skip
     node = upserted(old or Node(uri), edit)
-    if old is not None and node == old:
+    node, is_new = with_detail(draft, old, node, edit)
+    if old is not None and node == old and not is_new:
         draft.warnings.append(f"{uri} already is so; nothing changed")
     draft.put(node)
 
 
 def upserted(old: Node, edit: Upsert) -> Node:
     """The node with what an upsert says, whatever version it expects."""
-    node = _cleared(old, edit.unset)
+    node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
     given = {field: getattr(edit, field) for field in ("type", "name", "summary", "content", "source")}
     node = replace(node, **{field: value for field, value in given.items() if value is not None})
     node = replace(
@@ -120,10 +123,11 @@ def _unrelate(edit: Unrelate, draft: Draft) -> None:
 def _untag(edit: Untag, draft: Draft) -> None:
     uri = _current(draft, edit.uri)
     node = _required(draft, uri)
-    missing = sorted(set(edit.tags) - set(node.tags))
+    tags = folded(edit.tags) if node.type in MEMORY_TYPES else edit.tags
+    missing = sorted(set(tags) - set(node.tags))
     if missing:
         draft.warnings.append(f"{uri} has no tag {', '.join(missing[:5])}")
-    draft.put(replace(node, tags=tuple(tag for tag in node.tags if tag not in edit.tags)))
+    draft.put(replace(node, tags=tuple(tag for tag in node.tags if tag not in tags)))
 
 
 @apply.register

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kgd.codec import documents, paths
+from kgd.codec import documents, memories, paths
 from kgd.codec.lean import glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import FOLDER, LINK, PLAIN, Entry, ObjectId
@@ -22,7 +22,7 @@ from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
 from kgd.graph.rows import Rows
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace.outcome import InvalidFile
 
 FREEZE_FROM = 5_000
@@ -100,8 +100,13 @@ class Served:
 
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
         """The nodes whose files differ between two trees, and those whose last good value may be served."""
-        found = [self._uri_of(path) for path, _, _ in self._store.diff(old, new) if path.startswith("nodes/")]
-        return [uri for uri in found if uri]
+        found: dict[Uri, None] = {}
+        for path, before, after in self._store.diff(old, new):
+            if path.startswith("nodes/"):
+                found |= {uri: None for uri in (self._uri_of(path),) if uri}
+            elif memories.is_path(path):
+                found |= dict.fromkeys(self._owners(path, before, after))
+        return list(found)
 
     # ---- the snapshot
 
@@ -161,8 +166,13 @@ class Served:
         if tree == self.tree:
             return []
         with self._growing():
-            changes = [change for path, new in self._store.changed_entries(self.tree, tree)
-                       if (change := self._apply_entry(path, new))]  # fmt: skip
+            changes, details = list[Change](), list[tuple[str, ObjectId | None]]()
+            for path, new in self._store.changed_entries(self.tree, tree):
+                if change := self._apply_entry(path, new):
+                    changes.append(change)
+                if self.tree is not None and memories.is_path(path):  # else every node is among the changes
+                    details.append((path, new and new[1]))
+            changes += self._detailed(details, changes)
             self.tree = tree
             return changes
 
@@ -173,9 +183,36 @@ class Served:
 
         `nodes` are what is in those files, by path, as far as the caller knows; the others are read.
         """
+        files = list(files)
         changes = [change for path, blob in files if (change := self._apply(path, blob, nodes.get(path)))]
+        changes += self._detailed(files, changes)
         self.tree = tree
         return changes
+
+    def _detailed(self, files: Iterable[tuple[str, ObjectId | None]], known: Iterable[Change]) -> list[Change]:
+        """The nodes whose detail is other than it was, though their own files are the same: text of theirs too."""
+        changed = [(path, blob) for path, blob in files if memories.is_path(path)]
+        done = {change.uri for change in known} if changed else set()
+        found: dict[Uri, Change] = {}
+        for path, blob in changed:
+            before = self._store.entry(self.tree, path) if self.tree else None
+            for uri in self._owners(path, before, blob):
+                card = self.graph.card(uri)
+                if card and card.blob and uri not in done:
+                    found[uri] = Change(self.path_of(uri), uri, card.blob)
+        return list(found.values())
+
+    def _owners(self, path: str, *blobs: ObjectId | None) -> list[Uri]:
+        """The nodes that versions of a memory say they are of, by the names that these have now."""
+        owners = []
+        for blob in blobs:
+            try:
+                memory = memories.read(self._store.read(blob, FILE_LIMIT), path) if blob else None
+                named = memory.front.get("id") if memory else None
+                owners += [self.graph.resolve(parse(named))] if isinstance(named, str) else []
+            except KgdError:
+                continue
+        return owners
 
     def _apply_entry(self, path: str, new: Entry | None) -> Change | None:
         """As `_apply`; a link or a submodule of a person's commit is no node, whatever its bytes say."""

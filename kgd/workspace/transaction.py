@@ -54,7 +54,7 @@ class Transaction:
         Raises:
             KgdError: With `at` naming the edit, as ``changes[2]``.
         """
-        draft = Draft(staging, self.around)
+        draft = Draft(staging, self.around, self.now)
         self._apply(draft)
         edits.check_links(draft)
         files = draft.finish()
@@ -71,7 +71,7 @@ class Transaction:
                 Outcome(None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched))
             )
         changed = write(staging, files)
-        message = message_of(self.changes, touched, draft.settled)
+        message = message_of(self.changes, {*touched, *draft.detailed}, draft.settled)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in touched if draft.node(uri))

@@ -1,0 +1,253 @@
+"""This file is where a node and the file with its detail are kept saying the same (docs/memories.md).
+
+The node's file owns id, type and tags and names the file of the detail; the front matter of that file mirrors them, and
+names the node. A file belongs to the node that its front matter names, if that node names the file: so nobody reads or
+takes a memory by naming it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from kgd.codec import memories
+from kgd.codec.memories import Memory
+from kgd.errors import Invalid, Limit, Refused
+from kgd.git.objects import LAST_MOMENT, ObjectId
+from kgd.git.store import ObjectStore
+from kgd.model.memory import FILE, MEMORY_TYPES, folded
+from kgd.model.node import Json, Node, check_label, cut_at_word
+from kgd.model.uri import Uri, path_of
+from kgd.workspace.secrets import secret_in
+from kgd.workspace.work_tree import FILE_LIMIT
+
+NO_SECRETS = "Say where the secret is kept instead of what it is; git never forgets."
+Read = Callable[[str], bytes | None]
+TOPIC = 60
+"""Characters of a node's path that the name of its file repeats at most."""
+
+
+def file_of(node: Node | None) -> str | None:
+    """The path that the node names as that of its detail; whether it is one, and is there, the file tells."""
+    path = node.data.get(FILE) if node else None
+    return path if isinstance(path, str) and memories.is_path(path) else None
+
+
+def owner_of(memory: Memory | None) -> Uri | None:
+    """The node that the front matter names."""
+    named = memory.front.get("id") if memory else None
+    return Uri(named) if isinstance(named, str) else None
+
+
+def belongs(memory: Memory | None, node: Node) -> bool:
+    """Whether the front matter names this node, by its URI or a former one."""
+    owner = owner_of(memory)
+    return owner is not None and (owner == node.uri or owner in node.aliases)
+
+
+def detail_of(node: Node | None, read: Callable[[str], bytes | None]) -> tuple[str, Memory] | None:
+    """Path and content of the file with a node's detail, where it has one that can be read."""
+    path = file_of(node)
+    memory = memories.read(read(path), path) if path else None
+    return (path, memory) if path and memory and node and belongs(memory, node) else None
+
+
+def read_blob(store: ObjectStore, tree: ObjectId | None, path: str) -> bytes | None:
+    """The file at a path of a tree; None where there is none, or more than any file of a workspace may have."""
+    blob = store.entry(tree, path) if tree else None
+    try:
+        return store.read(blob, FILE_LIMIT) if blob else None
+    except Limit:
+        return None
+
+
+def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
+    """The file as the node wants its front matter; the same bytes where it says so already.
+
+    Raises:
+        Invalid, Limit: The front matter would hold what YAML cannot.
+    """
+    wanted: dict[str, Json] = dict(memory.front) | {"id": str(node.uri), "type": node.type}
+    if set(_folded(memory.tags, node.type)) != set(node.tags):
+        wanted["tags"] = _in_order(memory.tags, node)
+        if not node.tags:
+            del wanted["tags"]
+    return data if wanted == dict(memory.front) else memories.rewrite(memory, wanted)
+
+
+def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
+    """The node with what somebody changed in the front matter of its file: type and tags.
+
+    Raises:
+        Invalid: No node can have such a type or tag.
+    """
+    was = before.front.get("type") if before else None
+    kind = after.front.get("type")
+    if isinstance(kind, str) and kind != was and kind:
+        check_label(kind, "type")
+        node = replace(node, type=kind)
+    old, new = (set(_folded(memory.tags if memory else (), node.type)) for memory in (before, after))
+    tags = (set(node.tags) - (old - new)) | (new - old)
+    return replace(node, tags=tuple(tags))
+
+
+def node_for(path: str, memory: Memory, owner: Uri) -> Node:
+    """The node behind a file that somebody made by hand; its first line says what it is about.
+
+    Raises:
+        KgdError: The front matter holds what no node can have.
+    """
+    kind = memory.front.get("type")
+    title = cut_at_word(next((line.strip("# \t") for line in memory.text.split("\n") if line.strip("# \t")), ""))
+    kind = kind if isinstance(kind, str) else ""
+    return Node(owner, kind, name=title, summary=title, tags=memory.tags, data={FILE: path})
+
+
+def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
+    """The file with this detail of the node, in place of `old`.
+
+    Raises:
+        Limit: More than 256 KiB.
+        Refused: It holds a secret that it did not hold before.
+        Invalid: What no file can hold.
+    """
+    at = f"{node.uri} detail"[:80]
+    _check_text(text, at)
+    kind = secret_in(text)
+    if kind and not (old and secret_in(old.text) == kind):
+        raise Refused(f"the field 'detail' holds what looks like a secret ({kind})", at=node.uri, next=NO_SECRETS)
+    prose = "\n" + text.strip("\n") + "\n"
+    if old is not None:
+        data = memories.with_head(old.head, prose)
+        data = mirrored(data, memories.decode(data), node)
+    else:
+        front = {"id": str(node.uri), "type": node.type, "date": _date(node, now), "tags": list(node.tags) or None}
+        data = memories.encode({key: value for key, value in front.items() if value is not None}, prose)
+    check_size(data, at)
+    return data
+
+
+def check_size(data: bytes, at: str) -> None:
+    if len(data) > memories.MAX_BYTES:
+        raise Limit(
+            f"a memory has at most {memories.MAX_BYTES >> 10} KiB, this one has {len(data) >> 10}", at=at,
+            next="Split it into several nodes and relate them.",
+        )  # fmt: skip
+
+
+def check_bytes(path: str, data: bytes, base: bytes | None) -> None:
+    """Whether what a person wrote may take the place of `base`. What never was a memory is any file.
+
+    Raises:
+        KgdError: Why not; `at` is ``<path>:<line>``.
+    """
+    before = memories.read(base, path)
+    if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
+        return
+    memory = memories.decode(data, at=path)
+    check_size(data, f"{path}:1")
+    owner = owner_of(before)
+    if owner is not None and owner_of(memory) != owner:
+        raise Invalid(
+            f"this file is the detail of {owner}, and its 'id' has to say so", at=f"{path}:2",
+            next="Bring the id back; `kgd mv` gives the node another one.",
+        )  # fmt: skip
+    for tag in memory.tags:
+        check_label(tag, "tag")
+    if (kind := secret_in(data.decode())) and not (base and secret_in(base.decode("utf-8", "replace"))):
+        raise Refused(f"this file holds what looks like a secret ({kind})", at=f"{path}:1", next=NO_SECRETS)
+
+
+def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
+    """Where the detail of a node is kept from now on: named by date and topic, and by nobody else's."""
+    topic = re.sub(r"[\W_]+", "-", path_of(node.uri).lower()).strip("-")[:TOPIC].strip("-") or node.type
+    stem = f"{memories.FOLDER}{_date(node, now)}-{topic}"
+    if taken(f"{stem}.md"):
+        stem = f"{stem}-{re.sub(r'[^a-z0-9]+', '-', node.type.lower())}"
+    path, number = f"{stem}.md", 2
+    while taken(path):
+        path, number = f"{stem}-{number}.md", number + 1
+    return path
+
+
+def refuse_detail(node: Node) -> None:
+    """Raises Invalid where a node of this type has no file of its own."""
+    if node.type not in MEMORY_TYPES:
+        raise Invalid(
+            f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have", at=node.uri,
+            next="Put the text into content.",
+        )  # fmt: skip
+
+
+def _date(node: Node, now: int) -> str:
+    """The day the node says it is of (an import knows), else today."""
+    created = node.data.get("created")
+    if isinstance(created, str):
+        try:
+            return date.fromisoformat(created[:10]).isoformat()
+        except ValueError:
+            pass
+    return datetime.fromtimestamp(min(max(now, 0), LAST_MOMENT), UTC).date().isoformat()
+
+
+def _check_text(text: str, at: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid("the detail holds half of a character", at=at) from None
+    if "\0" in text:
+        raise Invalid("the detail holds a zero byte", at=at)
+
+
+def _folded(tags: Iterable[str], kind: str) -> tuple[str, ...]:
+    return folded(tags) if kind in MEMORY_TYPES else tuple(tags)
+
+
+def _in_order(old: Iterable[str], node: Node) -> list[str]:
+    """The node's tags, those that the file had in its order first."""
+    kept = [tag for tag in dict.fromkeys(_folded(old, node.type)) if tag in node.tags]
+    return [*kept, *(tag for tag in node.tags if tag not in kept)]
+
+
+def keep_in_step(
+    nodes: Iterable[tuple[Uri, Node | None, Node | None]], read: Read, warn: Callable[[str], None]
+) -> dict[str, bytes | None]:
+    """The memory files that a change of these nodes (URI, before, after) makes other than they are.
+
+    `read` gives a file as the change leaves it so far. A node's file goes when the node goes, or ceases to name it; it
+    takes another name with what the node calls it; its front matter follows the node.
+
+    Raises:
+        Invalid: A node comes to name the file of another one.
+    """
+    changed = list(nodes)
+    files: dict[str, bytes | None] = {}
+    kept = {path for _, _, after in changed if (path := file_of(after))}
+    for _, before, after in changed:
+        old, new = file_of(before), file_of(after)
+        if old and old != new and old not in kept and before and belongs(memories.read(read(old)), before):
+            files[old] = None
+            if new and read(new) is None:
+                files[new] = read(old)
+    for uri, before, after in changed:
+        path = file_of(after)
+        if path is None or after is None:
+            continue
+        data = files[path] if path in files else read(path)
+        memory = memories.read(data, path)
+        if data is None or memory is None:
+            if file_of(before) != path:
+                warn(f"{uri} names {path}, and no memory is there")
+            continue
+        former = {one.uri for _, one, _ in changed if one and file_of(one) == path}
+        if belongs(memory, after) or owner_of(memory) in former:
+            files |= _only_if_other(path, data, mirrored(data, memory, after))
+        elif file_of(before) != path:
+            raise Invalid(f"{path} is the detail of {owner_of(memory)}", at=uri, next="Give the text as `detail`.")
+    return files
+
+
+def _only_if_other(path: str, old: bytes, new: bytes) -> dict[str, bytes]:
+    return {path: new} if new != old else {}

@@ -1,0 +1,186 @@
+"""The file behind a memory: written with its node, in step with it, and gone with it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from kgd.codec import memories
+from kgd.errors import Invalid, KgdError, Limit, Refused, Stale
+from kgd.model.change import Delete, Move, Revert, Untag
+from kgd.model.node import Node
+from kgd.workspace.check import check
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, upsert, uri
+
+CHOICE = "decision://ws/database-choice"
+PROSE = "# Decision: Database\n\n## Context\nWe need a database.\n"
+
+
+def decide(ws: Workspace, prose: str = PROSE) -> str:
+    """A decision with a detail; the path of its file."""
+    ws.submit(change(upsert(CHOICE, summary="Chose PostgreSQL", tags=("Database", "sql"), detail=prose)))
+    return file_of(ws)
+
+
+def stored(ws: Workspace, name: str = CHOICE) -> Node:
+    node = ws.node(uri(name))
+    assert node is not None
+    return node
+
+
+def file_of(ws: Workspace, name: str = CHOICE) -> str:
+    return str(stored(ws, name).data["file"])
+
+
+def text(ws: Workspace, path: str) -> str | None:
+    done = subprocess.run(
+        ["git", "-C", ws.layout.git_dir, "show", f"refs/kgd/head:{path}"], capture_output=True, text=True, check=False
+    )
+    return done.stdout if done.returncode == 0 else None
+
+
+def commits(ws: Workspace) -> int:
+    done = subprocess.run(
+        ["git", "-C", ws.layout.git_dir, "rev-list", "--count", "refs/kgd/head"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return int(done.stdout)
+
+
+@pytest.mark.requirement("M6")
+@pytest.mark.requirement("M8")
+def test_a_decision_and_its_file_are_one_commit_and_the_file_is_for_people(ws: Workspace) -> None:
+    before = commits(ws)
+    path = decide(ws)
+    assert commits(ws) == before + 1
+    node = stored(ws)
+    assert node.tags == ("database", "sql")
+    day = path.removeprefix("memories/")[:10]
+    assert path == f"memories/{day}-database-choice.md"
+    assert text(ws, path) == (
+        f'---\nid: {CHOICE}\ntype: decision\ndate: "{day}"\ntags:\n- database\n- sql\n---\n\n{PROSE}'
+    )
+    assert ws.detail(node) == (path, PROSE.strip("\n"))
+    assert check(ws) == []
+
+
+def test_a_detail_is_replaced_only_by_who_read_the_node(ws: Workspace) -> None:
+    path = decide(ws)
+    with pytest.raises(Stale) as late:
+        ws.submit(change(upsert(CHOICE, detail="other\n")))
+    assert late.value.current == 1
+    ws.submit(change(upsert(CHOICE, detail=PROSE)))  # the same again is no change
+    assert commits(ws) == 2
+    ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1)))
+    node = stored(ws)
+    assert ws.detail(node) == (path, "other")
+
+
+def test_what_a_put_changes_of_the_node_is_changed_in_the_front_matter_and_nothing_else_is(ws: Workspace) -> None:
+    path = decide(ws)
+    by_hand = (
+        f"---\n# who knows more: Ann\nid: {CHOICE}\ntype: decision\ndate: 2024-12-10\n"
+        f"tags: [sql, database]  # in the order of weight\nstatus: final\n---\n{PROSE}\n<!-- kept -->\n"
+    )
+    replace_file(ws, path, by_hand)
+    ws.submit(change(upsert(CHOICE, tags=("postgres",))))
+    ws.submit(change(Untag(uri(CHOICE), ("SQL",))))
+    after = re.sub(" +#", "  #", text(ws, path) or "")  # a comment stays in its column
+    assert after == by_hand.replace("[sql, database]", "[database, postgres]")
+
+
+def replace_file(ws: Workspace, path: str, data: str) -> None:
+    """As a merge would bring it."""
+    from kgd.git.objects import Signature
+    from kgd.workspace.transaction import write
+    from kgd.workspace.writer import Staged
+
+    def job(staging: object, tip: bytes) -> Staged[object]:
+        changed = write(staging, {path: data.encode()})  # type: ignore[arg-type]
+        by = Signature("Bob", "bob@example.org", 1)
+        return Staged(None, staging.commit(staging.write_tree(), [tip], by, "by hand"), changed, by)  # type: ignore[attr-defined]
+
+    ws.run(job)
+
+
+def test_a_deleted_node_takes_its_file_along_and_a_revert_brings_both_back(ws: Workspace) -> None:
+    path = decide(ws)
+    done = ws.submit(change(Delete(uri(CHOICE))))
+    assert text(ws, path) is None
+    ws.submit(change(Revert(done.commit or "")))
+    node = stored(ws)
+    assert ws.detail(node) == (path, PROSE.strip("\n"))
+
+
+def test_a_moved_node_keeps_its_file_and_the_file_knows_its_new_name(ws: Workspace) -> None:
+    path = decide(ws)
+    ws.submit(change(Move(uri(CHOICE), uri("decision://ws/storage/database"))))
+    assert file_of(ws, "decision://ws/storage/database") == path
+    assert memories.decode((text(ws, path) or "").encode()).front["id"] == "decision://ws/storage/database"
+    assert check(ws) == []
+
+
+def test_a_detail_that_is_unset_or_emptied_goes_and_the_node_stays(ws: Workspace) -> None:
+    path = decide(ws)
+    ws.submit(change(upsert(CHOICE, unset=("detail",))))
+    node = stored(ws)
+    assert (node.data, text(ws, path)) == ({}, None)
+    decide(ws)
+    ws.submit(change(upsert(CHOICE, detail="", expect_version=3)))
+    node = stored(ws)
+    assert (node.data, text(ws, path)) == ({}, None)
+
+
+def test_another_name_in_the_node_is_another_name_of_the_file(ws: Workspace) -> None:
+    path = decide(ws)
+    ws.submit(change(upsert(CHOICE, data={"file": "memories/2024-12-10-postgres.md"})))
+    node = stored(ws)
+    assert text(ws, path) is None
+    assert ws.detail(node) == ("memories/2024-12-10-postgres.md", PROSE.strip("\n"))
+
+
+def test_nobody_takes_the_detail_of_another_node_by_naming_its_file(ws: Workspace) -> None:
+    path = decide(ws)
+    with pytest.raises(Invalid, match="is the detail of"):
+        ws.submit(change(upsert("insight://ws/mine", data={"file": path})))
+    replace_file(ws, "nodes/insight/mine.yaml", f"uri: insight://ws/mine\ndata:\n  file: {path}\n")
+    node = stored(ws, "insight://ws/mine")
+    assert ws.detail(node) is None
+    ws.submit(change(Delete(uri("insight://ws/mine"))))
+    assert text(ws, path) is not None
+
+
+def test_two_memories_of_one_day_and_topic_have_two_files(ws: Workspace) -> None:
+    path = decide(ws)
+    ws.submit(change(upsert("gotcha://ws/database-choice", detail="it is slow\n")))
+    assert file_of(ws, "gotcha://ws/database-choice") == path.replace(".md", "-gotcha.md")
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ({"where": "concept://ws/a", "detail": "x"}, Invalid),
+        ({"where": CHOICE, "detail": "x" * 300_000}, Limit),
+        ({"where": CHOICE, "detail": "AKIAABCDEFGHIJKLMNOP"}, Refused),
+        ({"where": CHOICE, "detail": "\udc80"}, Invalid),
+        ({"where": CHOICE, "detail": "a\0b"}, Invalid),
+        ({"where": CHOICE, "detail": "x", "unset": ("detail",)}, Invalid),
+    ],
+)
+def test_what_no_file_should_hold_is_refused_and_nothing_is_written(
+    ws: Workspace, fields: dict[str, object], refusal: type[KgdError]
+) -> None:
+    before = ws.tip
+    with pytest.raises(refusal):
+        ws.submit(change(upsert(str(fields.pop("where")), **fields)))
+    assert ws.tip == before
+
+
+def test_prose_that_looks_like_front_matter_is_prose(ws: Workspace) -> None:
+    prose = "---\nid: concept://ws/other\n---\ntext"
+    path = decide(ws, prose)
+    node = stored(ws)
+    assert ws.detail(node) == (path, prose)
