@@ -117,7 +117,9 @@ def test_any_text_is_read_and_reading_what_came_out_changes_nothing(text: str) -
     assert all(path.strip() and path.isprintable() for path in found)
 
 
-@pytest.mark.parametrize("piece", ["`", "- ", "[", "](", "{", "a/", "a.b,", " - ", '"', ":1", "((", "::", "./", "a/b.c "])
+@pytest.mark.parametrize(
+    "piece", ["`", "- ", "[", "](", "{", "a/", "a.b,", " - ", '"', ":1", "((", "::", "./", "a/b.c "]
+)
 def test_a_long_text_of_anything_is_read_in_a_moment(piece: str) -> None:
     """A pattern that backtracks would not come to an end here."""
     assert len(read_paths(piece * 100_000)) <= PATHS_LIMIT

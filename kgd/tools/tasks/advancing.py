@@ -13,7 +13,8 @@ from kgd.errors import Invalid, Stale
 from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import TAGS_LIMIT, Relation
-from kgd.tools import addressing
+from kgd.tools.areas import naming
+from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.nodes import Found
 from kgd.tools.parameters import Params, read_many, refuse_unseen
 from kgd.tools.session import Session
@@ -89,6 +90,7 @@ class AdvanceParams(Params):
     to: Annotated[str | None, Field(description=f"{', '.join(STATUSES)}; the next one if left out")] = None
     sections: Sections = Field(default_factory=list)
     summary: Annotated[str | None, Field(description="what came of it, <= 100 chars")] = None
+    projectId: Annotated[str | None, Field(description="a workspace")] = None
     workspace: str | None = None
 
 
@@ -117,9 +119,9 @@ class AdvanceResult(TypedDict):
     data: AdvanceData
 
 
-def advance(session: Session, params: AdvanceParams) -> AdvanceResult:
+def advance(session: Session, params: AdvanceParams) -> Envelope:
     """Moves the task on, writes its sections, and on completion records what was learned: all of it one commit."""
-    workspace = addressing.choose(session, params.workspace, [params.id], writing=True)
+    workspace = naming.project(session, params.workspace, params.projectId, [params.id], writing=True)
     _check_texts(params)
     found = task_at(session, workspace, params.id)
     _check_version(found, params.version)
@@ -155,7 +157,7 @@ def advance(session: Session, params: AdvanceParams) -> AdvanceResult:
         }
     if recorded.warnings:
         data["warnings"] = list(recorded.warnings)
-    return {"success": True, "data": data}
+    return answered(data)
 
 
 def _check_texts(params: AdvanceParams) -> None:
@@ -240,4 +242,5 @@ ADVANCE = Tool(
     Result=AdvanceResult,
     hints=Hints(),
     run=advance,
+    refusal=enveloped,
 )

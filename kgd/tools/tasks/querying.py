@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.memories.tasks import STATUSES, parsed
-from kgd.tools import addressing, nodes, sight
+from kgd.tools import nodes, sight
+from kgd.tools.areas import naming
+from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.querying import GraphContext, context_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
@@ -34,13 +37,14 @@ class QueryContainerParams(Params):
     includeGraphContext: Annotated[bool, Field(description="get: the areas of its Context Files")] = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     offset: Annotated[int, Field(ge=0)] = 0
+    projectId: Annotated[str | None, Field(description="a workspace")] = None
     workspace: str | None = None
 
 
 class QueryContainerData(TypedDict):
     task: NotRequired[TaskAnswer]
     sections: NotRequired[list[SectionAnswer]]
-    graphContext: NotRequired[dict[str, Any]]
+    graphContext: NotRequired[GraphContext]
     tasks: NotRequired[list[TaskAnswer]]
     total: NotRequired[int]
 
@@ -50,24 +54,26 @@ class QueryContainerResult(TypedDict):
     data: QueryContainerData
 
 
-def query_container(session: Session, params: QueryContainerParams) -> QueryContainerResult:
+def query_container(session: Session, params: QueryContainerParams) -> Envelope:
     """`get` answers a task, its sections and, where asked for, what is known of its files; `search` a list."""
     if params.operation == "search":
-        return {"success": True, "data": _search(session, params)}
+        return answered(_search(session, params))
     if not params.id or not params.id.strip():
         raise Invalid("get needs the id of a task", at="id", next="Find it with operation 'search'.")
-    workspace = addressing.choose(session, params.workspace, [params.id])
+    workspace = naming.project(session, params.workspace, params.projectId, [params.id])
     found = task_at(session, workspace, params.id)
     task = task_of(found)
     data: QueryContainerData = {"task": task_answer(found, task)}
     if params.includeSections:
         data["sections"] = sections_answer(task)
-    return {"success": True, "data": data}
+    if params.includeGraphContext:
+        data["graphContext"] = context_of(session, workspace, task.files)
+    return answered(data)
 
 
 def _search(session: Session, params: QueryContainerParams) -> QueryContainerData:
     """Without words by status, what is worked on first; with words the best match first. Sections are left to `get`."""
-    workspace = addressing.choose(session, params.workspace)
+    workspace = naming.project(session, params.workspace, params.projectId)
     status = _status(params.status)
     sees = sight.sight(session, workspace.id)
     board = Board.of(workspace)
@@ -107,4 +113,5 @@ QUERY_CONTAINER = Tool(
     Result=QueryContainerResult,
     hints=Hints(read_only=True, idempotent=True),
     run=query_container,
+    refusal=enveloped,
 )

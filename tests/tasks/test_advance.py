@@ -1,0 +1,274 @@
+"""A task moves from status to status, and what was learned is there for the next one when it is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Refused, Stale
+from kgd.memories.keywords import keywords
+from kgd.model.change import ChangeSet
+from kgd.tools.session import Session
+from kgd.tools.tasks.recording import learned
+from kgd.workspace.outcome import Outcome
+from kgd.workspace.workspace import Workspace
+from tests.builders import ANN, change
+from tests.tasks.conftest import Ask, completed, got, moved, put_task
+
+ID = "task://shop/Idempotent%20webhooks"
+HINTS = {
+    "message": "Task completed. Consider updating the knowledge graph.",
+    "suggestedActions": [
+        "Update atom knowledge for areas affected by this task",
+        "Update atom paths if files were moved or new directories created",
+        "Append changelog entries for significant changes",
+    ],
+}
+LEARNED = [
+    {"title": "Handoff Notes", "content": "Keys of seen events live in Redis for a week."},
+    {"title": "Patterns", "content": "- All webhook handlers extend BaseWebhookHandler\n- None"},
+    {
+        "title": "Gotchas",
+        "content": "Stripe retries for three days\n`src/auth/keys.py`: the test key signs differently",
+    },
+]
+
+
+def test_a_task_goes_from_pending_over_in_progress_to_completed(ask: Ask) -> None:
+    assert put_task(ask)["status"] == "pending"
+    started = ask.advance(id="Idempotent webhooks", version=1)["data"]
+    assert (started["task"]["status"], started["task"]["version"]) == ("in-progress", 2)
+    assert "graphHints" not in started
+    done = ask.advance(id=ID, version=2)["data"]
+    assert (done["task"]["status"], done["task"]["version"], done["recorded"]) == ("completed", 3, [])
+
+
+@pytest.mark.requirement("A16")
+def test_at_a_terminal_status_the_answer_has_graph_hints(ask: Ask) -> None:
+    put_task(ask, "one")
+    put_task(ask, "two")
+    assert completed(ask, "one")["graphHints"] == HINTS
+    cancelled = moved(ask, "two", to="cancelled")["graphHints"]
+    assert cancelled["suggestedActions"] == HINTS["suggestedActions"]
+    assert cancelled["message"] == "Task cancelled. Consider updating the knowledge graph."
+
+
+def test_a_step_that_is_not_allowed_is_refused_with_those_that_are(ask: Ask) -> None:
+    for status, to, says in (
+        ("pending", "completed", "From here: in-progress, cancelled"),
+        ("in-progress", "pending", "From here: completed, cancelled"),
+        ("completed", "in-progress", "Completed is the end"),
+        ("completed", None, "Completed is the end"),
+        ("cancelled", "completed", "Cancelled is the end"),
+        ("cancelled", "pending", "Cancelled is the end"),
+        ("pending", "finished", "Known: pending, in-progress, completed, cancelled"),
+        ("waiting for Ann", None, "From here: pending, in-progress, completed, cancelled"),
+    ):
+        version = put_task(ask, data={"status": status})["version"]
+        with pytest.raises(Invalid, match=says):
+            ask.advance(id=ID, version=version, to=to)
+        assert got(ask, ID)["task"]["version"] == version
+
+
+def test_a_task_can_be_cancelled_from_wherever_it_is_not_over(ask: Ask) -> None:
+    for status in ("pending", "in-progress", "waiting for Ann"):
+        version = put_task(ask, data={"status": status})["version"]
+        assert ask.advance(id=ID, version=version, to="Cancelled")["data"]["task"]["status"] == "cancelled"
+
+
+def test_a_stale_version_is_a_conflict_that_carries_the_current_one(ask: Ask) -> None:
+    put_task(ask)
+    moved(ask, ID)
+    with pytest.raises(Stale) as refused:
+        ask.advance(id=ID, version=1, sections=LEARNED)
+    assert refused.value.current == 2
+    assert "Gotchas" not in {one["title"] for one in got(ask, ID)["sections"]}
+
+
+WRONG: list[tuple[dict[str, Any], type[KgdError]]] = [
+    ({"id": "no such"}, NotFound),
+    ({"id": "concept://shop/x"}, Invalid),
+    ({"id": "  "}, Invalid),
+    ({"id": ID, "version": None}, Invalid),
+    ({"id": ID, "version": -1}, Invalid),
+    ({"id": ID, "containerType": "feature"}, Invalid),
+    ({"id": ID, "sections": [{"content": "no title"}]}, Invalid),
+    ({"id": ID, "sections": [{"title": " ", "content": "x"}]}, Invalid),
+    ({"id": ID, "sections": "[{"}, Invalid),
+    ({"id": ID, "sections": [{"title": "A\nB", "content": "x"}]}, Invalid),
+    ({"id": ID, "sections": [{"title": "A", "content": "\x00"}]}, Invalid),
+    ({"id": ID, "summary": "x" * 101}, Limit),
+    ({"id": ID, "sections": [{"title": "Notes", "content": "x" * 300_000}]}, Limit),
+    ({"id": ID, "sections": [{"title": "Gotchas", "content": "AWS key AKIAIOSFODNN7EXAMPLQ is in the log"}]}, Refused),
+    ({"id": ID, "projectId": "other", "workspace": "shop"}, Invalid),
+]
+
+
+def test_what_is_wrong_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
+    put_task(ask)
+    moved(ask, ID)
+    tip = ws.tip
+    for arguments, error in WRONG:
+        with pytest.raises(error):
+            ask.advance(**{"version": 2, **arguments})
+        assert ws.tip == tip, arguments
+
+
+def test_sections_are_added_or_replaced_while_the_task_goes_on(ask: Ask) -> None:
+    put_task(ask)
+    moved(ask, ID, sections={"Handoff Notes": "first", "Objective": "Another one."})
+    after = moved(ask, ID, to="in-progress", sections=[{"title": "handoff notes", "content": "second"}])
+    assert {one["title"]: one["content"] for one in after["sections"]} == {
+        "Objective": "Another one.",
+        "Acceptance Criteria": "- a repeated event changes nothing\n- the signature is checked first",
+        "Context Files": "- `src/checkout.py` - the handlers\n- src/auth/keys.py, src/auth/new.py",
+        "handoff notes": "second",
+    }
+
+
+@pytest.mark.requirement("M5")
+def test_completing_a_task_records_its_patterns_and_gotchas_with_keywords_in_one_commit(
+    ask: Ask, ws: Workspace
+) -> None:
+    put_task(ask, tags=["mine"])
+    put_task(ask, "before", sections=None)
+    ask.put(changes=[{"op": "relate", "source": ID, "target": "task:before", "type": "depends_on"}])
+    moved(ask, ID)
+    commits = len(ws.history(limit=100))
+    done = moved(ask, ID, sections=LEARNED, summary="Events are handled once")
+    assert len(ws.history(limit=100)) == commits + 1
+
+    recorded = {one["summary"]: one for one in done["recorded"]}
+    assert {summary: one["type"] for summary, one in recorded.items()} == {
+        "All webhook handlers extend BaseWebhookHandler": "pattern",
+        "Stripe retries for three days": "gotcha",
+        "`src/auth/keys.py`: the test key signs differently": "gotcha",
+    }
+    for summary, one in recorded.items():
+        (node,) = ask.get(uris=[one["id"]])["nodes"]
+        assert (node["type"], node["version"], node["origin"]["commit"]) == (one["type"], 1, done["commit"])
+        assert node["tags"] == sorted(keywords(summary))
+        assert {"type": "connected_to", "target": ID, "weight": 1} in node["relations"]
+    (task,) = ask.get(uris=[ID])["nodes"]
+    objective = got(ask, ID)["sections"][0]["content"]
+    assert task["tags"] == sorted({"mine", *keywords(f"{objective}\n\n{LEARNED[0]['content']}")})
+    assert task["summary"] == "Events are handled once"
+    assert {"type": "connected_to", "target": "task://shop/before", "weight": 1} in task["relations"]
+
+
+def test_what_names_a_file_is_about_it_and_cites_it_and_the_rest_is_about_the_files_of_the_task(ask: Ask) -> None:
+    put_task(ask)
+    recorded = completed(ask, ID, sections=LEARNED)["recorded"]
+    about = {}
+    for one in recorded:
+        (node,) = ask.get(uris=[one["id"]])["nodes"]
+        about[one["summary"]] = [r["target"] for r in node["relations"] if r["type"] == "about"]
+        assert node.get("data", {}).get("cites", []) == (["src/auth/keys.py"] if "keys.py" in one["summary"] else [])
+    keys, checkout = "file://shop/src/auth/keys.py", "file://shop/src/checkout.py"
+    assert about == {
+        "All webhook handlers extend BaseWebhookHandler": [keys, checkout],
+        "Stripe retries for three days": [keys, checkout],
+        "`src/auth/keys.py`: the test key signs differently": [keys],
+    }
+    (task,) = ask.get(uris=[ID])["nodes"]
+    assert [r["target"] for r in task["relations"] if r["type"] == "about"] == [keys, checkout]
+    assert ask.get(uris=["file://shop/src/auth/new.py"])["missing"]
+
+
+@pytest.mark.requirement("M5")
+def test_completing_twice_records_once(ask: Ask, ws: Workspace) -> None:
+    put_task(ask)
+    first = completed(ask, ID, sections=LEARNED)
+    tip = ws.tip
+    again = moved(ask, ID, to="completed", sections=LEARNED)
+    assert (again["commit"], ws.tip) == (None, tip)
+    assert [one["id"] for one in again["recorded"]] == [one["id"] for one in first["recorded"]]
+
+    gotcha = first["recorded"][1]["id"]
+    ask.put(changes=[{"op": "move", "uri": gotcha, "to": "gotcha://shop/payments/retries"},
+                     {"op": "upsert", "uri": "gotcha://shop/payments/retries", "summary": "Said better"}])  # fmt: skip
+    more = [{"title": "Gotchas", "content": f"{LEARNED[2]['content']}\nA third one"}]
+    third = moved(ask, ID, to="completed", sections=more)
+    assert [one["summary"] for one in third["recorded"]] == [
+        "A third one", "All webhook handlers extend BaseWebhookHandler", "Said better",
+        "`src/auth/keys.py`: the test key signs differently",
+    ]  # fmt: skip
+    assert len(list(ws.graph.uris(scheme="gotcha"))) == 3
+
+
+def test_a_fact_that_somebody_knew_already_is_connected_and_not_written_again(ask: Ask, ws: Workspace) -> None:
+    ask.remember(text="Stripe retries for three days", type="gotcha")
+    put_task(ask)
+    done = completed(ask, ID, sections=LEARNED)
+    put_task(ask, "another")
+    completed(ask, "another", sections=LEARNED)
+    (known,) = [one for one in done["recorded"] if one["summary"] == "Stripe retries for three days"]
+    assert known["id"] == "gotcha://shop/stripe-retries-for-three-days"
+    (node,) = ask.get(uris=[known["id"]])["nodes"]
+    assert sorted(r["target"] for r in node["relations"]) == [ID, "task://shop/another"]
+    assert len(list(ws.graph.uris(scheme="gotcha"))) == 2
+
+
+def test_a_long_item_keeps_its_words_and_shows_a_line_of_them(ask: Ask) -> None:
+    long = "The signature is checked against the raw body, " * 5
+    put_task(ask)
+    (one,) = completed(ask, ID, sections={"Gotchas": long})["recorded"]
+    (node,) = ask.get(uris=[one["id"]])["nodes"]
+    assert len(node["summary"]) <= 100
+    assert node["content"].strip() == long.strip()
+
+
+def test_items_are_recorded_beside_their_task(ask: Ask) -> None:
+    """So that whoever has a token for a part of the paths may finish a task there."""
+    ask.put(changes=[{"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix"}])
+    recorded = completed(ask, "payments/fix", sections=LEARNED)["recorded"]
+    assert all("://shop/payments/" in one["id"] for one in recorded)
+
+
+def test_a_section_of_prose_is_recorded_up_to_a_limit_that_is_told(ask: Ask) -> None:
+    put_task(ask)
+    done = completed(ask, ID, sections={"Gotchas": "\n".join(f"line number {n}" for n in range(130))})
+    assert len(done["recorded"]) == 100
+    assert done["warnings"] == ["of 130 gotchas the first 100 were recorded: one item a line is meant"]
+
+
+def test_a_cancelled_task_records_nothing(ask: Ask, ws: Workspace) -> None:
+    put_task(ask)
+    assert "recorded" not in moved(ask, ID, to="cancelled", sections=LEARNED)
+    assert not list(ws.graph.uris(scheme="gotcha"))
+
+
+def test_a_completed_task_without_a_summary_gets_one(ask: Ask) -> None:
+    put_task(ask)
+    assert completed(ask, ID, sections=LEARNED)["task"]["summary"] == "Keys of seen events live in Redis for a week."
+    put_task(ask, "bare", sections=None)
+    assert completed(ask, "bare")["task"]["summary"] == "bare"
+
+
+def test_a_fact_that_somebody_writes_in_the_same_moment_is_no_reason_to_fail(
+    ask: Ask, session: Session, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_task(ask)
+    moved(ask, ID)
+    submit = Session.submit
+
+    def overtaken(self: Session, workspace: Workspace, changes: ChangeSet, **more: Any) -> Outcome:
+        monkeypatch.undo()
+        first = next(edit for edit in changes.edits if getattr(edit, "uri", "").startswith("gotcha:"))
+        workspace.submit(change(first, author=ANN))
+        return submit(self, workspace, changes, **more)
+
+    monkeypatch.setattr(Session, "submit", overtaken)
+    done = moved(ask, ID, sections=LEARNED)
+    assert len(done["recorded"]) == 3
+    assert not learned(ws, _task(ws)).new
+
+
+def _task(ws: Workspace) -> Any:
+    from kgd.memories.tasks import parsed
+    from kgd.model.uri import parse
+
+    node = ws.node(parse(ID))
+    assert node is not None
+    return parsed(node)
