@@ -13,11 +13,19 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import printing, printing_context, printing_exchange, printing_sharing, printing_tasks, terminal
+        from kgd.cli import (
+            printing,
+            printing_context,
+            printing_exchange,
+            printing_sharing,
+            printing_stale,
+            printing_tasks,
+            terminal,
+        )
 
         if printer != "exported" or sys.stdout.isatty():  # what goes into a file keeps its bytes
             answer = terminal.clean(answer)
-        rooms = (printing, printing_context, printing_sharing, printing_exchange, printing_tasks)
+        rooms = (printing, printing_context, printing_sharing, printing_exchange, printing_tasks, printing_stale)
         room = next(room for room in rooms if hasattr(room, printer))
         getattr(room, printer)(answer)
         if answer.get("cursor"):

@@ -66,6 +66,8 @@ def status(answer: Answer) -> None:
         say(f"  ! {file['path']}:{file['line']}: {file['reason']}")
     if answer["proposals"]:
         say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
+    if doubted := answer["counts"].get("unverified"):
+        say(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what")
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
         say(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
@@ -153,6 +155,8 @@ def search(answer: Answer) -> None:
                 say(f"    {text}")
         if hit.get("why"):
             say(f"    {words.listed(hit['why'])}")
+        if doubt := hit.get("unverified"):
+            say(f"    ! unverified: {doubt['reason']}")
     if not answer["hits"]:
         say("nothing found")
 
@@ -160,6 +164,8 @@ def search(answer: Answer) -> None:
 def traverse(answer: Answer) -> None:
     for node in answer["nodes"]:
         say(f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
+        if doubt := node.get("unverified"):
+            say(f"        ! unverified: {doubt['reason']}")
     for cut in answer["cut"]:
         say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
     for link in answer["broken_links"]:
@@ -273,6 +279,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(f"  {words.short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
     for conflict in node.get("conflicts", ()):
         say(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`")
+    if doubt := node.get("unverified"):
+        say(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` once you looked")
     if invalid := node.get("invalid_file"):
         say(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)")
 

@@ -57,7 +57,7 @@ class Areas:
     def unverified(self) -> dict[Uri, Unverified]:
         """Counted anew only where the code has another commit, or an area was written."""
         confirmed = {area.uri: self._written_at(area.uri) for area in self._atlas.atoms()}
-        seen = (self._code.head() if confirmed else "", confirmed)
+        seen = (self._code.look() if confirmed else "", confirmed)
         if seen != self._seen:
             self._found = self._count(confirmed) if seen[0] else {}
             self._seen = seen

@@ -67,6 +67,10 @@ class Code:
         self.root = root
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Present]] = OrderedDict()
+        self._past: OrderedDict[tuple[str, str, str], str | None] = OrderedDict()
+        """The content of a path or symbol in a blob, which never changes."""
+        self._histories: dict[str, list[Revision]] = {}
+        self._head = ""
 
     def present(self, path: str, symbol: str = "") -> Present:
         """The content now: one `lstat` where the file is the one that was read before."""
@@ -101,22 +105,30 @@ class Code:
         id, has_symbol = id_of(data, path, symbol)
         return Present(id, has_symbol=has_symbol, changed_at=at)
 
-    def head(self) -> str:
-        """The commit that is checked out; empty where there is none."""
-        return self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+    def look(self) -> str:
+        """The commit that is checked out, empty where there is none; from now on histories end in it."""
+        head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+        if head != self._head:
+            self._head, self._histories = head, {}
+        return head
 
     def id_at(self, at: str, path: str, symbol: str = "") -> str | None:
         """The content of a path at a commit, or of a blob; None where that is not known here."""
         listed = self._git("ls-tree", "-z", f"{at}^{{tree}}", "--", path)
         blob = listed.split(b"\0")[0].split(b"\t")[0].split(b" ")[-1].decode() if listed else at
-        data = self._blob(blob)
-        return id_of(data, path, symbol)[0] if data is not None else None
+        return self._id_in(blob, path, symbol)
 
     def history(self, path: str) -> list[Revision]:
-        """The newest commits of a path on what is checked out, newest first; renames are not followed."""
+        """The newest commits of a path down from what `look` found, newest first; renames are not followed."""
+        known = self._histories
+        if path not in known:
+            known[path] = self._history(path) if self._head else []
+        return known[path]
+
+    def _history(self, path: str) -> list[Revision]:
         out = self._git(
             "log", "--raw", "-z", "--abbrev=40", "--no-renames", "--no-ext-diff", "--no-textconv", "-m",
-            "--first-parent", "--format=%x01%H %ct", f"-n{COMMITS}", "HEAD", "--", path,
+            "--first-parent", "--format=%x01%H %ct", f"-n{COMMITS}", self._head, "--", path,
         )  # fmt: skip
         found: list[Revision] = []
         commit, at = "", 0
@@ -131,20 +143,28 @@ class Code:
         return found
 
     def ids(self, path: str, symbol: str, revisions: Sequence[Revision]) -> Iterator[str | None]:
-        """The content of each of these, in their order; None where it was not there. Reads a blob only to find a
-        symbol, or to even out line ends."""
+        """The content of each of these, in their order; None where it was not there. A blob is read only to find a
+        symbol in it."""
         for number, one in enumerate(revisions):
             if one.blob is None or number >= READ:
                 yield None if one.blob is None else one.blob[:ID]
                 continue
-            data = self._blob(one.blob) if symbol else None
-            yield id_of(data, path, symbol)[0] if data is not None else one.blob[:ID]
+            yield self._id_in(one.blob, path, symbol) or one.blob[:ID] if symbol else one.blob[:ID]
+
+    def _id_in(self, blob: str, path: str, symbol: str) -> str | None:
+        key = (blob, path, symbol)
+        if key not in self._past:
+            data = self._blob(blob)
+            self._past[key] = id_of(data, path, symbol)[0] if data is not None else None
+            while len(self._past) > KEPT:
+                self._past.popitem(last=False)
+        return self._past[key]
 
     def churn(self, since: int, most: int) -> list[Churn]:
         """What the newest commits since a time changed, newest first."""
         out = self._git(
             "log", "--numstat", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-merges",
-            "--format=%x01%H %ct", f"-n{most}", f"--since=@{since} +0000", "HEAD",
+            "--format=%x01%H %ct", f"-n{most}", f"--since=@{since} +0000", self._head,
         )  # fmt: skip
         found: list[Churn] = []
         commit, at = "", 0

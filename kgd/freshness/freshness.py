@@ -125,6 +125,11 @@ class Freshness:
         """All that is unverified now. Costs nothing."""
         return self._doubted
 
+    def citing(self, path: str) -> list[Uri]:
+        """The nodes that cite a file, in order, as far as they were looked for. A look-up."""
+        with self._lock:
+            return sorted(self._by_path.get(path, ()))
+
     def cited(self, uri: Uri) -> bool:
         """Whether a node is known to cite code."""
         return uri in self._citing
@@ -170,6 +175,8 @@ class Freshness:
         with self._lock:
             for path in job.paths:
                 uris |= self._by_path.get(path, set())
+        if uris and self.code is not None:
+            self.code.look()
         for uri in sorted(uris):
             if self._closing:
                 return

@@ -64,7 +64,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
     data: dict[str, Json] = {}
     if marks := dict(_verified_now(code, node, cited)):
         data[VERIFIED] = marks
-    if isinstance(node.data.get("paths"), list) and (head := code.head()):
+    if isinstance(node.data.get("paths"), list) and (head := code.look()):
         data[CONFIRMED] = head[:ID]
     if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
         raise Invalid(

@@ -18,6 +18,7 @@ from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
 from kgd.tools.knowing.context import CONTEXT
 from kgd.tools.knowing.prime import PRIME
+from kgd.tools.knowing.stale import STALE
 from kgd.tools.noticing import NOTICE
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
@@ -54,7 +55,7 @@ LOCAL: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
-        REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW,
+        REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
         PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT,
     )
 }  # fmt: skip

@@ -10,6 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.freshness.freshness import Freshness
 from kgd.model.change import ChangeSet
 from kgd.model.uri import path_of, scheme_of
 from kgd.overlay.storing import store_changes
@@ -155,6 +156,8 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         "broken_links": len(workspace.broken_links(BROKEN_COUNTED)),
         "invalid_files": len(invalid),
     }
+    if doubted := Freshness.of(workspace).doubted:
+        counts["unverified"] = len(doubted)
     answer["counts"] = counts | tree_counts(workspace)
     if absent := _absence(workspace):
         answer["degraded"].append(absent)
@@ -279,7 +282,10 @@ def bootstrap(session: Session, params: BootstrapParams) -> IngestResult:
 STATUS = Tool(
     name="status",
     title="How things are",
-    description="The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts.",
+    description=(
+        "The daemon, and each stage of a workspace with what blocks it; open conflicts, invalid files, counts, among "
+        "them of nodes that are unverified since the code changed."
+    ),
     Params=Nothing,
     Result=StatusResult,
     hints=Hints(read_only=True, idempotent=True),

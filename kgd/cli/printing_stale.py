@@ -1,0 +1,32 @@
+"""This file is where what is unverified, and what use suggests, become text for a person."""
+
+from __future__ import annotations
+
+from kgd.cli import printing
+from kgd.cli.printing import Answer
+from kgd.cli.terminal import bold, say
+
+
+def stale(answer: Answer) -> None:
+    if written := answer.get("verified"):
+        printing.put(written)
+    for node in answer["nodes"]:
+        say(f"{bold(node['uri'])}  {node.get('summary') or node['name']}")
+        unverified(node["unverified"])
+    say(answer["next"])
+
+
+def unverified(mark: Answer) -> None:
+    since = f" (since {mark['since'][:10]})" if mark.get("since") else ""
+    say(f"  ! unverified: {mark['reason']}{since}")
+
+
+def suggestions(found: list[Answer]) -> None:
+    for one in found:
+        now = f" @{one['now']:g}" if "now" in one else ""
+        say(f"{bold(one['id'])}  {one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}")
+        say(f"    {one['reason']}")
+    if found:
+        say("Take one over with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
+    else:
+        say("no suggestions: what was read together so far may be chance")

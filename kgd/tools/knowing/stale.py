@@ -1,0 +1,116 @@
+"""This file is where what is unverified is listed, and verified by whoever looked at it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.freshness.freshness import Freshness
+from kgd.freshness.noting import verification
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet
+from kgd.model.uri import Uri, name_of
+from kgd.tools import addressing, cursors, sight
+from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.parameters import Many, Params
+from kgd.tools.tool import Hints, Tool
+from kgd.tools.verifying import as_answer
+from kgd.tools.writing import PutResult, answer_of
+
+if TYPE_CHECKING:
+    from kgd.freshness.state import Unverified
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+
+class StaleParams(Params):
+    verify: Annotated[Many[str], Field(max_length=200, description="nodes that still hold")] = Field(
+        default_factory=list
+    )
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: str | None = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class StaleNode(TypedDict):
+    uri: str
+    type: str
+    name: str
+    summary: NotRequired[str]
+    unverified: UnverifiedAnswer
+
+
+class StaleResult(TypedDict):
+    """What is unverified, what changed last first. `verified` is what `verify` wrote."""
+
+    workspace: str
+    total: int
+    nodes: list[StaleNode]
+    next: str
+    verified: NotRequired[PutResult]
+    cursor: NotRequired[str]
+
+
+def stale(session: Session, params: StaleParams) -> StaleResult:
+    """The nodes whose code changed since anybody said that they hold; those named in `verify` hold from now on."""
+    workspace = addressing.choose(session, params.workspace, params.verify, writing=bool(params.verify))
+    written = _verify(session, workspace, params) if params.verify else None
+    freshness = Freshness.of(workspace)
+    freshness.look_through()
+    freshness.settle()
+    sees = sight.sight(session, workspace.id)
+    found = freshness.unverified(uri for uri in freshness.doubted if sees is None or sees(uri))
+    ordered = sorted(found, key=lambda uri: (-(found[uri].since or 0), uri))
+    start = cursors.index(cursors.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0
+    page = ordered[start : start + params.limit]
+    answer: StaleResult = {
+        "workspace": workspace.id, "total": len(ordered), "nodes": [_node(workspace, uri, found[uri]) for uri in page],
+        "next": _next_step(workspace, freshness, ordered),
+    }  # fmt: skip
+    if written is not None:
+        answer["verified"] = written
+    if start + len(page) < len(ordered):
+        answer["cursor"] = cursors.write("stale", workspace.id, [start + len(page)])
+    return answer
+
+
+def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutResult:
+    """All of them in one commit, or none."""
+    uris = [addressing.resolve(session, workspace, text, at=f"verify[{n}]") for n, text in enumerate(params.verify)]
+    session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri) for uri in uris])
+    edits = tuple(verification(workspace, uri) for uri in uris)
+    changes = ChangeSet(edits, session.author(workspace), operation="verify")
+    return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
+
+
+def _node(workspace: Workspace, uri: Uri, one: Unverified) -> StaleNode:
+    card = workspace.graph.card(uri)
+    answer: StaleNode = {
+        "uri": uri, "type": card.type if card else "", "name": (card.name if card else "") or name_of(uri),
+        "unverified": as_answer(one),
+    }  # fmt: skip
+    if card is not None and card.summary:
+        answer["summary"] = card.summary
+    return answer
+
+
+def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> str:
+    if freshness.code is None:
+        return "This workspace has no code tree here, so nothing can be told."
+    if not found:
+        return "Everything that cites the code was verified against it as it is now."
+    return "Read the code again. What still holds: `kgd stale --verify URI`. What does not: put what is true now."
+
+
+STALE = Tool(
+    name="stale",
+    title="What is unverified",
+    description="Nodes whose cited code, or area, changed since somebody said that they hold; verify says it again.",
+    Params=StaleParams,
+    Result=StaleResult,
+    hints=Hints(),
+    run=stale,
+)
