@@ -193,12 +193,7 @@ class Freshness:
             found.update(self._workspace.with_data_words((citations.CITES, citations.VERIFIED)))
         except KgdError:
             log.warning("what cites the code is not known yet", exc_info=True)
-        graph = self._workspace.graph
-        for uri in list(graph.uris(scheme="file")):
-            for edge in graph.into(uri):
-                data = graph.relation_data(edge.target, uri, edge.type)
-                if "commit" in data or "blob" in data:
-                    found.add(edge.target)
+        found |= self._workspace.graph.sources_with_data("file", frozenset(("commit", "blob")))
         return found
 
     def _judge(self, uri: Uri, *, deep: bool) -> None:

@@ -107,6 +107,24 @@ class LiveGraph:
         data: Mapping[str, Json] = attributes.get("data", _NOTHING)
         return data
 
+    def sources_with_data(self, scheme: str, keys: frozenset[str]) -> set[Uri]:
+        """The nodes with a relation to something of this scheme, be it there or not, whose data has one of these keys.
+
+        O(nodes): for a first look, not for a request.
+        """
+        start = f"{scheme}:"
+        with self.lock:
+            ends = [uri for uri in self._pred if uri.startswith(start)]
+        found: set[Uri] = set()
+        for uri in ends:
+            with self.lock:
+                found.update(
+                    source
+                    for source, keyed in self._pred.get(uri, _NO_ENDS).items()
+                    if any(not keys.isdisjoint(attributes.get("data", ())) for attributes in keyed.values())
+                )
+        return found
+
     def uris(self, *, scheme: str | None = None, prefix: str = "") -> Iterator[Uri]:
         """The nodes that exist, in no order; what is written meanwhile may or may not be among them. O(nodes)."""
         start = f"{scheme}:" if scheme else ""

@@ -1,0 +1,245 @@
+"""What a node says about code is unverified from the change of that code on, until somebody says that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.workspace.workspace import Workspace
+from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
+
+FACT = "gotcha://shop/tokens"
+Mark = Callable[[str], Any]
+
+
+def cite(ask: Ask, *cites: str, uri: str = FACT, **fields: Any) -> Any:
+    return ask.put(
+        changes=upsert(uri, **{"summary": "tokens are returned unsigned", "data": {"cites": list(cites)}, **fields})
+    )
+
+
+def test_a_fact_is_unverified_from_the_commit_on_that_changed_what_it_cites(ask: Ask, code: Path, mark: Mark) -> None:
+    cite(ask, SESSION)
+    assert mark(FACT) is None
+    assert ask.stale()["total"] == 0
+    changed = commit(code, SESSION, "def sign(token):\n    return hmac(token)\n")
+    commit(code, SESSION, "def sign(token):\n    return hmac(token, KEY)\n", "once more")
+    found = becomes_stale(ask, FACT)
+    assert found["unverified"]["commit"] == changed
+    assert SESSION in found["unverified"]["reason"]
+    assert mark(FACT) == found["unverified"]
+    assert ask.status()["counts"]["unverified"] == 1
+
+
+def test_it_is_marked_wherever_it_is_answered_and_ranks_behind_its_equals(ask: Ask, code: Path) -> None:
+    cite(ask, "README.md", uri="a/tokens", relations=[{"type": "about", "target": "b/tokens", "weight": 0.5}])
+    cite(ask, SESSION, uri="b/tokens")
+    assert [hit["uri"] for hit in ask.search(query="tokens unsigned")["hits"]] == [
+        "concept://shop/a/tokens", "concept://shop/b/tokens",
+    ]  # fmt: skip
+    commit(code, "README.md", "# Another shop\n")
+    becomes_stale(ask, "concept://shop/a/tokens")
+    hits = ask.search(query="tokens unsigned")["hits"]
+    assert [hit["uri"] for hit in hits] == ["concept://shop/b/tokens", "concept://shop/a/tokens"]
+    assert [("unverified" in hit) for hit in hits] == [False, True]
+    assert hits[0]["score"] > hits[1]["score"]
+    walked = {node["uri"]: node for node in ask.traverse(start="a/tokens")["nodes"]}
+    assert "unverified" in walked["concept://shop/a/tokens"]
+    assert "unverified" not in walked["concept://shop/b/tokens"]
+
+
+def test_pages_of_hits_have_no_gap_where_some_of_them_are_unverified(ask: Ask, code: Path) -> None:
+    names = [f"n{number:02}" for number in range(12)]
+    ask.put(changes=[upsert(name, summary="the same words", data={"cites": [SESSION]} if number % 3 else {})
+                     for number, name in enumerate(names)])  # fmt: skip
+    commit(code, SESSION, "changed = True\n")
+    until(lambda: ask.stale()["total"] == 8)
+    seen, cursor = [], None
+    while True:
+        answer = ask.search(query="same words", limit=5, **({"cursor": cursor} if cursor else {}))
+        seen += [hit["name"] for hit in answer["hits"]]
+        cursor = answer.get("cursor")
+        if not cursor:
+            break
+    assert sorted(seen) == names
+    assert seen[:4] == ["n00", "n03", "n06", "n09"]
+
+
+def test_verifying_is_one_call_and_the_fact_stays_as_it_is(ask: Ask, code: Path, mark: Mark) -> None:
+    cite(ask, SESSION)
+    commit(code, SESSION, "def sign(token):\n    return token  # as ever\n")
+    becomes_stale(ask, FACT)
+    before = ask.get(uris=FACT)["nodes"][0]
+    answer = ask.put(changes={"op": "verify", "uri": FACT})
+    assert answer["nodes"] == [{"uri": FACT, "version": before["version"] + 1}]
+    assert mark(FACT) is None
+    assert stale(ask) == []
+    after = ask.get(uris=FACT)["nodes"][0]
+    assert {k: after[k] for k in ("summary", "name", "type")} == {k: before[k] for k in ("summary", "name", "type")}
+    assert ask.put(changes={"op": "verify", "uri": FACT})["commit"] is None
+
+
+def test_stale_verifies_what_it_is_told_and_lists_the_rest(ask: Ask, code: Path) -> None:
+    for number in range(3):
+        cite(ask, SESSION, uri=f"n{number}")
+    commit(code, SESSION, "changed = True\n")
+    until(lambda: ask.stale()["total"] == 3)
+    assert ask.stale(verify=["n0", "n1"], dry_run=True)["total"] == 3
+    answer = ask.stale(verify=["n0", "n1"])
+    assert stale(ask) == [node["uri"] for node in answer["nodes"]] == ["concept://shop/n2"]
+    assert ask.history(limit=1)["commits"][0]["nodes"] == ["concept://shop/n0", "concept://shop/n1"]
+    first = ask.stale(limit=1)
+    assert "cursor" not in first
+
+
+def test_what_changed_before_it_was_committed_says_so_and_names_the_commit_later(ask: Ask, code: Path) -> None:
+    cite(ask, SESSION)
+    (code / SESSION).write_text("changed = True\n")
+    found = becomes_stale(ask, FACT)
+    assert "commit" not in found["unverified"]
+    assert "in no commit yet" in found["unverified"]["reason"]
+    made = commit(code, SESSION, "changed = True\n")
+    assert ask.stale()["nodes"][0]["unverified"]["commit"] == made
+
+
+def test_a_symbol_is_unverified_only_when_its_own_text_changes(ask: Ask, code: Path) -> None:
+    cite(ask, f"{SESSION}#sign")
+    cite(ask, SESSION, uri="whole")
+    commit(code, SESSION, "import hmac\n\n\ndef sign(token):\n    return token\n\n\ndef other():\n    pass\n")
+    becomes_stale(ask, "concept://shop/whole")
+    assert stale(ask) == ["concept://shop/whole"]
+    changed = commit(code, SESSION, "import hmac\n\n\ndef sign(token):\n    return hmac.new(token)\n")
+    assert becomes_stale(ask, FACT)["unverified"]["commit"] == changed
+    commit(code, SESSION, "import hmac\n")
+    until(lambda: "sign is gone" in str(ask.stale()["nodes"]))
+
+
+def test_a_file_that_is_gone_is_named_and_cannot_be_verified(ask: Ask, code: Path) -> None:
+    cite(ask, SESSION, "README.md")
+    git(code, "rm", "-q", SESSION)
+    git(code, "commit", "-q", "-m", "gone")
+    assert becomes_stale(ask, FACT)["unverified"]["reason"].startswith(f"{SESSION} is gone")
+    with pytest.raises(Invalid, match="is not in the code tree"):
+        ask.put(changes={"op": "verify", "uri": FACT})
+    ask.put(changes=upsert(FACT, data={"cites": ["README.md"]}))
+    assert stale(ask) == []
+
+
+def test_another_branch_writes_nothing_and_what_held_on_both_stays_verified(ask: Ask, code: Path, mark: Mark) -> None:
+    cite(ask, SESSION)
+    git(code, "checkout", "-q", "-b", "feature")
+    commit(code, SESSION, "on_a_branch = True\n")
+    becomes_stale(ask, FACT)
+    ask.put(changes={"op": "verify", "uri": FACT})
+    commits = ask.history()["commits"]
+    for branch in ("main", "feature", "main"):
+        git(code, "checkout", "-q", branch)
+        ask.ingest()
+        assert stale(ask) == []
+    assert ask.history()["commits"] == commits
+
+
+def test_whoever_writes_the_content_anew_has_looked_at_the_code_of_now(ask: Ask, code: Path, mark: Mark) -> None:
+    cite(ask, SESSION, content="It returns the token.\n")
+    commit(code, SESSION, "def sign(token):\n    return 2\n")
+    becomes_stale(ask, FACT)
+    ask.put(changes=[upsert(FACT, tags=["auth"]), {"op": "append", "uri": FACT, "text": "See the docs."}])
+    assert mark(FACT)
+    version = ask.get(uris=FACT)["nodes"][0]["version"]
+    ask.put(changes=upsert(FACT, content="It returns 2.\n", expect_version=version))
+    assert mark(FACT) is None
+    commit(code, SESSION, "def sign(token):\n    return token\n", "as it was before")
+    becomes_stale(ask, FACT)  # what it says now was never true of that
+
+
+@pytest.mark.parametrize("form", ["{path}@{commit}", "{path}@{commit}#sign", "{path}#sign@{commit}"])
+def test_a_citation_may_say_as_of_which_commit_it_is(ask: Ask, code: Path, form: str) -> None:
+    old = git(code, "rev-parse", "HEAD").strip()
+    changed = commit(code, SESSION, "def sign(token):\n    return 2\n")
+    cite(ask, form.format(path=SESSION, commit=old[:10]))
+    assert becomes_stale(ask, FACT)["unverified"]["commit"] == changed
+    ask.put(changes={"op": "verify", "uri": FACT})
+    assert stale(ask) == []
+    cite(ask, form.format(path=SESSION, commit=changed), uri="newer")
+    assert stale(ask) == []
+
+
+def test_a_relation_to_a_file_counts_where_it_says_as_of_when(ask: Ask, code: Path) -> None:
+    head = git(code, "rev-parse", "HEAD").strip()
+    target = {"type": "about", "target": f"file://shop/{SESSION}", "weight": 0.5}
+    ask.put(
+        changes=[
+            upsert("with", relations=[{**target, "data": {"commit": head}}]),
+            upsert("without", relations=[target]),
+        ]
+    )
+    commit(code, SESSION, "changed = True\n")
+    becomes_stale(ask, "concept://shop/with")
+    assert stale(ask) == ["concept://shop/with"]
+    ask.put(changes=[{"op": "verify", "uri": "with"}, {"op": "verify", "uri": "without"}])
+    assert stale(ask) == []
+    commit(code, SESSION, "changed = 2\n")
+    until(lambda: stale(ask) == ["concept://shop/with", "concept://shop/without"])
+
+
+def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, ws: Workspace, code: Path) -> None:
+    file = ws.layout.work_tree / "nodes/concept/by-hand.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"uri: concept://shop/by-hand\nsummary: s\ndata:\n  cites:\n  - {SESSION}\n")
+    until(lambda: ask.get(uris="concept://shop/by-hand")["nodes"], 30)
+    assert stale(ask) == []
+    commit(code, SESSION, "changed = True\n")
+    becomes_stale(ask, "concept://shop/by-hand")
+
+
+def test_what_is_no_file_of_the_tree_is_left_alone(ask: Ask, code: Path) -> None:
+    answer = cite(ask, "Smith 2020, p. 3", "https://example.org/x.py", "src/none.py", "/etc/passwd", "../up.py")
+    assert [w for w in answer["warnings"] if "cited" in w] == [
+        "src/none.py is cited, and there is no such file in the code tree"
+    ]
+    ask.put(changes=upsert("odd", data={"cites": [1, None, {"a": 2}, "x" * 500], "verified": ["no", 3]}))
+    ask.put(changes=upsert("one", data={"cites": SESSION}))
+    assert stale(ask) == []
+    for uri in (FACT, "odd"):
+        with pytest.raises(Invalid, match="cites no code"):
+            ask.put(changes={"op": "verify", "uri": uri})
+    with pytest.raises(NotFound):
+        ask.put(changes={"op": "verify", "uri": "nobody"})
+    commit(code, SESSION, "changed = True\n")
+    becomes_stale(ask, "concept://shop/one")
+    assert stale(ask) == ["concept://shop/one"]
+
+
+def test_it_is_known_again_after_a_restart_without_reading_every_node(ask: Ask, ws: Workspace, code: Path) -> None:
+    cite(ask, SESSION)
+    head = git(code, "rev-parse", "HEAD").strip()
+    relation = {"type": "about", "target": f"file://shop/{SESSION}", "data": {"commit": head}}
+    ask.put(changes=upsert("about", relations=[relation]))
+    ask.put(changes=[upsert(f"other{number}", summary="x") for number in range(20)])
+    ask.session.daemon.forget(ws)
+    ask.session.here = None
+    commit(code, SESSION, "changed = True\n")
+    assert sorted(stale(ask)) == ["concept://shop/about", FACT]
+    again = Freshness.of(ask.session.daemon.workspace("shop"))
+    assert len(again._citing) == 2
+
+
+def test_a_code_tree_that_is_away_makes_nothing_unverified(ask: Ask, ws: Workspace, code: Path) -> None:
+    cite(ask, SESSION)
+    away = code.parent / "away"
+    away.mkdir()
+    for entry in list(code.iterdir()):
+        if entry.name not in (".git", ".kgd"):
+            entry.rename(away / entry.name)
+    (code / ".git").rename(away / ".git")
+    Freshness.of(ws).files_changed([SESSION])
+    assert Freshness.of(ws).settle()
+    assert Freshness.of(ws).doubted == frozenset()
+    (away / ".git").rename(code / ".git")
