@@ -50,6 +50,10 @@ KNOWN_RULES = frozenset({RULES_VERSION})
 ORDERED_SETS = ("paths", "observations")
 """Lists in `data` that are merged as sets which keep their order."""
 
+EITHER = ("lastTaskId", "position")
+"""Values in `data`, of a node or of a relation, that say who came last or where something stands in a list. Where both
+sides changed one there is nothing for a person to decide: the greater one counts, and history knows the other."""
+
 T = TypeVar("T", bound=Hashable)
 
 
@@ -309,6 +313,8 @@ def _data(
             return _data(old if isinstance(old, Mapping) else {}, ours, theirs, (*path, key), clashes)
         if path == ("data",) and key in ORDERED_SETS and isinstance(ours, list) and isinstance(theirs, list):
             return _choose_list(old if isinstance(old, list) else [], ours, theirs)
+        if path[-1:] == ("data",) and key in EITHER and type(ours) is type(theirs) and isinstance(ours, str | int):
+            return ours if _same(theirs, old) else theirs if _same(ours, old) else max(ours, theirs)
         return _choose(name, old, ours, theirs, clashes)
 
     return _by_key(base, a, b, one)

@@ -26,11 +26,29 @@ def merge_text(base: str, a: str, b: str) -> str | None:
         return a
     if a == base:
         return b
+    if not base.strip() and (joined := _begun(a, b)) is not None:
+        return joined
     if base.endswith("\n") and a.endswith("\n") and b.endswith("\n"):
         # Without its last line end, what was added to a text is at its end, and not before an empty line.
         merged = _merge_lines(base[:-1], a[:-1], b[:-1])
         return None if merged is None else merged + "\n"
     return _merge_lines(base, a, b)
+
+
+def _begun(a: str, b: str) -> str | None:
+    """The dated blocks of two texts that hold nothing else, where there was no text before; None where they do.
+
+    Blank lines around a block do not tell it from itself: one that begins a text has none before it.
+    """
+    blocks: dict[tuple[str, ...], None] = {}
+    for side in (a, b):
+        for block in _blocks(side.strip().split("\n")):
+            lines = tuple("\n".join(block).strip("\n").split("\n"))
+            if not _timestamp(lines):
+                return None
+            blocks[lines] = None
+    text = "\n\n".join("\n".join(block) for block in sorted(blocks, key=_order))
+    return text + "\n" if a.endswith("\n") and b.endswith("\n") else text
 
 
 def _merge_lines(base: str, a: str, b: str) -> str | None:
@@ -63,8 +81,11 @@ def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[st
 
 def _appended(a: list[str], b: list[str]) -> list[str]:
     blocks = {block: None for side in (a, b) for block in _blocks(side)}
-    ordered = sorted(blocks, key=lambda block: (_timestamp(block), hashlib.sha256("\n".join(block).encode()).digest()))
-    return [line for block in ordered for line in block]
+    return [line for block in sorted(blocks, key=_order) for line in block]
+
+
+def _order(block: tuple[str, ...]) -> tuple[str, bytes]:
+    return _timestamp(block), hashlib.sha256("\n".join(block).encode()).digest()
 
 
 def _blocks(lines: list[str]) -> list[tuple[str, ...]]:

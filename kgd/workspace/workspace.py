@@ -44,7 +44,7 @@ from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
-from kgd.workspace.served import Served
+from kgd.workspace.served import Change, Served
 from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
 from kgd.workspace.upkeep import Upkeep
@@ -467,11 +467,14 @@ class Workspace:
                 changes = self._served.follow(files.items(), tree, nodes)
         self._derived.note(staged, changes, new, tree)
         self._last_commit = self._clock()
-        touched = frozenset(change.uri for change in changes)
         self._upkeep.note_flush()
+        self._tell(changes)
+        self._wake_publication()
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        touched = frozenset(change.uri for change in changes)
         for listener in self._listeners:
             listener(touched)
-        self._wake_publication()
 
     def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
         """The graph as the tip's files say it; it takes the place of the old one in one moment."""
@@ -483,8 +486,9 @@ class Workspace:
 
     def _moved(self, tip: ObjectId) -> None:
         """The ref is not where it was expected after a failed flush: follow it."""
-        self._served.load(self._store.tree_of(tip))
+        changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
+        self._tell(changes)
         self._look_whether_newer()
 
     def _look_whether_newer(self) -> None:

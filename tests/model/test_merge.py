@@ -192,6 +192,23 @@ def test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps(
     assert merged == "x\n\n---[2026-01-01T00:00:00Z task:t1]---\nearly\n\n---[2026-02-01T00:00:00Z task:t2]---\nlate\n"
 
 
+def test_dated_blocks_are_joined_where_there_was_nothing_before_however_they_stand() -> None:
+    one, two = "---[2026-01-01T00:00:00Z task:t1]---\nfirst", "---[2026-02-01T00:00:00Z task:t2]---\nsecond"
+    both = f"{one}\n\n{two}"
+    assert merge_text("", two, one) == both
+    assert merge_text("", both, two) == both
+    assert merge_text("", f"{two}\n", f"{one}\n") == f"{both}\n"
+    assert merge_text("", one, "written at the same time, and undated") is None
+
+
+def test_who_came_last_and_where_something_stands_is_nothing_to_disagree_about() -> None:
+    base = Node(URI, data={"lastTaskId": "t0"}, relations=(Relation("related_to", URI, data={"position": 0}),))
+    a = replace(base, data={"lastTaskId": "t1"}, relations=(Relation("related_to", URI, data={"position": 1}),))
+    b = replace(base, data={"lastTaskId": "t2"}, relations=(Relation("related_to", URI, data={"position": 2}),))
+    assert merge(base, a, b) == merge(base, b, a) == Merged(b)
+    assert merge(base, a, base) == Merged(a)
+
+
 @given(lines, lines, lines)
 def test_merged_prose_is_the_same_from_both_sides(base: str, a: str, b: str) -> None:
     assert merge_text(base, a, b) == merge_text(base, b, a)
