@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kgd.codec import documents, paths
+from kgd.codec import documents, memories, paths
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.model.node import Node
+from kgd.workspace import memory_files
 from kgd.workspace.draft import MAX_NODE_BYTES
 from kgd.workspace.secrets import refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
@@ -33,6 +34,8 @@ def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: f
             raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
     elif b"\0" in data or not _is_text(data):
         raise Invalid("this is no UTF-8 text", at=f"{path}:1")
+    elif memories.is_path(path):
+        memory_files.check_bytes(path, data, base)
 
 
 def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> Node:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from kgd.codec import documents, paths
+from kgd.codec import documents, memories, paths
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
@@ -25,6 +25,7 @@ from kgd.workspace.admission import check
 from kgd.workspace.draft import is_resource
 from kgd.workspace.hand_edits import HandEdit
 from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, new_twins, record_files
+from kgd.workspace.memories_by_hand import Around, follow_commits, follow_memory, follow_node
 from kgd.workspace.transaction import message_of, write
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
@@ -233,6 +234,11 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
     files: dict[str, bytes | None] = {edit.path: merged.data, **merged.beside}
     taken.conflicts += len(merged.conflicts)
     files.update(record_files(merged.conflicts, host.sharded))
+    around = _around(host, staging)
+    if memories.is_path(edit.path):
+        more, owner = follow_memory(around, edit.path, edit.base, merged.data)
+        uris |= {owner} if owner else set()
+        return {**files, **more}
     if not edit.path.startswith("nodes/"):
         return files
     before, after = _node(edit.path, current), _node(edit.path, merged.data)
@@ -243,7 +249,39 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
         files.update(dict.fromkeys(_records(host, staging, before.uri)))
     if after:
         files.update(_new_resources(host, staging, before, after))
+    files.update(follow_node(around, before, after, uris))
     return files
+
+
+def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
+    """After a person's commits, whose trees these are, were adopted: let nodes and memories say the same again."""
+    store = host.store
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        changed: dict[str, ObjectId | None] = {}
+        versions = {
+            path: (store.read(old) if old else None, store.read(new) if new else None)
+            for path, old, new in store.diff(before, after)
+            if memories.is_path(path) or path.startswith("nodes/")
+        }
+        told = {path: both for path, both in versions.items() if memories.is_path(path) or _names_memory(*both)}
+        uris = follow_commits(_around(host, staging), told, lambda files: changed.update(write(staging, files)))
+        if not changed:
+            return Staged(None)
+        by = Signature(*KGD, now)
+        subject = f"bring {_some(sorted(uris) or sorted(changed))} and its file in step"
+        message = message_of(ChangeSet((), Author(*KGD), subject, operation="hand-edit"), uris)
+        return Staged(None, staging.commit(staging.write_tree(), [tip], by, message), changed, by)
+
+    return job
+
+
+def _names_memory(*versions: bytes | None) -> bool:
+    return any(data and memories.FOLDER.encode() in data for data in versions)
+
+
+def _around(host: Host, staging: Staging) -> Around:
+    return Around(staging.read, staging.names, host.workspace, host.sharded)
 
 
 def _follow_rewrite(

@@ -222,8 +222,11 @@ class HandEdits:
         """What of the published tree's top is gone as a whole; that is never a deletion."""
         if not self._tree.exists():
             return [""]
-        nodes = self._store.lookup(published, "nodes")
-        return ["nodes"] if nodes and self._tree.look("nodes") == Found(None) else []
+        return [
+            folder
+            for folder in ("nodes", "memories")
+            if self._store.lookup(published, folder) and self._tree.look(folder) == Found(None)
+        ]
 
     def _scan(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
         base: dict[str, ObjectId | None] = {}

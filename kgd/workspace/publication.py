@@ -229,6 +229,9 @@ class Publication:
         self._set_published(branch)
         self._edits.hint(None)
         self._repair(before, branch)
+        if before is not None:
+            old, new = self._store.tree_of(before), self._store.tree_of(branch)
+            self._host.run(adoption.follow(self._host, old, new, int(self._clock())))
         self._succeed("integrate")
 
     def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
