@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
@@ -18,13 +18,14 @@ from kgd.tools.budget import size_of
 from kgd.tools.contexts import Hint, enter
 from kgd.tools.knowing import gathering, packing, recent
 from kgd.tools.knowing.findings import Findings
-from kgd.tools.knowing.packing import CutAnswer, ItemAnswer, UnverifiedAnswer
+from kgd.tools.knowing.packing import CutAnswer, ItemAnswer
 from kgd.tools.knowing.placing import Places, common_directory, places
 from kgd.tools.knowing.recent import ChangeAnswer, CodeHistory, TogetherAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.tools.verifying import marks
 
 if TYPE_CHECKING:
     from kgd.git.code_log import Touch
@@ -110,7 +111,9 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "changed_together": recent.together(workspace, touched, paths),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("undescribed") + 6)
-    lists, cut = packing.fill(room, workspace, found, sides, _unverified(workspace, [one.uri for one in found]))
+    lists, cut = packing.fill(room, workspace, found, sides, marks(workspace, [one.uri for one in found]))
+    if beyond := sum(asked.findings.beyond.values()):
+        cut["relations"] += beyond
     if asked.places.more:
         cut["unmatched_paths"] += asked.places.more
     if not lists["undescribed"]:
@@ -176,10 +179,6 @@ def _touched(asked: _Asked) -> list[Touch]:
     if asked.findings.session.principal is not None and asked.findings.sees is not None:
         return []
     return CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
-
-
-def _unverified(workspace: Workspace, uris: Sequence[Uri]) -> Mapping[Uri, UnverifiedAnswer]:
-    return {}
 
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:

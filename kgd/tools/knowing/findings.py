@@ -6,9 +6,11 @@ then the rest; and before any of those that are only near, those that are about 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.tools import sight
@@ -44,13 +46,15 @@ class Found:
     paths: list[str] = field(default_factory=list)
     """For an area: which of the asked paths are its own."""
 
-    @property
-    def order(self) -> tuple[object, ...]:
+    def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
+        """By which it is sorted: what is doubted comes behind the others of its kind."""
         if self.closeness == ANSWER:
-            return (ANSWER, 0, 0, self.rank, self.uri)
+            return (ANSWER, 0, self.uri in doubted, 0, self.rank, self.uri)
         # What hangs on the areas is read beside what names the very files, behind it in its kind.
         tier = FAR if self.closeness == FAR else DIRECT
-        return (tier, _ORDER.get(self.kind, _OTHERS), self.closeness, self.rank, self.uri)
+        # An area that is behind its code still is the area: it keeps its place, below its molecule.
+        last = self.uri in doubted and self.kind not in AREAS
+        return (tier, _ORDER.get(self.kind, _OTHERS), last, self.closeness, self.rank, self.uri)
 
     @property
     def why(self) -> str:
@@ -66,6 +70,8 @@ class Findings:
         self.sees = sight.sight(session, workspace.id)
         self._found: dict[Uri, Found] = {}
         self._left_out: set[Uri] = set()
+        self.beyond: dict[Uri, int] = {}
+        """Relations of a node that were not looked at, because it has so many."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
         """The node under its present URI, with one more reason; a closer one than before takes its place in the order.
@@ -105,7 +111,9 @@ class Findings:
         return [one for one in self.ordered() if one.kind in kinds]
 
     def ordered(self) -> list[Found]:
-        return sorted(self._found.values(), key=lambda one: one.order)
+        """All of it, in reading order."""
+        doubted = Freshness.of(self.workspace).doubted
+        return sorted(self._found.values(), key=lambda one: one.order(doubted))
 
     def __contains__(self, uri: object) -> bool:
         return uri in self._found

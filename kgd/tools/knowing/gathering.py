@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import Atlas, Atom
 from kgd.errors import KgdError
+from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Edge
 from kgd.graph.traverse import Visited, traverse
 from kgd.memories.keywords import keywords
@@ -26,8 +27,8 @@ from kgd.tools.knowing.placing import Places, above, uri_at
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-RELATIONS = 60
-"""Of one node's incoming relations, the closest so many are looked at."""
+RELATIONS = 200
+"""Of one node's relations, the closest so many are looked at; the others are counted."""
 NEIGHBOURS = 30
 TAGGED = 10
 """Nodes by tags, as the specification of context gathering has it."""
@@ -36,7 +37,7 @@ AREAS_FOLLOWED = 12
 """Areas whose own memories and neighbours are looked at."""
 MENTIONS = 8
 """Paths that the text of memories is searched for."""
-STARTS = 60
+STARTS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,9 @@ def _naming(findings: Findings, path: str) -> bool:
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
             known |= findings.add(edge.target, DIRECT, f"{edge.type} {path}", edge.weight) is not None
+    for citing in Freshness.of(findings.workspace).citing(path)[:RELATIONS]:
+        if scheme_of(citing) not in AREAS:
+            known |= findings.add(citing, DIRECT, f"cites {path}", 0.0) is not None
     if findings.workspace.graph.card(uri) is not None:
         node = _stored(findings.workspace, uri)
         if node is not None and (node.summary or node.content):
@@ -242,7 +246,10 @@ def _way(findings: Findings, node: Visited) -> str:
 
 
 def _incoming(findings: Findings, uri: Uri) -> list[Edge]:
-    return list(islice((e for e in findings.workspace.graph.into(uri) if findings.may_see(e.target)), RELATIONS))
+    edges = findings.workspace.graph.into(uri)
+    if findings.sees is None and len(edges) > RELATIONS:
+        findings.beyond[uri] = len(edges) - RELATIONS
+    return list(islice((edge for edge in edges if findings.may_see(edge.target)), RELATIONS))
 
 
 def _may_see_file(findings: Findings, path: str) -> bool:

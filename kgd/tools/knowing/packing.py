@@ -15,6 +15,7 @@ from kgd.errors import KgdError
 from kgd.model.uri import Uri
 from kgd.tools.budget import HARD_LIMIT, fitting, size_of
 from kgd.tools.knowing.findings import Found
+from kgd.tools.nodes import UnverifiedAnswer
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -37,14 +38,6 @@ class More(TypedDict):
     """Arguments of `get` for the whole of it."""
 
     uris: str
-
-
-class UnverifiedAnswer(TypedDict):
-    """What it says about code was not checked since that commit."""
-
-    since: str
-    commit: str
-    reason: str
 
 
 class ItemAnswer(TypedDict):

@@ -1,0 +1,326 @@
+"""`context`: what must be known before something is touched, in reading order, with reasons, within a budget."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from kgd.errors import Invalid, KgdError, Limit, NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.model.access import Principal, Scope
+from kgd.tools import call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, git, upsert
+
+SESSION = "src/auth/session.py"
+Answer = dict[str, Any]
+
+
+def names(answer: Answer) -> list[str]:
+    return [item["name"] for item in answer["items"]]
+
+
+def item(answer: Answer, name: str) -> Answer:
+    (found,) = [one for one in answer["items"] if one["name"] == name]
+    return dict(found)
+
+
+def test_rules_and_traps_come_first_and_what_is_only_near_last(known: Ask) -> None:
+    answer = known.context(paths=[SESSION])
+    assert names(answer) == [
+        "Security", "Auth", "Everything", "Clocks differ", "Keys", "JWT", "latency", "Gateway",
+    ]  # fmt: skip
+    assert [one["kind"] for one in answer["items"]] == [
+        "molecule", "atom", "atom", "gotcha", "pattern", "decision", "insight", "concept",
+    ]  # fmt: skip
+    assert answer["unmatched_paths"] == []
+    assert "missing" not in answer
+
+
+def test_each_says_why_it_is_there(known: Ask) -> None:
+    answer = known.context(paths=SESSION)
+    assert {one["name"]: one["why"] for one in answer["items"]} == {
+        "Security": f"Auth in it: {SESSION}",
+        "Auth": f"owns {SESSION}; Everything related_to it: asks it who may",
+        "Everything": f"owns {SESSION}; related_to Auth",
+        "Clocks differ": f"about {SESSION}",
+        "Keys": "applies_to Auth",
+        "JWT": "about src/auth/",
+        "latency": "mentions auth/session.py",
+        "Gateway": "depends_on JWT",
+    }
+
+
+def test_what_is_not_all_there_says_how_to_get_it(known: Ask) -> None:
+    long = "\n\n".join(f"Rule {number} is as long as rules are, and then some more." for number in range(2_000))
+    known.put(changes=upsert("atom:auth", content=long, expect_version=1))
+    answer = known.context(paths=SESSION)
+    auth = item(answer, "Auth")
+    assert auth["text"].startswith("Rule 0")
+    assert 1_000 < len(auth["text"]) < len(long)
+    got, text = known.get(**auth["more"], include=["content"], budget=10_000), ""
+    while True:
+        text += got["nodes"][0]["content"]
+        if "cursor" not in got:
+            break
+        got = known.get(**auth["more"], include=["content"], budget=10_000, cursor=got["cursor"])
+    assert text == long
+    assert all(one.get("text", "") == known.get(uris=one["uri"])["nodes"][0].get("content", "")
+               for one in answer["items"] if "more" not in one)  # fmt: skip
+
+
+def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask) -> None:
+    known.put(changes=[
+        upsert(f"gotcha:trap-{number}", summary=f"Trap {number}", content="Words and words. " * number,
+               relations=[{"type": "about", "target": f"./{SESSION}"}])
+        for number in range(60)
+    ])  # fmt: skip
+    everything = known.context(paths=[SESSION, "src/new.py"], budget=100_000)
+    whole = len(everything["items"]) + sum(c["count"] for c in everything["cut"])
+    assert whole == 68
+    counts = []
+    for budget in (200, 201, 230, 300, 450, 700, 1_000, 2_000, 4_000, 9_000, 100_000):
+        answer = known.context(paths=[SESSION, "src/new.py", "lib/x.py"], budget=budget)
+        assert len(orjson.dumps(answer)) <= min(4 * budget, 40_000), budget
+        cut = {one["what"]: one["count"] for one in answer["cut"]}
+        sides = ("changes", "changed_together", "unmatched_paths", "undescribed")
+        if budget >= 300:
+            assert len(answer["items"]) + sum(n for what, n in cut.items() if what not in sides) == whole, budget
+        counts.append(len(answer["items"]))
+        assert answer == known.context(paths=[SESSION, "src/new.py", "lib/x.py"], budget=budget)
+    assert counts == sorted(counts)
+    assert counts[-1] > 60
+
+
+def test_what_too_many_relations_hide_is_counted(known: Ask) -> None:
+    known.put(changes=[
+        upsert(f"insight:fact-{number}", relations=[{"type": "about", "target": f"./{SESSION}"}])
+        for number in range(210)
+    ])  # fmt: skip
+    assert {"what": "relations", "count": 11} in known.context(paths=SESSION)["cut"]
+
+
+def test_everything_is_named_before_anything_is_told_at_length(known: Ask) -> None:
+    known.put(changes=upsert("molecule:security", content="A long rule. " * 2_000, expect_version=1))
+    answer = known.context(paths=SESSION, budget=1_500)
+    assert names(answer) == names(known.context(paths=SESSION))
+    assert 240 < len(item(answer, "Security")["text"]) < 5_000
+
+
+def test_a_budget_that_holds_nothing_is_refused(known: Ask) -> None:
+    with pytest.raises(Invalid, match="200"):
+        known.context(paths=SESSION, budget=10)
+    with pytest.raises(Invalid, match="question"):
+        known.context()
+    with pytest.raises(Limit, match="directories"):
+        known.context(paths=[f"src/{number}.py" for number in range(501)])
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["./src/auth/session.py", "src\\auth\\session.py", "{root}/src/auth/session.py", "file://shop/src/auth/session.py",
+     "file://{root}/src/auth/session.py", "src/auth/session.py:2", '["src/auth/session.py"]', "src//auth/./session.py"],
+)  # fmt: skip
+def test_a_path_may_be_written_in_any_way(known: Ask, code: Path, spelling: str) -> None:
+    answer = known.context(paths=spelling.replace("{root}", str(code)))
+    assert answer == known.context(paths=[SESSION])
+
+
+def test_a_path_from_where_the_caller_is_and_several_in_one_text(known: Ask, code: Path) -> None:
+    there = Ask(replace(known.session, cwd=code / "src" / "auth"))
+    assert there.context(paths="session.py") == known.context(paths=SESSION)
+    assert there.context(paths="./session.py") == known.context(paths=SESSION)
+    assert there.context(paths="../checkout.py") == known.context(paths="src/checkout.py")
+    both = known.context(paths="src/auth/session.py, src/checkout.py\nlib/none.py")
+    assert both == known.context(paths=["src/auth/session.py", "src/checkout.py", "lib/none.py"])
+    assert known.context(paths="docs/My File.md")["unmatched_paths"] == ["docs/My File.md"]
+
+
+def test_another_work_tree_of_the_repository_has_the_same_paths(known: Ask, code: Path, tmp_path: Path) -> None:
+    git(code, "worktree", "add", "-q", str(tmp_path / "feature"))
+    there = Ask(replace(known.session, cwd=tmp_path / "feature", here=None))
+    assert names(there.context(paths=str(tmp_path / "feature" / SESSION))) == names(known.context(paths=SESSION))
+
+
+def test_what_lies_outside_is_unmatched_and_no_error(known: Ask) -> None:
+    answer = known.context(paths=["/etc/passwd", "../x", SESSION, "lib/new.py", "https://example.org/a"])
+    assert answer["unmatched_paths"] == ["lib/new.py", "/etc/passwd", "../x", "https://example.org/a"]
+    assert "Auth" in names(answer)
+
+
+def test_a_directory_stands_for_its_files(known: Ask) -> None:
+    answer = known.context(paths=["src/", "docs"])
+    assert item(answer, "Auth")["paths"] == ["src/auth/keys.py", SESSION]
+    assert {"Clocks differ", "elsewhere"} <= set(names(answer))
+    assert answer["unmatched_paths"] == ["docs/My File.md"]
+
+
+def test_files_nobody_described_are_told_from_those_that_only_have_no_area(known: Ask) -> None:
+    known.put(changes=upsert("gotcha:logo", summary="s", relations=[{"type": "about", "target": "./logo.bin"}]))
+    answer = known.context(paths=["README.md", "logo.bin", SESSION])
+    assert answer["unmatched_paths"] == ["README.md", "logo.bin"]
+    assert answer["undescribed"] == ["README.md"]
+
+
+def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> None:
+    answer = ask.context(paths=["src/auth/keys.py", SESSION])
+    assert answer["items"] == []
+    missing = answer["missing"]
+    assert "2 of the paths belong to no area, and nothing else is known" in missing["message"]
+    area, trap = missing["record"]
+    assert area["arguments"]["paths"] == ["src/auth/**"]
+    ask.put(changes=upsert("task:t", name="t"))
+    filled = orjson.loads(orjson.dumps(area["arguments"]).replace(b"<the area>", b"Auth").replace(b"<task>", b"task:t"))
+    assert call(ask.session, area["tool"], filled)["success"]
+    call(ask.session, trap["tool"], trap["arguments"])
+    answer = ask.context(paths=["src/auth/keys.py", SESSION])
+    assert "missing" not in answer
+    assert [one["kind"] for one in answer["items"]] == ["atom", "gotcha"]
+
+
+def test_nothing_known_about_a_question_is_no_empty_success(known: Ask) -> None:
+    answer = known.context(question="zygomorphic quux?")
+    assert answer["items"] == []
+    assert answer["missing"]["record"][0]["tool"] == "put"
+
+
+@pytest.mark.requirement("M7")
+def test_a_task_brings_memories_by_its_keywords_its_files_and_what_it_depends_on(known: Ask) -> None:
+    known.put(
+        changes=[
+            upsert("task:before", name="Sign sessions", summary="Done in May.", data={"status": "completed"}),
+            upsert("task:rotate", name="Rotate keys", type="task", data={"sections": [
+                {"title": "Objective", "content": "Rotate the webhook keys without an outage."},
+                {"title": "Acceptance Criteria", "content": "- the ledger stays whole"},
+                {"title": "Context Files", "content": "Look at these:\n- `src/auth/keys.py` - where they are\n"}]},
+                relations=[{"type": "depends_on", "target": "task:before"}]),
+            upsert("decision:webhook", name="Webhooks retry", tags=["webhook"], summary="Three times.",
+                   content="In full: a long story."),
+            upsert("pattern:ledger", name="Ledger first", tags=["ledger", "webhook"], summary="Write, then act."),
+            upsert("gotcha:outage", name="Outages", tags=["outage"], summary="They are announced."),
+            upsert("insight:cooking", name="Soup", tags=["soup"], summary="Needs salt."),
+        ]
+    )  # fmt: skip
+    answer = known.context(task="task://shop/rotate")
+    assert {"Sign sessions", "Webhooks retry", "Ledger first", "Outages", "Auth", "Security"} <= set(names(answer))
+    assert not {"Soup", "Rotate keys"} & set(names(answer))
+    assert item(answer, "Sign sessions")["why"] == "the task depends on it"
+    assert item(answer, "Ledger first")["why"].startswith("tags: ledger, webhook")
+    assert item(answer, "Auth")["why"].startswith("owns src/auth/keys.py")
+    assert answer == known.context(task="task:rotate") == known.context(task="rotate")
+    by_text = known.context(task="Rotate the webhook keys without an outage")
+    assert {"Webhooks retry", "Ledger first", "Outages"} <= set(names(by_text))
+
+
+@pytest.mark.requirement("M7", "M10")
+def test_of_a_memory_with_a_long_detail_the_summary_comes_and_the_rest_when_asked_for(known: Ask) -> None:
+    known.put(changes=upsert("decision:webhook", tags=["webhook"], summary="Three times.",
+                             detail="# Webhooks\n\n" + "Because of reasons. " * 50))  # fmt: skip
+    found = item(known.context(task="make the webhook idempotent"), "webhook")
+    assert found["summary"] == "Three times."
+    assert "reasons" not in found.get("text", "")
+    (node,) = known.get(**found["more"], include=["content"])["nodes"]
+    assert "Because of reasons." in node["detail"]["text"]
+
+
+def test_a_task_that_is_not_there_is_not_found_and_a_sentence_is_its_text(known: Ask) -> None:
+    with pytest.raises(NotFound, match="task"):
+        known.context(task="task://shop/nothing")
+    with pytest.raises(NotFound, match="text"):
+        known.context(task="https://tracker.example.org/7")
+    assert known.context(task="rotate the signing keys of sessions")["items"]
+
+
+def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask) -> None:
+    answer = known.context(question="why do token times differ?")
+    assert names(answer)[0] == "Clocks differ"
+    assert item(answer, "Clocks differ")["why"].startswith("found by")
+    assert {"Auth", "Security"} <= set(names(answer))
+
+
+def test_recent_changes_are_those_of_the_areas_and_of_the_code(known: Ask, code: Path) -> None:
+    known.put(changes=upsert("task:t7", name="t7"))
+    for number in range(5):
+        call(known.session, "manage_changelog", {"operation": "append", "parentType": "atom",
+             "parentId": "atom://shop/auth", "taskId": "task:t7", "summary": f"change {number}"})  # fmt: skip
+    for number in range(3):
+        (code / SESSION).write_text(f"{number}\n")
+        (code / "src/auth/keys.py").write_text(f"{number}\n")
+        git(code, "commit", "-qam", f"sign: {number}")
+    (code / "README.md").write_text("other\n")
+    git(code, "commit", "-qam", "readme")
+    answer = known.context(paths=SESSION)
+    assert [one["what"] for one in answer["changes"]] == [
+        "change 4", "change 3", "change 2", "sign: 2", "sign: 1", "sign: 0", "code",
+    ]  # fmt: skip
+    assert (answer["changes"][0]["area"], answer["changes"][0]["task"]) == ("atom://shop/auth", "task://shop/t7")
+    newest = answer["changes"][3]
+    assert git(code, "rev-parse", "HEAD~1").startswith(newest["commit"])
+    assert newest["paths"] == [SESSION]
+    assert answer["changed_together"] == [{"path": "src/auth/keys.py", "count": 4, "of": 4}]
+    (code / SESSION).write_text("newer\n")
+    git(code, "commit", "-qam", "newer")
+    assert known.context(paths=SESSION)["changes"][3]["what"] == "newer"
+
+
+def test_code_without_history_has_no_changes(known: Ask, code: Path) -> None:
+    subprocess.run(["rm", "-rf", str(code / ".git" / "refs"), str(code / ".git" / "logs")], check=True)
+    (code / ".git" / "refs").mkdir()
+    answer = known.context(paths=SESSION)
+    assert answer["changes"] == []
+    assert "Auth" in names(answer)
+
+
+def test_what_was_not_verified_since_the_code_changed_is_marked_and_comes_later(
+    known: Ask, code: Path, ws: Workspace
+) -> None:
+    known.put(changes=[
+        upsert("gotcha:a-first", summary="Signing is slow.", data={"cites": [SESSION]}),
+        upsert("gotcha:b-second", summary="Tokens are long.", relations=[{"type": "about", "target": f"./{SESSION}"}]),
+    ])  # fmt: skip
+    freshness = Freshness.of(ws)
+    assert freshness.settle()
+    answer = known.context(paths=SESSION)
+    assert "unverified" not in item(answer, "a-first")
+    assert item(answer, "a-first")["why"] == f"cites {SESSION}"
+    (code / SESSION).write_text("def sign(token, key):\n    return key\n")
+    freshness.files_changed([SESSION])
+    assert freshness.settle()
+    answer = known.context(paths=SESSION)
+    assert SESSION in item(answer, "a-first")["unverified"]["reason"]
+    traps = [one["name"] for one in answer["items"] if one["kind"] == "gotcha"]
+    assert traps[-1] == "a-first"
+    known.put(changes={"op": "verify", "uri": "gotcha:a-first"})
+    assert "unverified" not in item(known.context(paths=SESSION), "a-first")
+
+
+@pytest.fixture
+def holder(known: Ask) -> Ask:
+    scope = Scope.of("shop", ["read"], ["/auth/**", "/auth", "/src/auth/session.py", "/skew"])
+    principal = Principal("tok00001", "billing-agent", "agent", (scope,))
+    return Ask(Session(known.session.daemon, client="claude", trusted=False, principal=principal))
+
+
+def test_whoever_may_not_read_everything_is_told_of_what_they_may(holder: Ask, known: Ask) -> None:
+    answer = holder.context(paths=[SESSION, "src/auth/"])
+    assert names(answer) == ["Auth", "Clocks differ"]
+    text = orjson.dumps(answer)
+    for hidden in (b"Security", b"Everything", b"JWT", b"Gateway", b"keys.py", b"seed", b"security"):
+        assert hidden not in text
+    assert answer["changes"] == []
+    assert names(holder.context(question="token times differ")) == ["Clocks differ", "Auth", "session.py"]
+    with pytest.raises(KgdError):
+        holder.context(task="task://shop/secret")
+
+
+def test_a_path_on_this_machine_means_nothing_to_somebody_elsewhere(holder: Ask, code: Path) -> None:
+    assert holder.context(paths="src/auth/session.py")["items"]
+    with pytest.raises(KgdError):
+        holder.context(paths=os.fspath(code / SESSION))
