@@ -55,6 +55,8 @@ class Session:
     """How to ask the caller's language model; None where the surface cannot."""
     still_live: Callable[[], None] = lambda: None
     """Looks again, right before something is written, whether the caller's token holds; raises Unauthorized if not."""
+    wrote: tuple[str, str] | None = None
+    """Workspace and commit of the last change by a token, for what follows a write whatever its answer looks like."""
 
     def author(self, workspace: Workspace) -> Author:
         """Who the commits of this caller are by: the holder of the token, or the person of this machine."""
@@ -106,6 +108,8 @@ class Session:
             self.allow(workspace, verb, named(changes.edits))
             changes = replace(changes, request_id=self.request(changes.request_id))
             outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
+            if outcome.commit:
+                self.wrote = workspace.id, outcome.commit
             return self.seen(workspace, outcome)
         changes, told = noted(workspace, changes)
         outcome = workspace.submit(changes, dry_run=dry_run)

@@ -61,9 +61,10 @@ def call(
         _settle(session, first)
         return {**first, "repeated": True}
     tokens.spend(record, "nodes", _nodes(arguments))
+    session.wrote = None
     answer = tool.call(session, arguments)
     if not arguments.get("dry_run"):
-        tokens.note(holder.id, name, str(answer.get("workspace", "")), _told(answer))
+        tokens.note(holder.id, name, *_told(session, answer))
         if key:
             tokens.keep_answer(holder.id, key, asked, orjson.dumps(answer).decode())
         _settle(session, answer)
@@ -74,6 +75,8 @@ def _settle(session: Session, answer: Answer) -> None:
     """Success is said once the upstream has it; what only waits as a proposal does not go there."""
     if answer.get("commit") and answer.get("outcome") != "proposed":
         session.daemon.upstream.push(str(answer["workspace"]))
+    elif "success" in answer and session.wrote:  # an envelope says nothing of commits
+        session.daemon.upstream.push(session.wrote[0])
 
 
 def _nodes(arguments: Mapping[str, Any]) -> int:
@@ -81,8 +84,9 @@ def _nodes(arguments: Mapping[str, Any]) -> int:
     return len(changes) if isinstance(changes, list) else 1
 
 
-def _told(answer: Answer) -> str:
-    for field in ("commit", "proposal"):
-        if isinstance(found := answer.get(field), str):
-            return f"{field} {found}"
-    return ""
+def _told(session: Session, answer: Answer) -> tuple[str, str]:
+    """Where it was done, and what came of it."""
+    if "success" in answer and session.wrote:
+        return session.wrote[0], f"commit {session.wrote[1]}"
+    told = (f"{field} {found}" for field in ("commit", "proposal") if isinstance(found := answer.get(field), str))
+    return str(answer.get("workspace", "")), next(told, "")
