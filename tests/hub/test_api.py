@@ -273,6 +273,11 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         "traverse": {"start": ["api/a"]}, "history": {"diff": True}, "status": {}, "sync": {},
         "put": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "more"}]},
         "resolve_conflicts": {}, "context": {"question": "tokens"}, "proposals": {},
+        "query_graph": {"operation": "context", "paths": "api/a.py"},
+        "manage_graph": {"operation": "create", "entityType": "atom", "name": "Api", "paths": '["api/**"]',
+                         "createdByTaskId": "https://tracker.example/1"},
+        "manage_changelog": {"operation": "append", "parentType": "atom", "parentId": "Api",
+                             "taskId": "https://tracker.example/1", "summary": "made"},
         "accept": {"name": "nobody-1"}, "reject": {"name": "nobody-1"},
         "submit_subgraph": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "again"}]},
     }  # fmt: skip

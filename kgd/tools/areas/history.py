@@ -6,13 +6,14 @@ import time
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Log
 from kgd.tools import addressing, origins
 from kgd.tools.areas import naming, reading
-from kgd.tools.areas.answers import entry_answer
+from kgd.tools.areas.answers import EntryAnswer, entry_answer
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.far import from_hub
 from kgd.tools.session import Session
@@ -33,6 +34,19 @@ class ManageChangelogParams(reading.AreaParams):
     offset: Annotated[int, Field(ge=0)] = 0
     projectId: str | None = None
     workspace: str | None = None
+
+
+class ManageChangelogData(TypedDict, total=False):
+    """`append` answers `entry`, `search` `entries` and `total`."""
+
+    entry: EntryAnswer
+    entries: list[EntryAnswer]
+    total: int
+
+
+class ManageChangelogResult(TypedDict):
+    success: bool
+    data: ManageChangelogData
 
 
 def manage_changelog(session: Session, params: ManageChangelogParams) -> Envelope:
@@ -73,7 +87,7 @@ MANAGE_CHANGELOG = Tool(
     title="Area history",
     description="append to an area's changelog what changed and why (taskId, summary), or search it, newest first.",
     Params=ManageChangelogParams,
-    Result=Envelope,
+    Result=ManageChangelogResult,
     hints=Hints(),
     run=manage_changelog,
     refusal=enveloped,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, Atlas
 from kgd.areas.changelog import moment_of
@@ -14,10 +15,10 @@ from kgd.errors import Invalid, Stale
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Delete, Edit, Unrelate, Upsert
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, name_of
 from kgd.tools import sight
 from kgd.tools.areas import naming, reading
-from kgd.tools.areas.answers import RELATED, answer_of, read, related_relations
+from kgd.tools.areas.answers import RELATED, AreaAnswer, answer_of, read, related_relations
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -54,6 +55,26 @@ class ManageGraphParams(reading.AreaParams):
     lastTaskId: str | None = None
     cascade: bool = False
     workspace: str | None = None
+
+
+class DeletedAnswer(TypedDict):
+    id: str
+    name: str
+    deleted: bool
+
+
+class ManageGraphData(TypedDict, total=False):
+    """The atom or molecule as it is now, or that it is deleted; for a molecule also what became of its atoms."""
+
+    atom: AreaAnswer | DeletedAnswer
+    molecule: AreaAnswer | DeletedAnswer
+    orphanedAtoms: list[str]
+    deletedAtoms: list[str]
+
+
+class ManageGraphResult(TypedDict):
+    success: bool
+    data: ManageGraphData
 
 
 def manage_graph(session: Session, params: ManageGraphParams) -> Envelope:
@@ -159,11 +180,12 @@ def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     data: dict[str, Any] = {"moleculeId": None}
     if params.lastTaskId:
         data["lastTaskId"], before = naming.task(session, workspace, params.lastTaskId, at="lastTaskId")
-    name = (card := workspace.graph.card(uri)) and card.name
+    card = workspace.graph.card(uri)
+    name = (card.name if card else "") or name_of(uri)
     members = [atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] if kind == MOLECULE else []
     edits: list[Edit] = [Delete(uri, params.version)]
     edits += [Delete(atom) if params.cascade else Upsert(atom, data=data) for atom in members]
-    _submit(session, workspace, f"delete {kind} {name or uri}", (*before, *edits))
+    _submit(session, workspace, f"delete {kind} {name}", (*before, *edits))
     answer: dict[str, Any] = {kind: {"id": uri, "name": name, "deleted": True}}
     if kind == MOLECULE:
         answer["deletedAtoms" if params.cascade else "orphanedAtoms"] = members
@@ -202,7 +224,7 @@ def _done(
 ) -> dict[str, Any]:
     """Carry it out; the atom or molecule as it is then."""
     card = workspace.graph.card(uri)
-    name = (params.name or "").strip() or (card.name if card else "") or uri
+    name = (params.name or "").strip() or (card.name if card else "") or name_of(uri)
     _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
     found = answer_of(workspace, uri, sight.sight(session, workspace.id), changelog_limit=None)
     return {params.entityType: found}
@@ -223,7 +245,7 @@ MANAGE_GRAPH = Tool(
         "atom or molecule. knowledgeMode append adds a dated block. Deleting a molecule keeps its atoms unless cascade."
     ),
     Params=ManageGraphParams,
-    Result=Envelope,
+    Result=ManageGraphResult,
     hints=Hints(destructive=True),
     run=manage_graph,
     refusal=enveloped,

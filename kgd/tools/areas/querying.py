@@ -89,6 +89,24 @@ class GraphContext(TypedDict):
     unmatchedPaths: list[str]
 
 
+class QueryGraphData(TypedDict, total=False):
+    """`get` answers `atom`, or `molecule` with its `atoms`; `search` `atoms` or `molecules` with `total`; `context`
+    `molecules`, `orphanAtoms` and `unmatchedPaths`."""
+
+    atom: AreaAnswer
+    molecule: AreaAnswer
+    atoms: list[AreaAnswer]
+    molecules: list[dict[str, Any]]
+    total: int
+    orphanAtoms: list[ContextAtom]
+    unmatchedPaths: list[str]
+
+
+class QueryGraphResult(TypedDict):
+    success: bool
+    data: QueryGraphData
+
+
 Found = tuple["Workspace", dict[str, Any]]
 
 
@@ -220,7 +238,7 @@ QUERY_GRAPH = Tool(
         "(entityType; query, moleculeId, orphansOnly)."
     ),
     Params=QueryGraphParams,
-    Result=Envelope,
+    Result=QueryGraphResult,
     hints=Hints(read_only=True, idempotent=True),
     run=query_graph,
     refusal=enveloped,
