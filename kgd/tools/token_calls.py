@@ -18,8 +18,8 @@ from kgd.tools.session import Session
 from kgd.tools.tool import Answer, Tool
 
 EVERYBODY = (
-    "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "put",
-    "history", "status", "resolve_conflicts", "submit_subgraph",
+    "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "query_container",
+    "advance", "put", "history", "status", "resolve_conflicts", "submit_subgraph",
     "proposals", "accept", "reject",
 )  # fmt: skip
 """Tools that make sense from elsewhere. `ingest` reads this machine's disk and is not among them."""

@@ -1,0 +1,70 @@
+"""Whoever holds a token sees and finishes the tasks of their part of the paths, and hears of no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgd.errors import Forbidden, NotFound
+from kgd.model.access import Principal, Scope
+from kgd.tools import TOOLSETS, chosen, token_calls
+from kgd.tools.session import Session
+from tests.tasks.conftest import Ask
+
+LEARNED = {"Gotchas": "Stripe retries for three days", "Handoff Notes": "see the handlers"}
+
+
+@pytest.fixture
+def holder(session: Session) -> Session:
+    scope = Scope.of("shop", ["read", "write"], ["/payments/**", "/src/**"])
+    principal = Principal("tok00001", "billing-agent", "agent", (scope,))
+    return Session(session.daemon, client="claude", trusted=False, principal=principal)
+
+
+def as_holder(holder: Session, tool: str, **arguments: Any) -> dict[str, Any]:
+    return dict(TOOLSETS["tasks"][tool].call(holder, arguments)["data"])
+
+
+@pytest.fixture
+def tasks(ask: Ask) -> Ask:
+    ask.put(changes=[
+        {"op": "upsert", "uri": "task://shop/payments/fix", "name": "Fix", "data": {"sections": {
+            "Objective": "webhooks", "Context Files": "src/checkout.py"}},
+         "relations": [{"type": "depends_on", "target": "task://shop/secret/plan"}]},
+        {"op": "upsert", "uri": "task://shop/secret/plan", "name": "Plan the webhooks"},
+        {"op": "upsert", "uri": "atom://shop/secret", "name": "Secret", "data": {"paths": ["src/**"]}},
+    ])  # fmt: skip
+    return ask
+
+
+def test_a_holder_finishes_a_task_of_theirs_and_what_was_learned_lies_beside_it(tasks: Ask, holder: Session) -> None:
+    shown = as_holder(holder, "query_container", operation="get", id="payments/fix", includeGraphContext=True)
+    assert shown["task"]["dependsOn"] == []
+    assert shown["graphContext"] == {"molecules": [], "orphanAtoms": [], "unmatchedPaths": ["src/checkout.py"]}
+    as_holder(holder, "advance", id="payments/fix", version=1)
+    done = as_holder(holder, "advance", id="payments/fix", version=2, sections=LEARNED)
+    (one,) = done["recorded"]
+    assert one["id"].startswith("gotcha://shop/payments/stripe-retries")
+    (task,) = tasks.get(uris=["task://shop/payments/fix"])["nodes"]
+    assert ("depends_on", "task://shop/secret/plan") in [(one["type"], one["target"]) for one in task["relations"]]
+
+
+def test_other_tasks_are_as_if_they_were_not_there(tasks: Ask, holder: Session) -> None:
+    for query in ({}, {"query": "webhooks"}):
+        listed = as_holder(holder, "query_container", operation="search", **query)
+        assert ([one["name"] for one in listed["tasks"]], listed["total"]) == (["Fix"], 1)
+    for tool, arguments in (("query_container", {"operation": "get"}), ("advance", {"version": 1})):
+        for id in ("secret/plan", "secret/never-was"):
+            with pytest.raises(Forbidden):
+                as_holder(holder, tool, id=f"task://shop/{id}", **arguments)
+    tasks.put(changes=[{"op": "move", "uri": "task://shop/payments/fix", "to": "task://shop/secret/fix"}])
+    with pytest.raises((NotFound, Forbidden), match=r"no such task|may not read") as refused:
+        as_holder(holder, "query_container", operation="get", id="payments/fix")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_hub_with_the_toolset_offers_it_to_holders(holder: Session) -> None:
+    assert holder.principal is not None
+    offered = token_calls.visible(chosen("tasks"), holder.principal)
+    assert {"query_container", "advance"} <= set(offered)
