@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import graphml, jsonl, vault, vault_writing
+from kgd.exchange import graphml, jsonl, orchestrator, orchestrator_writing, vault, vault_writing
 from kgd.exchange.plan import Plan, Reading, Written
 from kgd.exchange.view import View
 
@@ -43,6 +43,14 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
+    Format(
+        "orchestrator",
+        "an .orchestrator/ folder: knowledge graph, memories, journal, state",
+        "folder",
+        orchestrator.sniff,
+        orchestrator.read,
+        orchestrator_writing.write,
+    ),
     Format(
         "vault",
         "a folder of Markdown notes, such as Obsidian's",

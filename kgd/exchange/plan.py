@@ -72,6 +72,7 @@ class Reading:
         workspace: The id in the URIs it makes.
         below: A path that its URIs begin with; empty for none.
         code_tree: The root of the code that the workspace describes, if there is one.
+        keywords: Tags for a text.
         check_pattern: The normalised form of an area's path pattern; raises Invalid.
     """
 
@@ -79,6 +80,7 @@ class Reading:
     below: str = ""
     code_tree: Path | None = None
     check_pattern: Callable[[str, str], str] = lambda text, at: text
+    keywords: Callable[[str], Sequence[str]] = lambda text: ()
 
 
 @dataclass(frozen=True, slots=True)

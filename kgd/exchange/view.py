@@ -27,12 +27,14 @@ class View:
     Args:
         chosen: The URIs; sorted, or in the order of the walk that found them.
         detail: The prose of a node's memory file, or None.
+        stamps: When a node was created and last changed, in seconds since 1970.
         cut: How many more nodes there are than were chosen.
     """
 
     store: Store
     chosen: Sequence[Uri]
     detail: Callable[[Node], str | None] = lambda node: None
+    stamps: Callable[[Uri], tuple[int, int]] = lambda uri: (0, 0)
     cut: int = 0
 
     @property

@@ -32,7 +32,9 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
         return replace(node, data={key: value for key, value in node.data.items() if key != FILE}), True
     found = memory_files.detail_of(old, draft.read_file) if old else None
     if found is None:
-        path = memory_files.new_path(node, draft.now, lambda path: draft.read_file(path) is not None)
+        path = memory_files.file_of(node) or ""  # an import knows what the file was called
+        if not path or draft.read_file(path) is not None:
+            path = memory_files.new_path(node, draft.now, lambda path: draft.read_file(path) is not None)
         draft.files[path] = memory_files.written(node, None, edit.detail, draft.now)
         draft.detailed.add(node.uri)
         return replace(node, data={**node.data, FILE: path}), True

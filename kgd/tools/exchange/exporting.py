@@ -12,6 +12,8 @@ from kgd.exchange import formats
 from kgd.exchange.formats import Format
 from kgd.exchange.view import View
 from kgd.graph.traverse import traverse
+from kgd.model.node import Node
+from kgd.model.uri import Uri
 from kgd.tools import addressing
 from kgd.tools.exchange.importing import TROUBLES_SHOWN, TroubleAnswer, place
 from kgd.tools.exchange.placing import Placed, put_in_place
@@ -88,6 +90,14 @@ def give(session: Session, params: ExportParams) -> ExportResult:
 
 
 def _view(session: Session, workspace: Workspace, params: ExportParams, chosen: Format) -> View:
+    def detail(node: Node) -> str | None:
+        found = workspace.detail(node)
+        return found[1] if found else None
+
+    def stamps(uri: Uri) -> tuple[int, int]:
+        version = workspace.node_version(uri)
+        return (version.created_at, version.updated_at) if version else (0, 0)
+
     most = min(params.max_nodes or chosen.most, chosen.most)
     if params.roots:
         starts = [addressing.resolve(session, workspace, text, at=f"roots[{n}]") for n, text in enumerate(params.roots)]
@@ -99,7 +109,7 @@ def _view(session: Session, workspace: Workspace, params: ExportParams, chosen: 
     else:
         every = sorted(workspace.graph.uris())
         uris, cut = every[:most], max(0, len(every) - most)
-    return View(workspace, uris, cut=cut)
+    return View(workspace, uris, detail, stamps, cut)
 
 
 def _text(data: bytes) -> str:

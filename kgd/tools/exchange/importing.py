@@ -14,6 +14,7 @@ from kgd.areas.patterns import check_pattern
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale
 from kgd.exchange import formats
 from kgd.exchange.plan import Plan, Reading, Trouble
+from kgd.memories.keywords import keywords
 from kgd.model.change import ChangeSet, Edit
 from kgd.tools import addressing
 from kgd.tools.exchange.reconciling import Reconciled, Step, reconcile
@@ -64,7 +65,7 @@ def take(session: Session, params: ImportParams) -> ImportResult:
         raise NotFound("there is no such file or folder", at=str(path)[-80:])
     chosen = formats.named(params.format, "format", "read") if params.format else formats.sniffed(path)
     assert chosen.read is not None
-    reading = Reading(workspace.id, params.below.strip("/"), workspace.layout.code_tree, check_pattern)
+    reading = Reading(workspace.id, params.below.strip("/"), workspace.layout.code_tree, check_pattern, keywords)
     session.progress(0, None, f"reading {path.name}")
     plan = chosen.read(path, reading)
     found = reconcile(workspace, plan.wanted, replace=params.replace)

@@ -6,11 +6,12 @@ alone (it is taken), a person here alone (it stays), or both (it stays, and the 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgd.exchange.plan import IMPORTED, Trouble, Wanted, digest, noted
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Trouble, Wanted, digest, noted
 from kgd.model.change import Edit, Unrelate, Untag, Upsert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
@@ -82,11 +83,14 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
 
 def detail_of(workspace: Workspace, node: Node) -> str:
     """The prose of the node's memory file."""
-    return ""
+    found = workspace.detail(node)
+    return found[1] if found else ""
 
 
 def _whole(one: Wanted, version: int) -> Upsert:
     node = one.node
+    if one.detail and one.file:
+        node = dataclasses.replace(node, data={**node.data, NAMED_FILE: one.file})
     return Upsert(
         node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
         node.source, node.relations, expect_version=version, **_detail(one),
@@ -94,7 +98,10 @@ def _whole(one: Wanted, version: int) -> Upsert:
 
 
 def _detail(one: Wanted) -> dict[str, Any]:
-    return {}
+    """The prose of its memory file."""
+    if not one.detail.strip():
+        return {}
+    return {"detail": one.detail.strip("\n")}
 
 
 def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
@@ -107,9 +114,11 @@ def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
     keys = {relation.key for relation in node.relations}
     edits += [Unrelate(uri, r.target, r.type) for r in stored.relations if r.key not in keys]
     unset = [name for name in FIELDS if getattr(stored, name) and not getattr(node, name)]
-    unset += [f"data.{key}" for key in stored.data if node.data.get(key) != stored.data[key] and key != "file"]
+    unset += [f"data.{key}" for key in stored.data if node.data.get(key) != stored.data[key] and key != NAMED_FILE]
     if stored.content and node.content != stored.content and "content" not in unset:
         unset.append("content")
+    if not one.detail.strip() and stored.data.get(NAMED_FILE):
+        unset.append("detail")
     edits.append(
         Upsert(
             uri,

@@ -1,0 +1,243 @@
+"""This file is where an ``.orchestrator/`` folder is read: knowledge graph, memories, and what came before them.
+
+``decision-001`` becomes ``decision://<ws>/decision-001``; connections become relations; a memory file becomes the
+detail of its node. What only this format needs is kept under `KEPT`, so that an export gives the same entries.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgd.errors import Invalid, KgdError
+from kgd.exchange import front_matter, orchestrator_past
+from kgd.exchange.files import Folder
+from kgd.exchange.front_matter import strings
+from kgd.exchange.orchestrator_past import JOURNAL, Entry
+from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line
+from kgd.model.node import NAME_LIMIT, SUMMARY_LIMIT, Json, Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, from_path
+
+KIND = "orchestrator"
+KEPT = "orchestrator"
+"""The key of `data` for what only this format needs: the order of tags and connections, and the file's name."""
+GRAPH, MEMORIES = "knowledge_graph.json", "memories/"
+TYPES = ("task", "decision", "pattern", "gotcha", "insight")
+CONNECTED = "connected_to"
+BIGGEST_GRAPH = 64 * 2**20
+_KNOWN = frozenset({"id", "type", "tags", "summary", "file", "created", "connections", KEPT, "imported"})
+_MIRRORED = frozenset({"id", "type", "date", "tags"})
+_HEADING = re.compile(r"^#{1,2}\s+(.+)$", re.M).search
+
+
+def sniff(path: Path) -> bool:
+    return path.is_dir() and ((path / GRAPH).is_file() or path.name == ".orchestrator")
+
+
+def read(root: Path, reading: Reading) -> Plan:
+    """Everything in the folder that is knowledge.
+
+    Raises:
+        Invalid: It is no folder, or there is nothing of the kind in it.
+        Limit: It has too many files.
+    """
+    if not root.is_dir():
+        raise Invalid(f"name the folder, not a file in it: the one with {GRAPH}", at="source")
+    entries = Entries(root, reading)
+    entries.graph()
+    entries.memories()
+    for entry in orchestrator_past.entries(root, entries.folder, set(entries.found), reading):
+        entries.add(entry)
+    wanted = [one for one in map(entries.wanted, entries.found.values()) if one is not None]
+    if not wanted and not entries.folder.troubles:
+        raise Invalid("this folder holds no knowledge graph, memories, journal or state", at="source")
+    counts = {kind: sum(one.node.type == kind for one in wanted) for kind in TYPES}
+    others = len(wanted) - sum(counts.values())
+    counts = {f"{kind}s": n for kind, n in counts.items() if n} | ({"others": others} if others else {})
+    return Plan(tuple(wanted), troubles=tuple(entries.folder.troubles), counts=counts)
+
+
+@dataclass(slots=True)
+class Entries:
+    """What was found in one folder, by id."""
+
+    root: Path
+    reading: Reading
+    folder: Folder = field(init=False)
+    found: dict[str, Entry] = field(default_factory=dict)
+    _files: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.folder = Folder(self.root)
+
+    def trouble(self, at: str, reason: str) -> None:
+        self.folder.troubles.append(Trouble(at, reason))
+
+    def add(self, entry: Entry) -> None:
+        if entry.id in self.found:
+            self.trouble(entry.at, f"the id {entry.id[:60]} is given twice; the first one counts")
+        else:
+            self.found[entry.id] = entry
+
+    def graph(self) -> None:
+        """The nodes of the knowledge graph; each that is not as it should be is one line."""
+        nodes = self._nodes()
+        for number, values in enumerate(nodes):
+            at = f"{GRAPH} nodes[{number}]"
+            if not isinstance(values, Mapping):
+                self.trouble(at, "this is no object; not taken")
+                continue
+            missing = [key for key in ("id", "type", "summary") if not _text(values.get(key))]
+            if missing:
+                self.trouble(at, f"it has no {' and no '.join(missing)}; not taken")
+                continue
+            entry = Entry(
+                _text(values["id"]), _text(values["type"]), f"{GRAPH} {_text(values['id'])[:60]}",
+                _text(values["summary"]), strings(values.get("tags")), _text(values.get("file")),
+                _text(values.get("created")), strings(values.get("connections")),
+                {key: value for key, value in values.items() if key not in _KNOWN and value is not None},
+            )  # fmt: skip
+            if entry.file:
+                self._read_file(entry)
+            self.add(entry)
+
+    def memories(self) -> None:
+        """The memory files that no node names."""
+        for name in self.folder.paths(lambda path: path.startswith(MEMORIES) and path.endswith(".md"),
+                                      lambda path: path == MEMORIES.strip("/")):  # fmt: skip
+            if name in self._files:
+                continue
+            self._files.add(name)
+            stem = name[len(MEMORIES) : -3]
+            entry = Entry("", "insight", name, file=name)
+            if (front := self._take_memory(entry, name)) is None:
+                continue
+            entry.id = _text(front.get("id")) or stem
+            if entry.id in self.found:
+                self.trouble(name, f"the node {entry.id[:60]} names another file; this one was not taken")
+                continue
+            entry.type = _text(front.get("type")) or entry.id.partition("-")[0]
+            entry.type = entry.type if _text(front.get("type")) or entry.type in TYPES else "insight"
+            entry.summary = entry.name or stem
+            self.add(entry)
+
+    def wanted(self, entry: Entry) -> Wanted | None:
+        """The node of an entry; None, and a trouble, where there can be none."""
+        try:
+            uri = self.uri(entry.id, entry.type)
+            for target in entry.connections:
+                if target not in self.found:
+                    self.trouble(entry.at, f"it is connected to {target[:60]}, which is not there; a broken link")
+            node, detail = self._node(entry, uri)
+            return Wanted(node, detail, entry.file, entry.at)
+        except KgdError as error:
+            self.trouble(entry.at, f"{error.message}; not taken")
+            return None
+
+    def uri(self, id: str, type: str = "") -> Uri:
+        """Raises:
+        Invalid, Limit: No URI can be made of the id.
+        """
+        known = self.found.get(id)
+        kind = type or (known.type if known else id.partition("-")[0])
+        below = f"{self.reading.below}/" if self.reading.below else ""
+        return from_path(kind if kind in TYPES else "concept", self.reading.workspace, below + id)
+
+    def _node(self, entry: Entry, uri: Uri) -> tuple[Node, str]:
+        summary = one_line(entry.summary)
+        content, detail = (entry.content, entry.detail) if entry.type in TYPES else (entry.detail, "")
+        if len(summary) > SUMMARY_LIMIT and not content:
+            content = f"{summary}\n"
+        relations = {self.uri(id): Relation(CONNECTED, self.uri(id)) for id in entry.connections}
+        relations.pop(uri, None)
+        tags = list(dict.fromkeys(tag.lower() for tag in entry.tags))
+        kept: dict[str, Json] = {}
+        if entry.file:
+            kept["file"] = entry.file
+        if tags != sorted(tags):
+            kept["tags"] = tags
+        if list(relations) != sorted(relations):
+            kept["connections"] = entry.connections
+        data = dict(entry.data)
+        if entry.created:
+            data["created"] = entry.created
+        if kept:
+            data[KEPT] = kept
+        node = Node(
+            uri, entry.type, entry.name[:NAME_LIMIT], cut_at_word(summary), content, tuple(tags), data,
+            Source(KIND, f"{self.root.resolve().parent.name}/{entry.id}"), tuple(relations.values()),
+        )  # fmt: skip
+        return node, detail
+
+    def _nodes(self) -> list[Any]:
+        path = self.root / GRAPH
+        if not path.exists():
+            return []
+        try:
+            if path.is_symlink() or path.stat().st_size > BIGGEST_GRAPH:
+                self.trouble(GRAPH, "it is a link, or has more than 64 MiB; not taken")
+                return []
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except json.JSONDecodeError as error:
+            self.trouble(f"{GRAPH}:{error.lineno}", f"this is not JSON: {error.msg}; the graph was not taken")
+            return []
+        except (OSError, ValueError, RecursionError):
+            self.trouble(GRAPH, "it cannot be read as UTF-8 text; the graph was not taken")
+            return []
+        nodes = values.get("nodes") if isinstance(values, Mapping) else None
+        if not isinstance(nodes, list):
+            self.trouble(GRAPH, "it has no list of nodes; the graph was not taken")
+            return []
+        return nodes
+
+    def _read_file(self, entry: Entry) -> None:
+        """What the file of a node says: a memory is its detail, a task's file its sections."""
+        name = entry.file
+        if name.startswith("/") or ".." in name.split("/") or "\\" in name:
+            self.trouble(entry.at, f"its file {name[:80]} is outside of the folder; not read")
+        elif not (self.root / name).exists():
+            self.trouble(entry.at, f"its file {name[:80]} is not there")
+        elif name in self._files:
+            self.trouble(entry.at, f"its file {name[:80]} is another node's already")
+        else:
+            self._files.add(name)
+            if name.startswith(JOURNAL):
+                self._take_task(entry, name)
+            else:
+                self._take_memory(entry, name)
+
+    def _take_task(self, entry: Entry, name: str) -> None:
+        text = self.folder.text(name)
+        if text is not None:
+            found = orchestrator_past.task(text)
+            entry.data |= found.data
+            entry.name = entry.name or found.title
+
+    def _take_memory(self, entry: Entry, name: str) -> Mapping[str, Json] | None:
+        text = self.folder.text(name)
+        if text is None:
+            return None
+        page = front_matter.read(text)
+        front = page.front
+        if front is None:
+            self.trouble(f"{name}:{page.line}", f"its front matter is not read: {page.problem}; the text was taken")
+            front = {}
+        entry.detail = page.body.replace("\r\n", "\n")
+        entry.tags += [tag for tag in strings(front.get("tags")) if tag not in entry.tags]
+        entry.created = entry.created or _text(front.get("date"))
+        entry.data |= {
+            key: value for key, value in front.items() if key not in _MIRRORED | _KNOWN and value is not None
+        }
+        if heading := _HEADING(page.body):
+            entry.name = entry.name or one_line(heading[1])
+        if not entry.detail.strip():
+            self.trouble(name, "it has no text")
+        return front
+
+
+def _text(value: Any) -> str:
+    return one_line(value) if isinstance(value, str) else str(value) if isinstance(value, int) else ""

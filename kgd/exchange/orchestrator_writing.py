@@ -1,0 +1,149 @@
+"""This file is where memories become an ``.orchestrator/`` folder again: ``knowledge_graph.json`` and memory files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kgd.codec import canonical
+from kgd.exchange.orchestrator import CONNECTED, GRAPH, KEPT, KIND, MEMORIES, TYPES
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Trouble, Written
+from kgd.exchange.view import View
+from kgd.model.node import Json, Node
+from kgd.model.uri import Uri, name_of
+
+_PLAIN = re.compile(r"[A-Za-z][\w./-]*\Z").match
+
+
+def write(view: View) -> Written:
+    """All memories of the view, and whatever else once came from such a folder; other nodes have no place in it."""
+    chosen: list[Node] = []
+    others = 0
+    for node in view.nodes():
+        if node.type in TYPES or _is_from_here(node):
+            chosen.append(node)
+        elif not node.is_bare:
+            others += 1
+    ids = _ids(chosen)
+    dates = {node.uri: _created(node, view) for node in chosen}
+    chosen.sort(key=lambda node: (dates[node.uri][:10], ids[node.uri]))
+    files: list[Output] = []
+    entries: list[dict[str, Json]] = []
+    left: Counter[str] = Counter()
+    taken: set[str] = set()
+    for node in chosen:
+        entry = _entry(node, ids, dates[node.uri], view)
+        text = view.detail(node)
+        if text is not None:
+            entry["file"] = _file_name(node, str(entry["file"] or ""), taken)
+            files.append(Output(str(entry["file"]), _memory(entry, node, text)))
+        entries.append(entry)
+        left.update(relation.type for relation in node.relations if relation.type != CONNECTED)
+    index: dict[str, list[Json]] = {}
+    for entry in entries:
+        for tag in _strings(entry["tags"]):
+            index.setdefault(tag, []).append(entry["id"])
+    graph = {"version": 1, "last_updated": _newest(chosen, view), "nodes": entries, "tag_index": index}
+    files.insert(0, Output(GRAPH, json.dumps(graph, indent=2, ensure_ascii=False).encode() + b"\n"))
+    troubles = [Trouble("", f"{n} relations of type {type} have no place in this format") for type, n in left.items()]
+    if others:
+        troubles.append(Trouble("", f"{others} nodes are no memories and have no place in this format"))
+    return Written(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
+
+
+def _is_from_here(node: Node) -> bool:
+    return node.source is not None and node.source.type == KIND
+
+
+def _ids(nodes: Iterable[Node]) -> dict[Uri, str]:
+    """The id that each had there, else the last segment of its URI; the second that wants one gets a number."""
+    ids: dict[Uri, str] = {}
+    taken: set[str] = set()
+    for node in sorted(nodes, key=lambda node: (not _is_from_here(node), node.uri)):
+        wanted = node.source.id.partition("/")[2] if node.source and _is_from_here(node) else ""
+        wanted = wanted or name_of(node.uri)
+        if not _is_from_here(node) and not wanted.startswith(f"{node.type}-"):
+            wanted = f"{node.type}-{wanted}"
+        id, number = wanted, 2
+        while id in taken:
+            id, number = f"{wanted}-{number}", number + 1
+        taken.add(id)
+        ids[node.uri] = id
+    return ids
+
+
+def _entry(node: Node, ids: Mapping[Uri, str], created: str, view: View) -> dict[str, Json]:
+    kept = node.data.get(KEPT)
+    kept = kept if isinstance(kept, Mapping) else {}
+    targets = [view.store.resolve(relation.target) for relation in node.relations if relation.type == CONNECTED]
+    connections = [ids.get(target) or name_of(target) for target in targets]
+    own = {"sections", "status", "created", KEPT, IMPORTED, NAMED_FILE}
+    summary = " ".join(node.content.split()) if _is_whole(node) else node.summary or node.title
+    return {
+        "id": ids[node.uri],
+        "type": node.type,
+        "tags": _in_order(node.tags, kept.get("tags")),
+        "summary": summary,
+        "file": str(kept.get("file") or "") or None,
+        "created": created,
+        "connections": _in_order(connections, kept.get("connections")),
+        **{key: value for key, value in sorted(node.data.items()) if key not in own},
+    }
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether the content is the summary before it was cut."""
+    return node.summary.endswith("…") and node.content.startswith(node.summary[:-1].rstrip())
+
+
+def _in_order(values: Sequence[str], order: Any) -> list[Json]:
+    before = [value for value in _strings(order) if value in values]
+    return [*dict.fromkeys(before), *(value for value in values if value not in before)]
+
+
+def _strings(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _created(node: Node, view: View) -> str:
+    said = node.data.get("created")
+    return said if isinstance(said, str) and said else _moment(view.stamps(node.uri)[0])[:10]
+
+
+def _newest(nodes: Iterable[Node], view: View) -> str:
+    return _moment(max((view.stamps(node.uri)[1] for node in nodes), default=0))
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _file_name(node: Node, before: str, taken: set[str]) -> str:
+    """The name that its file had there, else the one it has in the workspace."""
+    named = str(node.data.get(NAMED_FILE) or "")
+    name = before if before.startswith(MEMORIES) else named if named.startswith(MEMORIES) else f"{MEMORIES}memory.md"
+    stem, number = name.removesuffix(".md"), 2
+    while name in taken or ".." in name.split("/"):
+        name, number = f"{stem.replace('..', '')}-{number}.md", number + 1
+    taken.add(name)
+    return name
+
+
+def _memory(entry: Mapping[str, Json], node: Node, text: str) -> bytes:
+    """The file with front matter as such folders have it."""
+    head = [f"id: {_scalar(entry['id'])}", f"type: {_scalar(entry['type'])}", f"date: {_date(entry['created'])}"]
+    head.append(f"tags: [{', '.join(map(_scalar, _strings(entry['tags'])))}]")
+    return "\n".join(["---", *head, "---", "", text.strip("\n"), ""]).encode()
+
+
+def _scalar(value: Json) -> str:
+    text = str(value)
+    return text if _PLAIN(text) and canonical.is_plain(text) else canonical.quote(text)
+
+
+def _date(value: Json) -> str:
+    return str(value)[:10] if re.match(r"\d{4}-\d\d-\d\d", str(value)) else _scalar(value)

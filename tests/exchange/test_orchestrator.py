@@ -1,0 +1,231 @@
+"""An `.orchestrator/` folder comes in whole, tells what is broken in it, and goes out again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, upsert
+
+GRAPH: dict[str, Any] = {
+    "version": 1,
+    "last_updated": "2024-12-10T14:30:00Z",
+    "nodes": [
+        {"id": "task-001", "type": "task", "tags": ["auth", "api", "jwt"],
+         "summary": "Implemented JWT authentication flow", "file": "journal/task-001-auth.md",
+         "created": "2024-12-10", "connections": ["decision-001"]},
+        {"id": "decision-001", "type": "decision", "tags": ["database", "architecture", "postgresql"],
+         "summary": "Chose PostgreSQL over SQLite for concurrent write support",
+         "file": "memories/2024-12-10-database-choice.md", "created": "2024-12-10",
+         "connections": ["task-001", "task-005"]},
+        {"id": "pattern-001", "type": "pattern", "tags": ["error-handling", "api", "convention"],
+         "summary": "All API errors use ErrorResponse class with code, message, details", "file": None,
+         "created": "2024-12-10", "connections": []},
+        {"id": "gotcha-001", "type": "gotcha", "tags": ["rate-limit", "api", "external"],
+         "summary": "External payment API rate limit is 100/min, not 1000/min as documented",
+         "file": "memories/2024-12-10-payment-rate-limit.md", "created": "2024-12-10", "connections": ["task-003"]},
+    ],
+    "tag_index": {"auth": ["task-001"], "api": ["task-001", "pattern-001", "gotcha-001"]},
+}  # fmt: skip
+"""The example of the specification."""
+
+CHOICE = """---
+id: decision-001
+type: decision
+date: 2024-12-10
+tags: [database, architecture, postgresql, sqlite]
+---
+
+# Decision: Database Selection
+
+## Context
+We need a database for the user management system. Expected load: 100 concurrent users, 10k records.
+
+## Decision
+Chose PostgreSQL.
+"""
+LIMIT = "---\nid: gotcha-001\ntype: gotcha\ndate: 2024-12-10\ntags: [rate-limit]\n---\n\nThe vendor counts per key.\n"
+TASK = """# Task 001: User auth
+
+Status: completed
+
+## Objective
+Add JWT authentication.
+
+## Handoff Notes
+Tokens live for an hour.
+
+## Gotchas
+- Clock skew breaks validation
+"""
+
+
+def lay(root: Path, graph: dict[str, Any] | None = None) -> Path:
+    folder = root / ".orchestrator"
+    for name, text in {
+        "memories/2024-12-10-database-choice.md": CHOICE,
+        "memories/2024-12-10-payment-rate-limit.md": LIMIT,
+        "journal/task-001-auth.md": TASK,
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "knowledge_graph.json").write_text(json.dumps(graph or GRAPH, indent=2))
+    return folder
+
+
+def take(ask: Ask, source: Path, **options: Any) -> Any:
+    return ask.__getattr__("import")(source=str(source), **options)
+
+
+def at(ws: Workspace, uri: str) -> Node:
+    node = ws.node(Uri(uri))
+    assert node is not None
+    return node
+
+
+@pytest.mark.requirement("M9")
+def test_the_example_of_the_specification_comes_in_whole(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    answer = take(ask, lay(tmp_path))
+    assert (answer["format"], answer["nodes"]["new"], len(answer["commits"])) == ("orchestrator", 4, 1)
+    assert answer["read"] == {"tasks": 1, "decisions": 1, "patterns": 1, "gotchas": 1}
+    decision = at(ws, "decision://shop/decision-001")
+    assert decision.summary == "Chose PostgreSQL over SQLite for concurrent write support"
+    assert decision.tags == ("architecture", "database", "postgresql", "sqlite")
+    assert decision.data["created"] == "2024-12-10"
+    assert [(r.type, r.target, r.weight) for r in decision.relations] == [
+        ("connected_to", "task://shop/task-001", 1.0),
+        ("connected_to", "task://shop/task-005", 1.0),
+    ]
+    found = ws.detail(decision)
+    assert found is not None
+    assert found[0] == "memories/2024-12-10-database-choice.md"
+    assert found[1].startswith("# Decision: Database Selection\n\n## Context\nWe need")
+    task = at(ws, "task://shop/task-001")
+    assert task.data["status"] == "completed"
+    assert [one["title"] for one in task.data["sections"]] == ["Objective", "Handoff Notes", "Gotchas"]
+    assert at(ws, "pattern://shop/pattern-001").type == "pattern"
+    broken = [t for t in answer["troubles"] if "not there" in t["reason"]]
+    assert [t["reason"].split(",")[0] for t in broken] == [
+        "it is connected to task-005", "it is connected to task-003"
+    ]  # fmt: skip
+
+
+@pytest.mark.requirement("M9")
+def test_a_second_import_changes_nothing_and_an_export_gives_the_graph_and_memories_back(
+    ask: Ask, ws: Workspace, tmp_path: Path
+) -> None:
+    folder = lay(tmp_path)
+    take(ask, folder)
+    tip = ws.tip
+    assert take(ask, folder)["nodes"]["unchanged"] == 4
+    assert ws.tip == tip
+    out = tmp_path / "out" / ".orchestrator"
+    ask.export(target=str(out), format="orchestrator")
+    given = json.loads((out / "knowledge_graph.json").read_text())
+    wanted = {node["id"]: node for node in GRAPH["nodes"]}
+    wanted["decision-001"] = {**wanted["decision-001"], "tags": [*wanted["decision-001"]["tags"], "sqlite"]}
+    assert {node["id"]: node for node in given["nodes"]} == wanted
+    assert given["version"] == 1
+    assert given["tag_index"]["api"] == ["gotcha-001", "pattern-001", "task-001"]
+    assert (out / "memories/2024-12-10-database-choice.md").read_text() == CHOICE
+    first = (out / "knowledge_graph.json").read_bytes()
+    ask.export(target=str(out), format="orchestrator")
+    assert (out / "knowledge_graph.json").read_bytes() == first
+
+
+def test_what_is_edited_in_the_folder_is_taken_and_its_prose_with_it(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    folder = lay(tmp_path)
+    take(ask, folder)
+    path = folder / "memories/2024-12-10-database-choice.md"
+    path.write_text(path.read_text().replace("Chose PostgreSQL.", "Chose PostgreSQL 17."))
+    answer = take(ask, folder)
+    assert answer["nodes"] == {"new": 0, "changed": 1, "unchanged": 3, "kept": 0}
+    found = ws.detail(at(ws, "decision://shop/decision-001"))
+    assert found is not None
+    assert found[1].endswith("Chose PostgreSQL 17.")
+
+
+@pytest.mark.requirement("M9")
+def test_journal_and_state_are_read_where_there_is_no_graph(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    folder = lay(tmp_path)
+    (folder / "knowledge_graph.json").unlink()
+    (folder / "journal/index.md").write_text(
+        "| Task | Status |\n|---|---|\n| task-001 | completed |\n| task-002 | pending |\n| task-009 | completed |\n"
+    )
+    (folder / "journal/task-002-later.md").write_text("# Later\n\nStatus: pending\n")
+    (folder / "orchestrator_state.json").write_text(
+        json.dumps({
+            "key_decisions": ["Use Redis for sessions", {"decision": "One repository", "rationale": "fewer releases"}],
+            "learned_context": {"patterns": ["Handlers return Result"], "gotchas": ["CI has no network"]},
+        })
+    )  # fmt: skip
+    (folder / "orchestrator_memory.md").write_text(
+        "# Memory\n\n## Key Decisions\n- **Use Redis for sessions**\n- Ship on Fridays\n\n## Notes\n- nothing\n"
+    )
+    answer = take(ask, folder)
+    assert answer["read"] == {"tasks": 1, "decisions": 4, "patterns": 1, "gotchas": 2}
+    task = at(ws, "task://shop/task-001")
+    assert (task.summary, task.name) == ("Tokens live for an hour.", "Task 001: User auth")
+    assert task.tags
+    told = " / ".join(t["reason"] for t in answer["troubles"])
+    assert "1 tasks are not completed" in told
+    assert "task-009 is listed as completed, and its file is not there" in told
+    hits = ask.search(query="redis sessions", types=["decision"])["hits"]
+    assert [hit["summary"] for hit in hits if "Redis" in hit["summary"]] == ["Use Redis for sessions"]
+    assert take(ask, folder)["commits"] == []
+
+
+def test_one_broken_piece_is_one_line_and_the_rest_goes_on(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    graph = {
+        "nodes": [
+            {"id": "x-1", "type": "decision"}, 7, {"id": "a/../b", "type": "gotcha", "summary": "bad id", "tags": []},
+            {"id": "gotcha-2", "type": "gotcha", "summary": "away", "tags": ["A B"], "file": "../../etc/passwd"},
+            {"id": "gotcha-2", "type": "gotcha", "summary": "again", "tags": []},
+            {"id": "rule-1", "type": "rule", "summary": "s" * 140, "tags": ["UP"], "owner": "ann"},
+        ]
+    }  # fmt: skip
+    folder = lay(tmp_path, graph)
+    (folder / "memories/broken.md").write_text("---\nid: [\n---\nStill here.\n")
+    answer = take(ask, folder)
+    told = {t["at"]: t["reason"] for t in answer["troubles"]}
+    assert "has no summary" in told["knowledge_graph.json nodes[0]"]
+    assert "no object" in told["knowledge_graph.json nodes[1]"]
+    assert "not taken" in told["knowledge_graph.json a/../b"]
+    assert "given twice" in told["knowledge_graph.json gotcha-2"] or "outside" in told["knowledge_graph.json gotcha-2"]
+    assert "front matter is not read" in next(reason for where, reason in told.items() if "broken.md" in where)
+    rule = at(ws, "concept://shop/rule-1")
+    assert (rule.type, rule.data["owner"], rule.tags) == ("rule", "ann", ("up",))
+    assert rule.content.strip() == "s" * 140
+    assert at(ws, "gotcha://shop/gotcha-2").summary == "away"
+    (folder / "knowledge_graph.json").write_text('{"nodes": [\n oops')
+    again = take(ask, folder)
+    assert any(t["at"] == "knowledge_graph.json:2" for t in again["troubles"])
+
+
+def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -> None:
+    ask.put(
+        changes=[
+            upsert("insight:caches", summary="Caches lie", tags=["cache"], detail="# Caches\n\nThey do.",
+                   relations=[{"type": "about", "target": "auth"}, {"type": "connected_to", "target": "gotcha:ttl"}]),
+            upsert("gotcha:ttl", summary="A TTL of 0 is forever", tags=["cache"]),
+            upsert("auth", summary="no memory"),
+        ]
+    )  # fmt: skip
+    out = tmp_path / "out"
+    answer = ask.export(target=str(out), format="orchestrator")
+    nodes = json.loads((out / "knowledge_graph.json").read_text())["nodes"]
+    assert [(node["id"], node["connections"]) for node in nodes] == [
+        ("gotcha-ttl", []), ("insight-caches", ["gotcha-ttl"])
+    ]  # fmt: skip
+    assert nodes[1]["file"].startswith("memories/")
+    assert "They do." in (out / nodes[1]["file"]).read_text()
+    assert {t["reason"] for t in answer["troubles"]} == {
+        "1 relations of type about have no place in this format",
+        "1 nodes are no memories and have no place in this format",
+    }
