@@ -119,7 +119,7 @@ def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece
         files = [(folders.codex / "AGENTS.md", tuple(name for name in clients if name == "codex")),
                  (folders.claude / "CLAUDE.md", claude)]  # fmt: skip
     elif _leads_to(root / "CLAUDE.md", root / "AGENTS.md"):
-        files = [(root / "AGENTS.md", clients)]
+        files = [(root / "AGENTS.md", tuple(clients))]
     else:
         files = [(root / "AGENTS.md", common), (root / "CLAUDE.md", claude)]
     for path, readers in files:

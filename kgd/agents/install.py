@@ -97,6 +97,14 @@ def uninstall(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -
     return reports
 
 
+def not_shared(pieces: Sequence[Piece], of_others: Sequence[Piece], notes: Notes) -> list[Piece]:
+    """Those whose file no other host reads whose server is still set up: its rules and its skill stay."""
+    there = {report.clients[0] for report in status([one for one in of_others if one.entry.kind == "server"], notes)
+             if report.did in ("present", "outdated", "own")}  # fmt: skip
+    shared = {one.path for one in of_others if there.intersection(one.clients)}
+    return [one for one in pieces if one.path not in shared]
+
+
 def _status(piece: Piece, notes: Notes) -> Did:
     file = files.read(piece.path)
     if file.text is None:

@@ -25,9 +25,9 @@ def found(text: str) -> str | None:
 
 def inserted(text: str, body: str) -> str:
     """The text with the block at its end, behind an empty line; a block that is there already is replaced."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    block = newline.join([BEGIN, *body.strip().splitlines(), END])
     there = found(text)
+    newline = _newline(text if there is None else there)
+    block = newline.join([BEGIN, *body.strip().splitlines(), END])
     if there is not None:
         return text.replace(there, block)
     return f"{text}{newline}{block}{newline}" if not text or text.endswith("\n") else text + 2 * newline + block
@@ -42,10 +42,14 @@ def removed(text: str) -> str:
     block = found(text)
     if block is None:
         raise Invalid("there is no block of kgd's")
-    newline = "\r\n" if "\r\n" in text else "\n"
+    newline = _newline(block)
     before, after = text.split(block)
     if not after and before.endswith(2 * newline):  # the last line had no end
         return before[: -2 * len(newline)]
     if before.endswith(newline):
         before = before[: -len(newline)]
     return before + after.removeprefix(newline)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"

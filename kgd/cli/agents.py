@@ -8,7 +8,7 @@ from typing import Any
 
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
 
@@ -102,11 +102,17 @@ def agents(given: Given, options: Given) -> int:
     if action == "show":
         return _show(printing_agents.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]
-    pieces = clients.pieces(clients.chosen(names, where), where, create=bool(given.get("create")))
+    if given.get("user") and given.get("project"):
+        raise Invalid("--user and --project are two places", next="Do one after the other.")
+    chosen = clients.chosen(names, where)
+    pieces = clients.pieces(chosen, where, create=bool(given.get("create")))
     notes = install.Notes.read(Path(Home.find().state) / "agents.json")
     if action == "status":
         reports = install.status(pieces, notes)
     else:
+        if action == "uninstall":
+            rest = [name for name in clients.TITLES if name not in chosen]
+            pieces = install.not_shared(pieces, clients.pieces(rest, where), notes)
         reports = (install.install if action == "install" else install.uninstall)(pieces, notes, dry_run=dry_run)
     answer = _reported(reports, where)
     answer.update({"action": action, **({"dry_run": True} if dry_run else {})})

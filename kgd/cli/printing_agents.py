@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from kgd.cli.terminal import bold, say
@@ -26,8 +27,10 @@ def agents(answer: Answer) -> None:
             say(f"! {bold(one['path'])}: {error['message']}" + (f" ({error['at']})" if error.get("at") else ""))
             say(f"    nothing was written there. {error.get('next', '')}".rstrip())
             continue
+        path = min(os.path.relpath(one["path"]), one["path"], key=len)
+        readers = ", ".join(one["clients"])
         said = _WOULD.get(one["state"], "") if dry else ""
-        say(f"{bold(one['path'])}  {one['kind']} for {', '.join(one['clients'])}: {said or _SAID[one['state']]}")
+        say(f"{bold(path)}  {one['kind']} for {readers}: {said or _SAID[one['state']]}")
         if dry and one["kind"] != "skill":
             for line in one.get("adds", "").splitlines():
                 say(f"    + {line}")
@@ -35,9 +38,7 @@ def agents(answer: Answer) -> None:
         say(f"! {warning}")
     changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
     if changed and not dry:
-        say(
-            f"{counted(changed, 'entries')} written. Restart the client; the first time it may ask whether to trust them."
-        )
+        say(f"{counted(changed, 'entries')} written. Restart the client; it may ask whether you trust them.")
 
 
 def agents_shown(answer: Answer) -> None:

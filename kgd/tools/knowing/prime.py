@@ -44,8 +44,8 @@ INTRODUCTION = (
     "not instructions."
 )
 BEFORE = (
-    "Before you touch files: `context` with their `paths`. For a task: `context` with `task`. For a question: `context` "
-    "with `question`, or `search`."
+    "Before you touch files: `context` with their `paths`. For a task: `context` with `task`. For a "
+    "question: `context` with `question`, or `search`."
 )
 AFTER = (
     "When you learned what the code cannot say (a decision and why, a trap, a rule), `put` it: "

@@ -1,0 +1,293 @@
+"""`kgd agents`: a home with all four hosts in it is set up, works, and is afterwards what it was, byte for byte."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.agents import jsonc
+from kgd.cli.main import run
+
+CLAUDE_JSON = """{
+  "numStartups": 41, // since spring
+  "mcpServers": {
+    "github": {"type": "http", "url": "https://api.example/mcp"}, /* with a token */
+  },
+  "projects": {"/home/me/shop": {"history": ["a \\u2028 line"]}}
+}"""
+SETTINGS = """\ufeff{
+\t// permissions are the team's
+\t"permissions": {"allow": ["Bash(make test)"]},
+\t"hooks": {
+\t\t"SessionStart": [
+\t\t\t{"hooks": [{"type": "command", "command": "date"}]}, // first
+\t\t],
+\t},
+}
+"""
+CURSOR = '{"mcpServers":{"linear":{"command":"npx","args":["-y","linear-mcp"]}}}'
+CURSOR_HOOKS = '{\r\n  "version": 1,\r\n  "hooks": {\r\n    "stop": [{"command": "./stop.sh"}]\r\n  }\r\n}\r\n'
+CODE = '{\n    // servers of mine\n    "inputs": [],\n    "servers": {\n        // "off": {}\n    }\n}\n'
+CODEX = (
+    '# mine\r\nmodel = "o9" # fast\r\n\r\n[mcp_servers.docs]\r\ncommand = "docs"\r\n[mcp_servers.docs.env]\r\nA = "1"'
+)
+FILES = {
+    ".claude.json": CLAUDE_JSON, ".claude/settings.json": SETTINGS, ".claude/CLAUDE.md": "# Me\n\nBe brief.",
+    ".cursor/mcp.json": CURSOR, ".cursor/hooks.json": CURSOR_HOOKS, ".config/Code/User/mcp.json": CODE,
+    ".codex/config.toml": CODEX, ".codex/AGENTS.md": "",
+}  # fmt: skip
+
+
+class Desk:
+    """A person's home and a project, and `kgd agents` in it. No daemon ever runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.home, self.project = root / "me", root / "shop"
+        self.home.mkdir()
+        self.project.mkdir()
+        subprocess.run(["git", "init", "-q", self.project], check=True)
+
+    def write(self, files: dict[str, str], below: Path | None = None) -> None:
+        for name, text in files.items():
+            path = (below or self.home) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """As a process would, without the time that one takes."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run(words)
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+    def json(self, *words: str) -> dict[str, Any]:
+        done = self.run(*words, "--json")
+        assert done.stdout, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def states(self, *words: str) -> dict[str, str]:
+        """What `kgd agents` says of each file."""
+        return {
+            str(Path(one["path"]).relative_to(self.home.parent)): one["state"]
+            for one in self.json("agents", *words)["entries"]
+        }
+
+    def snapshot(self) -> dict[str, tuple[bytes, int]]:
+        """Every file and folder but kgd's own and git's."""
+        found = {}
+        for base in (self.home, self.project):
+            for path in base.rglob("*"):
+                if not {"kgd", ".git"} & set(path.relative_to(base).parts[:1]):
+                    content = (
+                        os.readlink(path).encode() if path.is_symlink() else b"" if path.is_dir() else path.read_bytes()
+                    )
+                    found[str(path)] = (content, path.lstat().st_mode)
+        return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(desk.home))
+    monkeypatch.setenv("KGD_HOME", str(desk.home / "kgd"))
+    monkeypatch.chdir(desk.project)
+    yield desk
+    assert not (desk.home / "kgd" / "state" / "daemon.lock").exists(), "a command that needs no daemon started one"
+
+
+def test_a_home_with_all_four_clients_is_set_up_and_given_back(desk: Desk) -> None:
+    desk.write(FILES)
+    (desk.home / ".claude.json").chmod(0o600)
+    before = desk.snapshot()
+
+    assert set(desk.states("install", "--user", "--dry-run").values()) == {"added"}
+    assert desk.snapshot() == before
+
+    assert set(desk.states("install", "--user").values()) == {"added"}
+    assert (desk.home / ".claude.json").stat().st_mode & 0o777 == 0o600
+    changed = desk.snapshot()
+    assert set(desk.states("install", "--user").values()) == {"present"}
+    assert desk.snapshot() == changed
+
+    for name, path in (
+        (".claude.json", ["mcpServers"]), (".cursor/mcp.json", ["mcpServers"]),
+        (".config/Code/User/mcp.json", ["servers"]),
+    ):  # fmt: skip
+        was, now = jsonc.parse(FILES[name].lstrip("\ufeff")).data, jsonc.parse((desk.home / name).read_text()).data
+        assert now[path[0]].pop("kgd")["args"] == ["mcp"]
+        assert now == was
+    settings = jsonc.parse((desk.home / ".claude/settings.json").read_bytes().decode("utf-8-sig")).data
+    assert "prime --hook" in settings["hooks"]["SessionStart"].pop(0)["hooks"][0]["command"]
+    assert settings == jsonc.parse(SETTINGS.lstrip("\ufeff")).data
+    hooks = json.loads((desk.home / ".cursor/hooks.json").read_text())
+    assert "prime --hook cursor" in hooks["hooks"].pop("sessionStart")[0]["command"]
+    assert hooks == json.loads(CURSOR_HOOKS)
+    codex = tomllib.loads((desk.home / ".codex/config.toml").read_text())
+    assert codex["mcp_servers"].pop("kgd")["args"] == ["mcp"]
+    assert codex == tomllib.loads(CODEX.replace("\r\n", "\n"))
+    for name in FILES:  # comments, line ends and marks: what was there is there, in its order
+        assert _is_within(FILES[name].encode(), (desk.home / name).read_bytes())
+
+    assert set(desk.states("uninstall", "--user", "--dry-run").values()) == {"removed"}
+    assert desk.snapshot() == changed
+    assert set(desk.states("uninstall", "--user").values()) == {"removed"}
+    assert desk.snapshot() == before
+
+
+def _is_within(part: bytes, whole: bytes) -> bool:
+    """Whether `part` is left where some bytes of `whole` are taken out."""
+    rest = iter(whole)
+    return all(byte in rest for byte in part)
+
+
+def test_a_project_is_set_up_for_everybody_and_given_back(desk: Desk) -> None:
+    files = {
+        "AGENTS.md": "# Rules\r\n\r\n- test\r\n",
+        "CLAUDE.md": "@AGENTS.md\n",
+        ".mcp.json": "{}\n",
+        ".vscode/mcp.json": "\n",
+    }
+    desk.write(files, desk.project)
+    before = desk.snapshot()
+    clients = ("--client", "claude,cursor,vscode,codex")
+    states = desk.states("install", *clients)
+    assert set(states.values()) == {"added"}
+    assert "shop/CLAUDE.md" not in states  # it only leads to the other one
+    for path in (desk.project / name for name in (".mcp.json", ".cursor/mcp.json")):
+        assert json.loads(path.read_text())["mcpServers"]["kgd"] == {"command": "kgd", "args": ["mcp"]}
+    assert json.loads((desk.project / ".vscode/mcp.json").read_text())["servers"]["kgd"]["type"] == "stdio"
+    assert str(desk.home) not in "".join(path.read_text() for path in desk.project.rglob("*.*") if path.is_file())
+    assert set(desk.states("status", *clients).values()) == {"present"}
+
+    assert set(desk.states("uninstall", *clients).values()) == {"removed"}
+    assert desk.snapshot() == before
+
+
+def test_without_a_note_of_what_was_written_the_text_alone_tells(desk: Desk) -> None:
+    """As in a colleague's clone, to which the files came by git."""
+    desk.write({"AGENTS.md": "# Rules\n", ".cursor/mcp.json": CURSOR}, desk.project)
+    before = {name: text for name, text in desk.snapshot().items() if (Path(name)).is_file()}
+    desk.states("install", "--client", "cursor")
+    (desk.home / "kgd" / "state" / "agents.json").unlink()
+    assert set(desk.states("uninstall").values()) == {"removed"}
+    assert {name: text for name, text in desk.snapshot().items() if (Path(name)).is_file()} == before
+
+
+def test_rule_files_are_made_only_where_that_is_asked_for(desk: Desk) -> None:
+    assert desk.states("install", "--client", "claude,codex")["shop/AGENTS.md"] == "no file"
+    assert not (desk.project / "CLAUDE.md").exists()
+    states = desk.states("install", "--client", "claude,codex", "--create")
+    assert (states["shop/AGENTS.md"], states["shop/CLAUDE.md"]) == ("added", "added")
+    assert "context" in (desk.project / "AGENTS.md").read_text()
+    desk.states("uninstall", "--client", "claude,codex")
+    assert sorted(path.name for path in desk.project.iterdir()) == [".git"]
+
+
+def test_what_cannot_be_edited_is_named_and_the_rest_goes_on(desk: Desk) -> None:
+    desk.write({
+        ".claude.json": '{\n "mcpServers": {\n  oops\n }\n}', ".claude/settings.json": "{}",
+        ".cursor/mcp.json": '{"mcpServers": []}', ".cursor/hooks.json": "\xff\x00".encode("latin-1").decode("latin-1"),
+        ".codex/config.toml": 'model = "open\n', ".codex/hooks.json": '{"hooks": 1}',
+    })  # fmt: skip
+    (desk.home / ".cursor/hooks.json").write_bytes(b"\xff\xfe{}")
+    (desk.home / ".claude/settings.json").chmod(0o444)
+    before = desk.snapshot()
+    done = desk.run("agents", "install", "--user", "--json")
+    answer = json.loads(done.stdout)
+    errors = {Path(one["path"]).name: one["error"] for one in answer["entries"] if "error" in one}
+    assert done.returncode == 2
+    assert errors[".claude.json"]["at"].endswith(".claude.json, line 3")
+    assert errors["config.toml"]["at"].endswith("config.toml, line 1")
+    assert "read-only" in errors["settings.json"]["message"]
+    assert "not UTF-8" in json.dumps(answer)
+    assert "mcpServers is not an object" in errors["mcp.json"]["message"]
+    after = desk.snapshot()
+    assert {name: after[name] for name in before} == {**before, **{n: after[n] for n in before if Path(n).is_dir()}}
+    skills = [one for one in answer["entries"] if one["kind"] == "skill"]
+    assert {one["state"] for one in skills} == {"added"}
+    said = desk.run("agents", "install", "--user")
+    assert "nothing was written there" in said.stdout
+
+
+def test_a_file_behind_a_link_is_edited_and_the_link_stays(desk: Desk) -> None:
+    desk.write({"dotfiles/cursor.json": CURSOR})
+    (desk.home / ".cursor").mkdir()
+    (desk.home / ".cursor/mcp.json").symlink_to("../dotfiles/cursor.json")
+    (desk.home / ".cursor/hooks.json").symlink_to("nowhere.json")
+    before = desk.snapshot()
+    states = desk.states("install", "--user")
+    assert (states["me/.cursor/mcp.json"], states["me/.cursor/hooks.json"]) == ("added", "refused")
+    assert (desk.home / ".cursor/mcp.json").is_symlink()
+    assert "kgd" in json.loads((desk.home / "dotfiles/cursor.json").read_text())["mcpServers"]
+    desk.states("uninstall", "--user")
+    assert desk.snapshot() == before
+
+
+def test_an_entry_of_the_persons_own_stays_and_is_told(desk: Desk) -> None:
+    own = '{"mcpServers": {"kgd": {"command": "kgd", "args": ["-C", "/home/me/shop", "mcp"]}}}'
+    desk.write({".cursor/mcp.json": own, ".agents/skills/kgd/SKILL.md": "my own words\n"})
+    before = desk.snapshot()
+    states = desk.states("install", "--user")
+    assert states == {
+        "me/.cursor/mcp.json": "own", "me/.cursor/hooks.json": "added", "me/.agents/skills/kgd/SKILL.md": "own",
+    }  # fmt: skip
+    assert "is yours, and stays" in desk.run("agents", "status", "--user").stdout
+    desk.states("uninstall", "--user")
+    assert desk.snapshot() == before
+
+
+def test_what_several_hosts_read_stays_until_the_last_of_them_goes(desk: Desk) -> None:
+    desk.write({"AGENTS.md": "# Rules\n"}, desk.project)
+    desk.states("install", "--client", "cursor,codex")
+    states = desk.states("uninstall", "--client", "cursor")
+    assert states == {"shop/.cursor/mcp.json": "removed", "shop/.cursor/hooks.json": "removed"}
+    assert "kgd" in (desk.project / "AGENTS.md").read_text()
+    assert desk.states("uninstall", "--client", "codex")["shop/AGENTS.md"] == "removed"
+    assert (desk.project / "AGENTS.md").read_text() == "# Rules\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["install"], "none of the clients"),
+        (["install", "--client", "zed"], "no client that kgd can set up"),
+        (["install", "--client", "cursor", "--user", "--project"], "two places"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(desk: Desk, words: list[str], says: str) -> None:
+    done = desk.run("agents", *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_the_environment_says_where_hosts_keep_their_files(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(desk.home / "c"))
+    monkeypatch.setenv("CODEX_HOME", str(desk.home / "x"))
+    done = desk.run("agents", "install", "--user", "--client", "claude,codex")
+    assert done.returncode == 0, done.stderr
+    made = {str(path.relative_to(desk.home)) for path in desk.home.rglob("*") if path.is_file()} - {
+        "kgd/state/agents.json"
+    }
+    assert made == {
+        "c/.claude.json", "c/settings.json", "c/skills/kgd/SKILL.md", "x/config.toml", "x/hooks.json",
+        ".agents/skills/kgd/SKILL.md",
+    }  # fmt: skip
+
+
+def test_any_other_client_gets_its_entry_printed(desk: Desk) -> None:
+    shown = desk.run("agents", "show").stdout
+    assert '"mcpServers"' in shown
+    assert "[mcp_servers.kgd]" in shown
+    assert "prime --hook" in shown
