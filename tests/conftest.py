@@ -37,6 +37,10 @@ def _can_download() -> bool:
     return done.returncode == 0
 
 
+_PACKAGE = "node_modules/@modelcontextprotocol/server-memory/dist/index.js"
+SERVER_MEMORY = (ROOT / _PACKAGE, ROOT / "bench-results/peers" / _PACKAGE)
+"""Where `make test-deps` and `make bench` install the official memory server."""
+
 PROGRAMS = {
     "strace": lambda: bool(shutil.which("strace")),
     "sshd": lambda: bool(shutil.which("ssh") and shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")),
@@ -44,6 +48,7 @@ PROGRAMS = {
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
     "registry": _can_download,
     "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
+    "server-memory": lambda: bool(shutil.which("node")) and any(program.exists() for program in SERVER_MEMORY),
 }
 """Programs that only some tests use; `make test-deps` installs what can be installed."""
 
