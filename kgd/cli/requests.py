@@ -40,6 +40,8 @@ def put(options: Options) -> Options:
     call, change = _call(options)
     if "content" in change:
         change["content"] = text_of(change["content"])
+    if "detail" in change:
+        change["detail"] = _file(change["detail"])
     if "data" in change:
         change["data"] = _json(change["data"], "--data")
     if "relations" in change:
@@ -87,11 +89,9 @@ def tag(options: Options) -> Options:
 
 
 def remember(options: Options) -> Options:
+    if "detail" in options:
+        options["detail"] = _file(options["detail"])
     return {**options, "text": text_of(options["text"])}
-
-
-def recall(options: Options) -> Options:
-    return {**options, "query": " ".join(options["query"])}
 
 
 def search(options: Options) -> Options:
@@ -175,10 +175,14 @@ def _json(text: str, at: str) -> Any:
 
 
 def _json_file(source: str) -> Any:
+    return _json(_file(source), "standard input" if source == "-" else source)
+
+
+def _file(source: str) -> str:
     if source == "-":
-        return _json(sys.stdin.read(), "standard input")
+        return sys.stdin.read()
     try:
         with open(source, encoding="utf-8") as file:
-            return _json(file.read(), source)
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"this file cannot be read: {error}", at=source) from None

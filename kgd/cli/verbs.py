@@ -64,6 +64,7 @@ _AS_OF = _arg("--as-of", help="as it was at that commit", metavar="COMMIT")
 _MESSAGE = _arg("-m", "--message", dest="message", help="why: the commit's subject", metavar="TEXT")
 _VERSION = _arg("--expect-version", type=int, help="refuse if it is no longer at this version", metavar="N")
 _REQUEST = _arg("--request-id", help="a repeat with the same id is applied once", metavar="ID")
+_DETAIL = _arg("--detail", help="Markdown behind it, kept as a file of its own; - is standard input", metavar="FILE")
 _WRITE = (_MESSAGE, _REQUEST)
 _LIMIT = _arg("--limit", type=int, help="at most so many (20)", metavar="N")
 _HITS = _arg("--limit", type=int, help="at most so many (10)", metavar="N")
@@ -149,7 +150,7 @@ VERBS: tuple[Verb, ...] = (
           _arg("--summary", help="one line of at most 100 characters", metavar="TEXT"),
           _arg("--content", metavar="TEXT",
                help="its text; - reads standard input; to replace one, also --expect-version"),
-          _many("--tags", "TAG", "add a tag; may be repeated"),
+          _DETAIL, _many("--tags", "TAG", "add a tag; may be repeated"),
           _many("--relations", "RELATION", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated"),
           _many("--unset", "FIELD", "clear a field, or data.KEY; may be repeated"),
           _arg("--data", help="JSON object; merged by key", metavar="JSON"), _VERSION, *_WRITE),
@@ -201,11 +202,14 @@ VERBS: tuple[Verb, ...] = (
     Verb("remember", "Writing", "write down one fact, to be found again with recall",
          (_arg("text", help="the fact, in one sentence; - reads standard input", metavar="TEXT"),
           _many("--about", "URI", "a node or path that it is about; may be repeated"),
-          _many("--tags", "TAG", "a tag; may be repeated"),
-          _arg("--type", help="what it is (insight)", metavar="TYPE")),
+          _many("--tags", "TAG", "a tag; may be repeated (keywords of the text)"),
+          _arg("--type", help="what it is: decision, pattern, gotcha, ... (insight)", metavar="TYPE"),
+          _DETAIL),
          call="remember", ask="remember", print="put", writes=True),
-    Verb("recall", "Reading", "find what was remembered: a search by words alone",
-         (_arg("query", nargs="+", help="words", metavar="WORD"), _HITS), call="search", ask="recall", print="search"),
+    Verb("recall", "Reading", "find what was remembered, by words, or by tags: with most of them first",
+         (_arg("query", nargs="*", help="words", metavar="WORD"),
+          _many("--tags", "TAG", "with this tag; repeated: with any of them"), _TYPES, _HITS),
+         call="search", ask="search", print="search"),
 
     Verb("search", "Reading", "find nodes by words",
          (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES,
@@ -325,11 +329,14 @@ VERBS: tuple[Verb, ...] = (
          (_many("--verify", "URI", "this node still holds, I looked at the code again; may be repeated"), _OPEN,
           _CURSOR), call="stale", print="stale", writes=True),
     Verb("conflicts", "Care", "list what two people wrote differently, with both sides",
-         (_arg("uri", nargs="?", help="of this node alone", metavar="URI"), _OPEN, _CURSOR),
+         (_arg("uri", nargs="?", help="of this node alone", metavar="URI"),
+          _flag("--suggestions", help="also relations and weights that use on this machine speaks for"), _OPEN, _CURSOR),
          call="conflicts", print="conflicts"),
     Verb("resolve", "Care", "settle conflicts: take a side, or give each field its value",
-         (_arg("ids", nargs="+", help="the node, if it has one open conflict, or the conflict's id", metavar="ID"),
-          _arg("--take", choices=("a", "b", "base"), help="a side, as `kgd conflicts` shows it, or what was before"),
+         (_arg("ids", nargs="+", help="the node, if it has one open conflict, or the conflict's or suggestion's id",
+               metavar="ID"),
+          _arg("--take", choices=("a", "b", "base", "accept", "reject"),
+               help="a side, as `kgd conflicts` shows it, or what was before; of a suggestion accept or reject"),
           _arg("--fields", help="JSON object: a value for each field", metavar="JSON"), _MESSAGE),
          call="resolve", ask="resolve", print="put", writes=True),
 

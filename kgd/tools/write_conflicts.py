@@ -120,7 +120,7 @@ def _late(workspace: Workspace, changes: ChangeSet) -> _Late | None:
         for edit in changes.edits
         if isinstance(edit, Upsert) and edit.expect_version and not _is_current(workspace, edit)
     ]
-    if len(late) != 1:
+    if len(late) != 1 or late[0].detail is not None:  # prose is brought together by who wrote it
         return None
     edit, uri = late[0], workspace.graph.resolve(late[0].uri)
     blob = workspace.served_blob(workspace.path(uri), edit.expect_version or 0)

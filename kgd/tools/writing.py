@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Stale
+from kgd.memories.recording import first_words, memory
 from kgd.model.change import ChangeSet, Upsert
-from kgd.model.node import Relation, cut_at_word
+from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing, write_conflicts
 from kgd.tools.changes import Changes, edits
@@ -26,10 +25,6 @@ from kgd.tools.tool import Hints, Tool
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
     from kgd.workspace.workspace import Workspace
-
-
-WORDS, NAME = 6, 40
-"""Words and characters of a fact that its URI repeats at most."""
 
 
 class PutParams(Params):
@@ -116,6 +111,7 @@ class RememberParams(Params):
     about: Many[str] = Field(default_factory=list)
     tags: Many[str] = Field(default_factory=list)
     type: str = "insight"
+    detail: Annotated[str | None, Field(description="Markdown, kept as a file of its own")] = None
     dry_run: bool = False
     workspace: str | None = None
 
@@ -124,7 +120,6 @@ def remember(session: Session, params: RememberParams) -> PutResult:
     """Writes down one fact, with a relation to each node or path it is about. The same fact again changes nothing."""
     workspace = addressing.choose(session, params.workspace, params.about, writing=True)
     text = params.text.strip()
-    summary = cut_at_word(text)
     relations = tuple(
         Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
         for index, target in enumerate(params.about)
@@ -132,10 +127,10 @@ def remember(session: Session, params: RememberParams) -> PutResult:
     author = session.author(workspace)
     while True:
         uri, is_new = _uri_of_fact(workspace, params.type, text)
-        edit = Upsert(uri, tags=tuple(params.tags), relations=relations)
         if is_new:
-            content = text if text != summary else None
-            edit = replace(edit, type=params.type, name=summary, summary=summary, content=content, expect_version=0)
+            edit = memory(uri, params.type, text, tags=params.tags, relations=relations, detail=params.detail)
+        else:
+            edit = Upsert(uri, tags=tuple(params.tags), relations=relations, detail=params.detail)
         try:
             outcome = session.submit(
                 workspace, ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run
@@ -153,7 +148,7 @@ def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]
     A fact that finds another one under its name is told from it by a hash of all of it.
     """
     scheme = type if type in OWNED - {"file", "dir"} else "concept"
-    name = _first_words(text)
+    name = first_words(text)
     uri = build(scheme, workspace.id, [name.encode()])
     there = workspace.node(workspace.graph.resolve(uri))
     if there is None or text.split() in (there.content.split(), there.summary.split()):
@@ -161,14 +156,6 @@ def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]
     digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
     uri = build(scheme, workspace.id, [f"{name}-{digest[:8]}".encode()])
     return uri, workspace.node(workspace.graph.resolve(uri)) is None
-
-
-def _first_words(text: str) -> str:
-    """The first six words, or as many of them as make at most 40 characters."""
-    words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[:WORDS]
-    while len(words) > 1 and len("-".join(words)) > NAME:
-        words.pop()
-    return "-".join(words)[:NAME] or "fact"
 
 
 def _first_uris(changes: list[Any]) -> list[str]:

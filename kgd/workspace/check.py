@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgd.codec import documents, paths
+from kgd.codec import documents, memories, paths
+from kgd.codec.memories import Memory
 from kgd.errors import KgdError
 from kgd.git.history import versions
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
 from kgd.graph.live import LiveGraph
+from kgd.model.node import Node
+from kgd.workspace import memory_files
 from kgd.workspace.outcome import Finding
 from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
@@ -24,7 +27,7 @@ _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 def check(workspace: Workspace) -> list[Finding]:
     """Everything that is wrong, worst first: ``damage``, ``error``, ``warning``. An empty list is a clean bill."""
     found: list[Finding] = []
-    for part in (_objects, _files, _graph, _versions, _index, _ref):
+    for part in (_objects, _files, _memories, _graph, _versions, _index, _ref):
         try:
             found += part(workspace)
         except KgdError as refusal:  # one part that cannot be read says so, and hides no other
@@ -71,6 +74,46 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
                     yield Finding("error", path, f"holds {node.uri}, which belongs elsewhere", "Move it with `kgd mv`.")
         except KgdError as refusal:
             yield Finding("error", path, refusal.message, "Mend the file, or revert the commit that broke it.")
+
+
+def _memories(workspace: Workspace) -> Iterator[Finding]:
+    """A memory's node names it, a node's memory is there, and the two say the same."""
+    store = workspace.store
+    tree = store.tree_of(bytes.fromhex(workspace.tip))
+    found: dict[str, Memory] = {}
+    for path in (file.path for file in store.files(tree) if file.path.startswith(memories.FOLDER)):
+        if memories.is_path(path):
+            data = memory_files.read_blob(store, tree, path) or b""
+            try:
+                found[path] = memories.decode(data, at=path)
+            except KgdError as refusal:
+                if not data.startswith(b"---"):
+                    continue  # somebody's note, which no node has to name
+                yield Finding("warning", path, refusal.message, refusal.next or "Mend the file.")
+    named: dict[str, Node] = {}
+    for uri in list(workspace.graph.uris()):
+        card = workspace.graph.card(uri)
+        if card is None or card.blob is None or memories.FOLDER.encode() not in store.read(card.blob):
+            continue
+        node = workspace.node(uri)
+        file = memory_files.file_of(node)
+        if node is None or file is None:
+            continue
+        memory = found.get(file)
+        if memory is None:
+            yield Finding("error", uri, f"its memory {file} is missing", f"Bring it back, or `kgd put {uri} --detail`.")
+        elif not memory_files.belongs(memory, node):
+            whose = memory_files.owner_of(memory)
+            yield Finding("error", uri, f"it names {file}, the memory of {whose}", "Take data.file away: `--unset`.")
+        else:
+            named[file] = node
+            data = memory_files.read_blob(store, tree, file) or b""
+            if memory_files.mirrored(data, memory, node) != data:
+                yield Finding("warning", file, f"its front matter differs from {uri}", "Save the one that is wrong.")
+    for path in sorted(found.keys() - named.keys()):
+        owner = memory_files.owner_of(found[path])
+        yield Finding("warning", path, f"no node has this memory, which says it is that of {owner}",
+                      "Delete it, or let the node name it in data.file.")  # fmt: skip
 
 
 def _graph(workspace: Workspace) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kgd.codec import documents, paths
+from kgd.codec import documents, memories, paths
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.git.history import log as git_log
 from kgd.git.objects import Commit, ObjectId, trailers
@@ -19,7 +19,9 @@ from kgd.model.fields import join, plain, plain_relation
 from kgd.model.merge import merge
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
+from kgd.workspace import memory_files
 from kgd.workspace.draft import Draft
+from kgd.workspace.merge_files import merge_file
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
@@ -101,7 +103,7 @@ class Past:
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
         """One line of history. `files` are what it changed, where that is known already."""
         changed = self.files_of(commit) if files is None else files
-        uris = [uri for path, old, new in changed if (uri := self._uri(path, new or old))]
+        uris = list(dict.fromkeys(uri for path, old, new in changed if (uri := self._about(path, new or old))))
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
@@ -149,10 +151,12 @@ class Past:
             what = "a merge" if commit.parents else "the first commit"
             raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
         for path, old, new in self.files_of(commit):
-            if edit.only and self._uri(path, new or old) not in edit.only:
+            if edit.only and self._about(path, new or old) not in edit.only:
                 continue
             if paths.is_node_path(path):
                 self._revert_node(path, old, new, draft)
+            elif memories.is_path(path):
+                self._revert_memory(path, old, new, draft)
             elif draft.read_file(path) == (self._store.read(new) if new else None):
                 draft.files[path] = self._store.read(old) if old else None
             else:
@@ -169,6 +173,23 @@ class Past:
         if merged.conflict:
             draft.record(merged.conflict)
             draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
+
+    def _revert_memory(self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft) -> None:
+        base, theirs = (self._store.read(blob) if blob else None for blob in (new, old))
+        merged = merge_file(path, base, draft.read_file(path), theirs)
+        draft.files |= {path: merged.data, **merged.beside}
+        for conflict in merged.conflicts:
+            draft.record(conflict)
+            draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
+
+    def _about(self, path: str, blob: ObjectId | None) -> Uri | None:
+        """The node that a file is, or is the detail of."""
+        if not memories.is_path(path):
+            return self._uri(path, blob)
+        try:
+            return memory_files.owner_of(memories.read(self._store.read(blob), path)) if blob else None
+        except KgdError:
+            return None
 
     def _changes(self, files: Iterable[File]) -> tuple[NodeChange, ...]:
         found = []

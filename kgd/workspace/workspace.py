@@ -276,7 +276,7 @@ class Workspace:
         found = git_log(
             self._store,
             self._writer.tip,
-            paths=(self.path(uri),) if uri else (),
+            paths=self._files_of(uri) if uri else (),
             author=author,
             since=since,
             until=until,
@@ -284,6 +284,11 @@ class Workspace:
             after=self.past.commit_id(after) if after else None,
         )
         return tuple(self.past.entry(one.commit, one.changes) for one in found)
+
+    def _files_of(self, uri: Uri) -> tuple[str, ...]:
+        """The node's file, and that of its detail."""
+        node = self.node(uri) if self.graph.card(uri) else None
+        return tuple(path for path in (self.path(uri), memory_files.file_of(node)) if path)
 
     def commit_id(self, text: str) -> str:
         return self.past.commit_id(text).hex()

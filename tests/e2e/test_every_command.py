@@ -139,7 +139,7 @@ WRONG = [
     Wrong(["unlink", "no/such/node", "auth"], GONE, r"no/such/node"),
     Wrong(["tag", "auth"], BAD, r"TAG"),
     Wrong(["remember", ""], BAD, r"TEXT"),
-    Wrong(["recall"], BAD, r"WORD"),
+    Wrong(["recall"], BAD, r"words"),
     Wrong(["search"], BAD, r"WORD"),
     Wrong(["search", "x", "--limit", "0"], BAD, r"limit"),
     Wrong(["traverse", "no/such/node"], GONE, r"no/such/node"),

@@ -184,3 +184,49 @@ def test_prose_that_looks_like_front_matter_is_prose(ws: Workspace) -> None:
     path = decide(ws, prose)
     node = stored(ws)
     assert ws.detail(node) == (path, prose)
+
+
+def test_a_change_of_the_prose_alone_is_in_the_nodes_history_and_can_be_taken_back(ws: Workspace) -> None:
+    decide(ws)
+    done = ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1)))
+    assert [entry.nodes for entry in ws.history(uri=uri(CHOICE))][:1] == [(uri(CHOICE),)]
+    ws.submit(change(upsert(CHOICE, tags=("late",))))
+    ws.submit(change(Revert(done.commit or "")))
+    assert (ws.detail(stored(ws)) or ("", ""))[1] == PROSE.strip("\n")
+    assert stored(ws).tags == ("database", "late", "sql")
+    assert check(ws) == []
+
+
+def test_the_check_names_memories_without_a_node_and_nodes_without_their_memory(ws: Workspace) -> None:
+    path = decide(ws)
+    replace_file(ws, "memories/2020-01-01-x.md", "---\nid: decision://ws/x\ntype: decision\n---\nx\n")
+    replace_file(ws, "memories/notes.md", "---\nfront matter that does not end\n")
+    replace_file(ws, "memories/README.md", "what is here\n")
+    replace_file(ws, "nodes/insight/a.yaml", "uri: insight://ws/a\ndata:\n  file: memories/gone.md\n")
+    replace_file(ws, "nodes/insight/b.yaml", f"uri: insight://ws/b\ndata:\n  file: {path}\n")
+    replace_file(ws, path, f"---\nid: {CHOICE}\ntype: gotcha\ntags: [database, sql]\n---\nx\n")
+    found = {(one.level, one.where): one.message for one in check(ws)}
+    assert set(found) == {
+        ("warning", "memories/2020-01-01-x.md"), ("warning", "memories/notes.md"), ("error", "insight://ws/a"),
+        ("error", "insight://ws/b"), ("warning", path),
+    }  # fmt: skip
+    assert "missing" in found["error", "insight://ws/a"]
+
+
+def test_words_of_the_prose_find_the_node_also_after_the_index_was_made_anew(ws: Workspace) -> None:
+    decide(ws, "Pgbouncer stands in front of it.\n")
+    for query, there in (("pgbouncer", True), ("connections", False)):
+        assert bool(ws.search(query)) is there
+    ws.submit(change(upsert(CHOICE, detail="It pools connections.\n", expect_version=1)))
+    for _ in range(2):
+        assert [hit.uri for hit in ws.search("connections")] == [uri(CHOICE)]
+        assert ws.search("pgbouncer") == []
+        ws.reindex()
+
+
+def test_a_change_of_the_prose_alone_is_told_to_who_follows_the_node(ws: Workspace) -> None:
+    decide(ws)
+    told: list[frozenset[str]] = []
+    ws.on_commit(told.append)
+    ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1)))
+    assert told == [frozenset({uri(CHOICE)})]

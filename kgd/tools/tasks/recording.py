@@ -11,11 +11,11 @@ from kgd.areas.places import normalise
 from kgd.errors import KgdError
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
+from kgd.memories.recording import first_words
 from kgd.memories.tasks import ITEMS_LIMIT, Task
 from kgd.model.change import Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, from_path, path_of, scheme_of, segments_of
-from kgd.tools.writing import _first_words as first_words
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

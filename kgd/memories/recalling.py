@@ -1,0 +1,30 @@
+"""This file is where memories are found again: by tags, and by what they are connected to (specification, Operations).
+
+Thin: each is one call of what every other feature uses as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgd.graph.traverse import traverse
+from kgd.model.uri import Uri
+from kgd.workspace.workspace import Workspace
+
+CONNECTED_TO = "connected_to"
+MOST = 10_000
+
+
+def by_tags(workspace: Workspace, tags: Sequence[str], limit: int = 10) -> list[Uri]:
+    """Nodes with any of these tags: those with most of them first, then the newest, then by URI."""
+    return [hit.uri for hit in workspace.search_tags(tags, limit=limit)]
+
+
+def connected(workspace: Workspace, uri: Uri, depth: int = 1) -> list[Uri]:
+    """What a node is connected to over at most `depth` relations `connected_to`, nearest first, without the node."""
+    start = workspace.graph.resolve(uri)
+    walk = traverse(
+        [workspace.graph], start, max_cost=None, max_depth=depth, edge_types=[CONNECTED_TO], max_nodes=MOST
+    )  # fmt: skip
+    found = [node for node in walk.nodes if node.uri != start]
+    return [node.uri for node in sorted(found, key=lambda node: len(node.path))]
