@@ -81,6 +81,8 @@ def _absent(connection: Connection, chosen: Verb, given: dict[str, Any], answer:
         answer = connection.call("get", {"uris": [given["uri"]], "include": [], **scope})
     elif chosen.call == "traverse":
         return [{"uri": uri, "similar": []} for uri in answer.get("missing", ())]
+    elif chosen.call == "context":  # what is missing there is knowledge, not a node that was named
+        return []
     return list(answer.get("missing", ()))
 
 
