@@ -30,6 +30,7 @@ from bench import (
     commits,
     corpus,
     hub,
+    knowing,
     machine,
     mcp_calls,
     merge,
@@ -106,6 +107,9 @@ class Run:
     def crossing(self) -> Iterator[Row]:
         yield from across.rows(self.folder / "across")
 
+    def knowing(self) -> Iterator[Row]:
+        yield from knowing.rows(self.folder / "knowing")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
@@ -113,7 +117,7 @@ class Run:
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
-    "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "idle": Run.idle,
+    "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing, "idle": Run.idle,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import client, commits, corpus, hub, mcp_calls, merge, search, starting, sync, traverse
+from bench import client, commits, corpus, hub, knowing, mcp_calls, merge, search, starting, sync, traverse
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
@@ -49,6 +49,10 @@ def test_starts_are_measured(tmp_path: Path) -> None:
     told(starting.without_cache(made.layout.git_dir, NODES, rounds=1))
     told(starting.with_cache(made.layout.git_dir, NODES, rounds=1))
     told([starting.restart(tmp_path / "home", made, seconds=0.1)])
+
+
+def test_patterns_and_context_are_measured(tmp_path: Path) -> None:
+    told(list(knowing.rows(tmp_path, sizes=(12, 30))))
 
 
 def test_sharing_is_measured(made: Made, tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from kgd.errors import KgdError
 from kgd.git import peek, program
-from kgd.git.place import find_place
+from kgd.git.place import Place
 from kgd.git.program import GitFailed
 
 COMMITS = 60
@@ -36,39 +35,35 @@ class Touch:
     files: tuple[str, ...]
 
 
-def head(tree: Path) -> str:
+def head(code: Place) -> str:
     """The commit that is checked out, from git's files alone; empty where that cannot be told."""
     with contextlib.suppress(KgdError, OSError, ValueError):
-        place = find_place(tree)
-        if place is None:
-            return ""
-        named = (place.git_dir / "HEAD").read_text(errors="replace").strip()
+        named = (code.git_dir / "HEAD").read_text(errors="replace").strip()
         if not named.startswith("ref: "):
             return named
         ref = named[5:].strip()
         if ref.startswith("refs/") and ".." not in ref.split("/"):
-            found = peek.read(place.common_dir, ref, "", 1)
+            found = peek.read(code.common_dir, ref, "", 1)
             return found[ref].hex() if ref in found else ""
     return ""
 
 
-def touches(tree: Path, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> list[Touch]:
+def touches(code: Place, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> list[Touch]:
     """The newest commits of what is checked out that changed one of the paths, newest first, without merges.
 
-    `paths` are relative to the top of the work tree `tree`; a directory stands for what is below it. Those found in
-    `seconds` are answered, which in a very long history may be fewer than there are; none where `tree` is no work tree.
+    `paths` are relative to the top of the work tree; a directory stands for what is below it. Those found in `seconds`
+    are answered, which in a very long history may be fewer than there are.
     """
     found: list[Touch] = []
     with contextlib.suppress(GitFailed, KgdError, OSError, ValueError):
-        place = find_place(tree)
-        if place is None or place.top is None or not paths:
+        if not paths:
             return []
         asked = [os.fspath(path).rstrip("/") or "." for path in paths[:PATHS]]
         arguments = [
             "log", "--no-merges", "--full-diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
             "--encoding=UTF-8", "--format=%x01%H %ct %an%x02%s", f"-n{commits}", "HEAD", "--", *asked,
         ]  # fmt: skip
-        records = program.stream(place.git_dir, arguments, deadline=seconds)
+        records = program.stream(code.git_dir, arguments, deadline=seconds)
         try:
             for touch in _parsed(records):
                 found.append(touch)

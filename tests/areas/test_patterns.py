@@ -22,7 +22,7 @@ def matches(pattern: str, path: str) -> bool:
     return Matcher([(ATOM, [pattern])]).matches(path) == [ATOM]
 
 
-@pytest.mark.requirement("A4")
+@pytest.mark.requirement("A12")
 @pytest.mark.parametrize(
     ("patterns", "inside", "outside"),
     [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kgd.areas.places import normalise
 from kgd.errors import KgdError, Limit
-from kgd.git.layout import code_root
+from kgd.git.place import find_place
 from kgd.model.uri import Uri, from_path, path_of, scheme_of
 from kgd.overlay.tree import Directory, below
 from kgd.tools import sight
@@ -61,9 +61,9 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             f"at most {MOST_PATHS} paths can be asked about at once, these are {len(given)}", at="paths",
             next="Name their directories instead.",
         )  # fmt: skip
-    kept, sees = _Kept(), sight.sight(session, workspace.id)
+    kept, sees, caller = _Kept(), sight.sight(session, workspace.id), _Caller.of(session, workspace)
     for text in given:
-        place = _place(session, workspace, text)
+        place = caller.place(text)
         if place is None:
             kept.outside[text.strip()] = None
             continue
@@ -112,38 +112,58 @@ def _separated(workspace: Workspace, text: str) -> list[str]:
     return [one for one in _SEPARATORS.split(text) if one.strip()]
 
 
-def _place(session: Session, workspace: Workspace, text: str) -> str | None:
-    """From the top of the tree; what is only there from where the caller is, from there."""
-    if session.principal is not None:  # another machine's absolute paths mean nothing here
-        return normalise(text, None, workspace=workspace.id)
-    root = workspace.layout.code_tree
-    found = normalise(text, root, workspace=workspace.id)
-    cwd = session.cwd
-    if root is None or cwd is None:
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Where paths are read from: the code tree, and where in it the caller is.
+
+    `other` is the top of another work tree of the same repository, where the caller is in that.
+    """
+
+    workspace: str
+    root: Path | None = None
+    inside: str = ""
+    other: Path | None = None
+
+    @classmethod
+    def of(cls, session: Session, workspace: Workspace) -> _Caller:
+        root, cwd = workspace.layout.code_tree, session.cwd
+        if session.principal is not None:  # another machine's absolute paths mean nothing here
+            return cls(workspace.id)
+        if root is None or cwd is None:
+            return cls(workspace.id, root)
+        inside = normalise(f"{cwd}/", root)
+        if inside is not None:
+            return cls(workspace.id, root, inside)
+        other = _another_tree(cwd, root)
+        return cls(workspace.id, root, normalise(f"{cwd}/", other) or "", other)
+
+    def place(self, text: str) -> str | None:
+        """From the top of the tree; what is only there from where the caller is, from there."""
+        found = normalise(text, self.root, workspace=self.workspace)
+        if found is None and self.other is not None:
+            found = normalise(text, self.other, workspace=self.workspace)
+        if not self.inside or self.root is None:
+            return found
+        if found is None or text.strip().startswith(("./", ".\\")) or not os.path.lexists(self.root / found):
+            near = self._near(text)
+            if near is not None and (found is None or os.path.lexists(self.root / near)):
+                return near
         return found
-    if found is None:
-        return normalise(text, _worktree(cwd), workspace=workspace.id) or _from(cwd, root, text)
-    if text.strip().startswith(("./", ".\\")) or not os.path.lexists(root / found):
-        near = _from(cwd, root, text)
-        if near is not None and os.path.lexists(root / near):
-            return near
-    return found
+
+    def _near(self, text: str) -> str | None:
+        plain = text.strip()
+        if not plain or plain.startswith(("/", "\\")) or "://" in plain:
+            return None
+        return normalise(self.inside + plain.replace("\\", "/"), None)
 
 
-def _from(cwd: Path, root: Path, text: str) -> str | None:
-    plain = text.strip().replace("\\", "/")
-    if not plain or plain.startswith("/") or "://" in plain:
-        return None
-    joined = os.path.normpath(os.path.join(cwd, plain)) + ("/" if plain.endswith("/") else "")
-    return normalise(joined, root) or normalise(joined, _worktree(cwd))
-
-
-def _worktree(cwd: Path) -> Path | None:
-    """The top of the work tree that the caller is in: it may be another one of the same repository."""
+def _another_tree(cwd: Path, root: Path) -> Path | None:
+    """The top of the work tree that the caller is in, where it is one of the same repository."""
     try:
-        return code_root(cwd)
+        there, here = find_place(cwd), find_place(root)
     except KgdError:
         return None
+    return there.top if there is not None and here is not None and there.common_dir == here.common_dir else None
 
 
 def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None:

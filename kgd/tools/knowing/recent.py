@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.git.code_log import Touch, head, touches
+from kgd.git.place import find_place
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
 from kgd.tools.knowing.findings import AREAS, Findings
@@ -58,7 +59,8 @@ class CodeHistory:
     """What was asked of the code's history lately; `CodeHistory.of`. The answers are those of one commit."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._root, self._lock = workspace.layout.code_tree, threading.Lock()
+        root = workspace.layout.code_tree
+        self._code, self._lock = find_place(root) if root is not None else None, threading.Lock()
         self._known: OrderedDict[tuple[str, tuple[str, ...]], list[Touch]] = OrderedDict()
 
     @classmethod
@@ -67,14 +69,14 @@ class CodeHistory:
 
     def touches(self, paths: Sequence[str]) -> list[Touch]:
         """As `kgd.git.code_log.touches`; once for each commit that is checked out."""
-        if self._root is None or not paths or not (at := head(self._root)):
+        if self._code is None or not paths or not (at := head(self._code)):
             return []
         key = (at, tuple(sorted(paths)))
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        found = touches(self._root, key[1])
+        found = touches(self._code, key[1])
         with self._lock:
             self._known[key] = found
             while len(self._known) > KEPT:
