@@ -209,6 +209,8 @@ def diff(answer: Answer) -> None:
 
 
 def conflicts(answer: Answer) -> None:
+    if "suggestions" in answer:
+        _suggestions(answer["suggestions"])
     for one in answer["conflicts"]:
         say(f"{bold(one['uri'])}  {one['id']}")
         for name, field in one["fields"].items():
@@ -220,6 +222,17 @@ def conflicts(answer: Answer) -> None:
         say("no open conflicts")
     else:
         say("Settle one with `kgd resolve ID --take a`, or with --fields.")
+
+
+def _suggestions(found: list[Answer]) -> None:
+    for one in found:
+        now = f" @{one['now']:g}" if "now" in one else ""
+        say(f"{bold(one['id'])}  {one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}")
+        say(f"    {one['reason']}")
+    if found:
+        say("Take one over with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
+    else:
+        say("no suggestions: what was read together so far may be chance")
 
 
 def review(answer: Answer) -> None:

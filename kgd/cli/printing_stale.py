@@ -1,4 +1,4 @@
-"""This file is where what is unverified, and what use suggests, become text for a person."""
+"""This file is where what is unverified becomes text for a person."""
 
 from __future__ import annotations
 
@@ -19,14 +19,3 @@ def stale(answer: Answer) -> None:
 def unverified(mark: Answer) -> None:
     since = f" (since {mark['since'][:10]})" if mark.get("since") else ""
     say(f"  ! unverified: {mark['reason']}{since}")
-
-
-def suggestions(found: list[Answer]) -> None:
-    for one in found:
-        now = f" @{one['now']:g}" if "now" in one else ""
-        say(f"{bold(one['id'])}  {one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}")
-        say(f"    {one['reason']}")
-    if found:
-        say("Take one over with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
-    else:
-        say("no suggestions: what was read together so far may be chance")

@@ -17,6 +17,7 @@ from kgd.index.text import FileDoc
 from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
+from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -33,7 +34,7 @@ class Tending:
     def __init__(self, workspace: Workspace, rescan_seconds: float) -> None:
         self._workspace, layout = workspace, workspace.layout
         self._stop = threading.Event()
-        self._freshness = Freshness.of(workspace)
+        self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
         self._overlay: Overlay | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
         if layout.code_tree is not None:
@@ -53,6 +54,7 @@ class Tending:
             watch.start()
         if (root := self._workspace.layout.code_tree) is not None:
             self._freshness.start(root, Atlas.of(self._workspace))
+        self._usage.start()
         self._first_look.start()
         self._first_look.join(FIRST_LOOK_SECONDS)
 
@@ -64,6 +66,7 @@ class Tending:
         for watch in self._watches:
             watch.close()
         self._freshness.close()
+        self._usage.close()
         self._first_look.join(30)
         if self._overlay:
             try:

@@ -19,6 +19,7 @@ from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
+from kgd.tools.suggesting import note
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.verifying import mark
 
@@ -102,6 +103,8 @@ def get(session: Session, params: GetParams) -> GetResult:
     if commit:
         answer["as_of"] = commit
     answer.update(enter(session, params.context_id, seen))
+    if workspace is not None and not commit:
+        note(session, workspace, answer, seen)
     return answer  # type: ignore[return-value]
 
 

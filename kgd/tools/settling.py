@@ -14,7 +14,7 @@ from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse
-from kgd.tools import addressing, cursors, nodes, sight
+from kgd.tools import addressing, cursors, nodes, sight, suggesting
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictAnswer
@@ -23,9 +23,10 @@ from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal
 from kgd.tools.proposing import waiting as proposals
 from kgd.tools.session import Session
 from kgd.tools.sides import SidesOfField, with_authors
+from kgd.tools.suggesting import SuggestionAnswer
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace.outcome import OpenConflict
+from kgd.workspace.outcome import OpenConflict, Outcome
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Entry
@@ -44,6 +45,7 @@ LOOKED_UP = 10
 
 class ConflictsParams(Params):
     uri: str | None = None
+    suggestions: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str | None = None
     workspace: str | None = None
@@ -53,6 +55,7 @@ class ConflictsResult(TypedDict):
     workspace: str
     total: int
     conflicts: list[ConflictAnswer]
+    suggestions: NotRequired[list[SuggestionAnswer]]
     cursor: NotRequired[str]
 
 
@@ -72,6 +75,8 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
         "workspace": workspace.id, "total": total,
         "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
     }  # fmt: skip
+    if params.suggestions:
+        answer["suggestions"] = suggesting.listed(session, workspace)
     if len(found) > params.limit:
         answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
     return answer
@@ -79,7 +84,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
 
 class Resolution(Params):
     id: str
-    take: Literal["a", "b", "base"] | None = None
+    take: Literal["a", "b", "base", "accept", "reject"] | None = None
     fields: JsonObject | None = None
 
 
@@ -93,6 +98,8 @@ class ResolveParams(Params):
 def resolve(session: Session, params: ResolveParams) -> PutResult:
     """Settles conflicts, all of them in one commit: a side as it is, or a value for each field."""
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
+    if any(suggesting.is_suggestion(one.id) for one in params.resolutions):
+        return _take_over(session, workspace, params)
     edits = []
     for index, resolution in enumerate(params.resolutions):
         at = f"resolutions[{index}]"
@@ -104,6 +111,19 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
     return answer_of(workspace, outcome, dry_run=params.dry_run, settled={one.conflict for one in edits})
+
+
+def _take_over(session: Session, workspace: Workspace, params: ResolveParams) -> PutResult:
+    """What was decided about suggestions, each a commit of its own."""
+    commit, nodes, warnings = None, [], []
+    for one in params.resolutions:
+        done = suggesting.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
+        commit = done.get("commit") or commit
+        nodes += [Uri(uri) for uri in done.get("nodes", ())]
+        warnings += done.get("warnings", [])
+    outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
+                      warnings=tuple(warnings))  # fmt: skip
+    return answer_of(workspace, outcome, dry_run=params.dry_run)
 
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
@@ -162,6 +182,8 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     fields = found.conflict.fields
     if resolution.fields is not None:
         return resolution.fields
+    if resolution.take in ("accept", "reject"):
+        raise Invalid("accept and reject are for suggestions", at=at, next="Take a, b or base, or give fields.")
     if resolution.take == "base":
         return {name: field.base for name, field in fields.items()}
     side = SIDES[resolution.take or "a"]
@@ -208,6 +230,7 @@ class ResolveConflictsResult(TypedDict):
     commit: NotRequired[str | None]
     decided: NotRequired[list[Decided]]
     proposals: NotRequired[list[ProposalAnswer]]
+    suggestions: NotRequired[list[SuggestionAnswer]]
 
 
 def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> ResolveConflictsResult:
@@ -215,7 +238,9 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     texts = [*params.ids, *(one.id for one in params.resolutions)]
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
     about = [one for one in params.resolutions if is_proposal(workspace, one.id)]
-    edits, resolved = _chosen(session, workspace, [one for one in params.resolutions if one not in about])
+    use = [one for one in params.resolutions if suggesting.is_suggestion(one.id)]
+    others = [one for one in params.resolutions if one not in about and one not in use]
+    edits, resolved = _chosen(session, workspace, others)
     given = {edit.conflict for edit in edits}
     open_now, before = _asked_for(session, workspace, params)
     fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
@@ -231,8 +256,11 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
             for edit in edits
         ]
     answer["resolved"] += settle(session, workspace, consulted)
-    if about:
+    if about or use:
         answer["decided"] = [decide(session, workspace, one.id, one.take, one.only) for one in about]
+        answer["decided"] += [suggesting.decide(session, workspace, one.id, one.take) for one in use]
+    if asked := [id for id in params.ids if suggesting.is_suggestion(id)]:
+        answer["suggestions"] = suggesting.listed(session, workspace, asked)
     if (waiting := _waiting(session, workspace, params)) is not None:
         answer["proposals"] = waiting
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
@@ -257,7 +285,7 @@ def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tu
             continue
         if choice.take in ("accept", "reject") or choice.only:
             raise Invalid("accept, reject and only are for proposals", at=at, next="Take a, b or base, or give fields.")
-        side = Resolution(id=choice.id, take=choice.take, fields=choice.fields)  # type: ignore[arg-type]
+        side = Resolution(id=choice.id, take=choice.take, fields=choice.fields)
         edits.append(Settle(found.id, _decided(found, side, at)))
     return edits, before
 
@@ -271,7 +299,7 @@ def _asked_for(
     found: dict[str, OpenConflict] = {}
     before = []
     for index, id in enumerate(params.ids):
-        if is_proposal(workspace, id):
+        if is_proposal(workspace, id) or suggesting.is_suggestion(id):
             continue
         try:
             one = _named(session, workspace, id, f"ids[{index}]")
@@ -327,6 +355,8 @@ def _add_remaining(
 
 
 def _next_step(answer: ResolveConflictsResult) -> str:
+    if answer.get("suggestions") and not answer["remaining"]:
+        return "Take over what makes sense: call with resolutions: [{id, take: accept|reject}]."
     if answer.get("proposals") and not answer["remaining"]:
         return "Proposals wait: call with resolutions: [{id, take: accept|reject}], with only: [URIs] for a part."
     if answer["remaining"]:
@@ -361,7 +391,8 @@ RESOLVE_CONFLICTS = Tool(
     description=(
         "Settle what two people wrote differently. Without resolutions your host's model is asked where it allows "
         "that; what stays open comes back with both sides. To decide yourself: resolutions of {id, take} or {id, "
-        'fields: {field: value}}; via="agent" asks no model. Proposals: take accept or reject, only: URIs.'
+        'fields: {field: value}}; via="agent" asks no model. Proposals: take accept or reject, only: URIs; likewise '
+        'the suggestions that ids ["suggestions"] lists.'
     ),
     Params=ResolveConflictsParams,
     Result=ResolveConflictsResult,

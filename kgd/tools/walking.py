@@ -23,6 +23,7 @@ from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
+from kgd.tools.suggesting import note
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.verifying import mark
 from kgd.tools.walking_across import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
@@ -136,6 +137,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     if asked.commit:
         answer["as_of"] = asked.commit
     answer.update(enter(session, params.context_id, [node.uri for node in page.nodes], starting=True))
+    if asked.workspace is not None and not asked.commit:
+        note(session, asked.workspace, answer, asked.starts, page.edges)
     return answer  # type: ignore[return-value]
 
 

@@ -1,0 +1,105 @@
+"""This file is where use is noted for a caller, and where what it suggests is listed, accepted and dismissed (E19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, NotFound
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Relate
+from kgd.model.fields import plain_weight
+from kgd.model.node import Relation
+from kgd.model.uri import Uri, workspace_of
+from kgd.tools import sight
+from kgd.tools.proposing import Decided
+from kgd.workspace.usage import Usage
+
+if TYPE_CHECKING:
+    from kgd.model.suggestion import Suggestion
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+ALL = "suggestions"
+"""The word that asks for all of them where ids are given."""
+LISTED = 50
+
+
+class SuggestionAnswer(TypedDict):
+    """A relation to make, or a weight to change, and what speaks for it. `now` is the present weight, where there is
+    one; `resolutions` take it over."""
+
+    id: str
+    kind: Literal["relate", "shorten", "lengthen"]
+    source: str
+    target: str
+    type: str
+    weight: float
+    reason: str
+    now: NotRequired[float]
+
+
+def note(session: Session, workspace: Workspace, answer: Any, read: Sequence[Uri], shown: Iterable[Any] = ()) -> None:
+    """Count what a conversation of this machine asked for by name, and the relations it was shown for it."""
+    if session.principal is None and (conversation := answer.get("context_id")):
+        links = [(Uri(edge["source"]), Uri(edge["target"]), str(edge["type"])) for edge in shown]
+        here = [workspace.graph.resolve(uri) for uri in read if workspace_of(uri) in (None, workspace.id)]
+        Usage.of(workspace).note(conversation, here, links)
+
+
+def is_suggestion(id: str) -> bool:
+    return id == ALL or id.startswith("suggestion-")
+
+
+def listed(session: Session, workspace: Workspace, ids: Iterable[str] = (ALL,)) -> list[SuggestionAnswer]:
+    """Those of these ids, or all, that this caller may read both ends of."""
+    wanted = set(ids)
+    return [_answer(one) for one in _open(session, workspace) if ALL in wanted or one.id in wanted][:LISTED]
+
+
+def decide(session: Session, workspace: Workspace, id: str, take: str | None, *, dry_run: bool = False) -> Decided:
+    """Make the relation or change the weight as a suggestion says, in one commit of the caller's; or dismiss it.
+
+    Raises:
+        Invalid: `take` is neither accept nor reject.
+        NotFound: There is no such suggestion (any more).
+        Forbidden: The caller may not write its source.
+    """
+    found = next((one for one in _open(session, workspace) if one.id == id), None)
+    if found is None:
+        raise NotFound(
+            "this is not suggested (any more)", at=id[:80],
+            next='List what is: resolve_conflicts with ids ["suggestions"], or `kgd conflicts --suggestions`.',
+        )  # fmt: skip
+    if take not in ("accept", "reject"):
+        raise Invalid("a suggestion is accepted or rejected", at="take", next="take: accept or reject.")
+    session.allow(workspace, Verb.WRITE, [found.source])
+    answer: Decided = {"id": id, "take": "reject"}
+    if take == "accept":
+        edit = Relate(found.source, Relation(found.type, found.target, found.weight), frozenset({"weight"}))
+        message = f"{found.source} {found.type} {found.target}: {found.reason}"[:300]
+        changes = ChangeSet((edit,), session.author(workspace), message, operation="suggestion")
+        outcome = session.submit(workspace, changes, dry_run=dry_run)
+        answer = {"id": id, "take": "accept", "commit": outcome.commit, "nodes": [uri for uri, _ in outcome.nodes],
+                  "warnings": list(outcome.warnings)}  # fmt: skip
+    if not dry_run:
+        Usage.of(workspace).decide(found)
+    return answer
+
+
+def _open(session: Session, workspace: Workspace) -> list[Suggestion]:
+    sees = sight.sight(session, workspace.id)
+    found = Usage.of(workspace).suggestions()
+    return found if sees is None else [one for one in found if sees(one.source) and sees(one.target)]
+
+
+def _answer(one: Suggestion) -> SuggestionAnswer:
+    answer: SuggestionAnswer = {
+        "id": one.id, "kind": one.kind, "source": one.source, "target": one.target, "type": one.type,
+        "weight": plain_weight(one.weight), "reason": one.reason,
+    }  # fmt: skip
+    if one.now is not None:
+        answer["now"] = plain_weight(one.now)
+    return answer

@@ -1,0 +1,139 @@
+"""This file is where use is noted beside a workspace: a queue on the way of a read, counts on this machine's disk."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kgd.errors import KgdError
+from kgd.index.usage import UsageFile
+from kgd.model.suggestion import LEAST_TOGETHER, Suggestion, suggestions
+from kgd.model.uri import Uri
+from kgd.model.usage import Conversations, Link, Tally
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+WAITING = 1_000
+"""Notes that wait to be counted; of more, the later ones are not counted."""
+FLUSH_SECONDS = 5.0
+AGAIN = 2
+"""A suggestion that was decided comes again once so many times as much speaks for it."""
+
+log = logging.getLogger(__name__)
+
+
+class _Note(NamedTuple):
+    conversation: str
+    read: Sequence[Uri]
+    shown: Sequence[Link]
+    at: float
+
+
+class Usage:
+    """What conversations of this machine read in one workspace. Made beside it; counts once it was started.
+
+    To note something costs a put into a queue. What is not on disk yet when the machine stops is not counted.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._file = UsageFile(workspace.layout.derived_dir / "usage.sqlite")
+        self._queue: queue.Queue[_Note | threading.Event | None] = queue.Queue(WAITING)
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Usage:
+        return workspace.beside(cls, cls)
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._follow, name="kgd-usage", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Count what waits, and stop."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join(30)
+
+    def note(self, conversation: str, read: Sequence[Uri], shown: Sequence[Link] = ()) -> None:
+        """A conversation asked for these nodes, and was then shown these relations. Never blocks."""
+        if self._thread is not None and conversation:
+            with contextlib.suppress(queue.Full):
+                self._queue.put_nowait(_Note(conversation, read, shown, time.monotonic()))
+
+    def suggestions(self) -> list[Suggestion]:
+        """What use speaks for, and nobody decided yet. Waits for what was noted so far.
+
+        Raises:
+            Unavailable: The counts cannot be read.
+        """
+        if self._thread is not None:
+            counted = threading.Event()
+            self._queue.put(counted)
+            counted.wait(FLUSH_SECONDS)
+        decided = self._file.decided()
+        found = suggestions(self._file.tally(LEAST_TOGETHER), self._between, self._weight_of)
+        exists = self._workspace.exists
+        return [
+            one
+            for one in found
+            if one.count >= AGAIN * decided.get(one.id, 0) and exists(one.source) and exists(one.target)
+        ]
+
+    def decide(self, one: Suggestion) -> None:
+        """It was accepted or dismissed: it is not made again on the same evidence."""
+        self._file.decide(one.id, one.count)
+
+    # ---- what there is between nodes
+
+    def _between(self, a: Uri, b: Uri) -> tuple[Link, float] | None:
+        graph = self._workspace.graph
+        found = [(edge.weight, (a, b, edge.type)) for edge in graph.out(a) if edge.target == b]
+        found += [(edge.weight, (b, a, edge.type)) for edge in graph.out(b) if edge.target == a]
+        if not found:
+            return None
+        weight, link = min(found)
+        return link, weight
+
+    def _weight_of(self, link: Link) -> float | None:
+        source, target, type = link
+        edges = self._workspace.graph.out(source)
+        return next((edge.weight for edge in edges if (edge.target, edge.type) == (target, type)), None)
+
+    # ---- counting (its own thread)
+
+    def _follow(self) -> None:
+        conversations, tally = Conversations(), Tally()
+        due = 0.0
+        while True:
+            try:
+                note = self._queue.get(timeout=max(0.1, due - time.monotonic()) if tally else None)
+            except queue.Empty:
+                note = _NOTHING
+            if isinstance(note, _Note) and note is not _NOTHING:
+                due = due if tally else note.at + FLUSH_SECONDS
+                conversations.read(tally, note.conversation, note.read, note.at)
+                conversations.shown(tally, note.conversation, note.shown, note.at)
+            if tally and (not isinstance(note, _Note) or time.monotonic() >= due):
+                self._write(tally)
+                tally = Tally()
+            if isinstance(note, threading.Event):
+                note.set()
+            if note is None:
+                return
+
+    def _write(self, tally: Tally) -> None:
+        try:
+            self._file.add(tally, self._workspace.now())
+        except KgdError as error:  # a count that is lost is no harm
+            log.warning("use was not counted", extra={"reason": str(error)[:200]})
+
+
+_NOTHING = _Note("", (), (), 0.0)
