@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the MCP clients and servers written in JavaScript that some tests use, with the Node version they need, below the
-# repository: nothing outside of it is touched. Run by `make test-deps`.
+# Installs the MCP clients and servers written in JavaScript that some tests use, with the Node version they need, below
+# the repository: nothing outside of it is touched. Run by `make test-deps`.
 set -eu
 cd "$(dirname "$0")/.."
 npm install --prefix . --no-save --no-package-lock --no-audit --no-fund --loglevel=error \
