@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 
 from kgd.codec import memories
 from kgd.codec.memories import Memory
-from kgd.errors import Invalid, Limit, Refused
+from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
@@ -154,8 +154,10 @@ def check_bytes(path: str, data: bytes, base: bytes | None) -> None:
             f"this file is the detail of {owner}, and its 'id' has to say so", at=f"{path}:2",
             next="Bring the id back; `kgd mv` gives the node another one.",
         )  # fmt: skip
-    for tag in memory.tags:
-        check_label(tag, "tag")
+    try:
+        Node(Uri("insight://x/x"), tags=memory.tags)
+    except KgdError as refusal:
+        raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
     if (kind := secret_in(data.decode())) and not (base and secret_in(base.decode("utf-8", "replace"))):
         raise Refused(f"this file holds what looks like a secret ({kind})", at=f"{path}:1", next=NO_SECRETS)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kgd.errors import KgdError
+from kgd.workspace import admission
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
@@ -67,6 +70,7 @@ def test_tags_changed_in_the_front_matter_are_the_nodes_tags_in_the_same_commit(
     assert check(desk.ws) == []
 
 
+@pytest.mark.slow
 def test_tags_changed_in_the_nodes_file_are_those_of_the_front_matter(desk: Desk) -> None:
     node = desk.file(CHOICE)
     save(desk, node, node.read_text().replace("- database\n", "- sql\n"))
@@ -75,6 +79,7 @@ def test_tags_changed_in_the_nodes_file_are_those_of_the_front_matter(desk: Desk
     assert "tags:\n- sql\n---\n" in memory(desk).read_text()
 
 
+@pytest.mark.slow
 def test_prose_that_a_person_writes_is_found_and_read_and_merged_with_what_was_written_meanwhile(desk: Desk) -> None:
     path = memory(desk)
     desk.ws.submit(change(upsert(CHOICE, tags=("postgres",))))
@@ -107,6 +112,7 @@ def test_a_renamed_file_is_still_that_of_its_node(desk: Desk) -> None:
     assert check(desk.ws) == []
 
 
+@pytest.mark.slow
 def test_a_deleted_file_is_only_the_detail(desk: Desk) -> None:
     path = memory(desk)
     path.unlink()
@@ -117,9 +123,8 @@ def test_a_deleted_file_is_only_the_detail(desk: Desk) -> None:
     assert check(desk.ws) == []
 
 
+@pytest.mark.slow
 def test_a_missing_folder_is_an_accident_and_comes_back(desk: Desk) -> None:
-    import shutil
-
     path = memory(desk)
     shutil.rmtree(path.parent)
     desk.ws.hint(None)
@@ -127,6 +132,7 @@ def test_a_missing_folder_is_an_accident_and_comes_back(desk: Desk) -> None:
     assert detail(desk) == "# Why\n\nMany writers."
 
 
+@pytest.mark.slow
 def test_a_nodes_file_that_a_person_deletes_takes_its_memory_along(desk: Desk) -> None:
     path = memory(desk)
     node = desk.file(CHOICE)
@@ -137,6 +143,7 @@ def test_a_nodes_file_that_a_person_deletes_takes_its_memory_along(desk: Desk) -
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_node_that_a_person_gives_another_uri_keeps_its_file(desk: Desk) -> None:
     old = desk.file(CHOICE)
     new = old.with_name("storage.yaml")
@@ -148,6 +155,7 @@ def test_a_node_that_a_person_gives_another_uri_keeps_its_file(desk: Desk) -> No
     desk.published()
 
 
+@pytest.mark.slow
 def test_a_memory_written_by_hand_has_its_node(desk: Desk) -> None:
     path = memory(desk).with_name("2026-11-21-retries.md")
     save(
@@ -169,17 +177,24 @@ def test_a_memory_written_by_hand_has_its_node(desk: Desk) -> None:
         f"---\nid: {CHOICE}\ntype: decision\ntags: [&a b, *a]\n---\nx\n",
         f"---\nid: {CHOICE}\ntype: decision\n---\nAKIAABCDEFGHIJKLMNOP\n",
         f"---\nid: {CHOICE}\n---\n" + "x" * 300_000,
+        f"---\nid: {CHOICE}\ntags: ['']\n---\n",
         "no front matter\n",
+        "",
     ],
 )
-def test_what_no_memory_can_be_is_named_and_not_taken(desk: Desk, spoiled: str) -> None:
-    path = memory(desk)
-    save(desk, path, spoiled)
-    eventually(lambda: [one.path for one in desk.ws.invalid_files()] == [f"memories/{path.name}"])
-    assert detail(desk) == "# Why\n\nMany writers."
-    assert path.read_text() == spoiled
+def test_what_no_memory_can_be_does_not_take_the_place_of_one(spoiled: str) -> None:
+    good = f"---\nid: {CHOICE}\ntype: decision\n---\nx\n".encode()
+    with pytest.raises(KgdError) as refusal:
+        admission.check("memories/a.md", spoiled.encode(), good, "ws", frozenset())
+    assert refusal.value.at.startswith("memories/a.md:")
 
 
+def test_a_file_that_never_was_a_memory_may_be_anything() -> None:
+    for text in ("", "# Read me\n", "---"):
+        admission.check("memories/README.md", text.encode(), None, "ws", frozenset())
+
+
+@pytest.mark.slow
 def test_what_a_person_commits_with_plain_git_reaches_the_node_too(desk: Desk) -> None:
     path = memory(desk)
     path.write_text(path.read_text().replace("- database\n", "- sql\n"))
