@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import graphml, jsonl, orchestrator, orchestrator_writing, vault, vault_writing
+from kgd.exchange import (
+    graphml,
+    jsonl,
+    orchestrator,
+    orchestrator_writing,
+    rules,
+    rules_writing,
+    vault,
+    vault_writing,
+)
 from kgd.exchange.plan import Plan, Reading, Written
 from kgd.exchange.view import View
 
@@ -51,6 +60,21 @@ FORMATS: tuple[Format, ...] = (
         orchestrator.read,
         orchestrator_writing.write,
     ),
+    Format(
+        "rules",
+        "rule files of coding agents: CLAUDE.md, AGENTS.md, .cursor/rules, .claude/rules, .github/instructions",
+        "folder",
+        rules.sniff,
+        rules.read,
+        rules_writing.write_back,
+    ),
+    *(
+        Format(
+            name, f"every area as a rule file of {one.name.title()}", "folder", write=rules_writing.for_program(name)
+        )
+        for name, one in rules_writing.PROGRAMS.items()
+    ),
+    Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules_writing.agents_md),
     Format(
         "vault",
         "a folder of Markdown notes, such as Obsidian's",

@@ -1,0 +1,265 @@
+"""This file is where the rule files of coding agents become areas: CLAUDE.md, AGENTS.md, and the folders of rules.
+
+A file with globs is an atom with those paths; one below the top of the code without any is an atom for its folder. A
+file that is for the whole tree, or for whenever somebody asks for it, is a molecule: as an atom of ``**`` it would own
+every file, and nobody would hear which files are described by nothing. One that always applies is `about` the root of
+the code, so that `context` shows it for every path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgd.errors import Invalid, KgdError
+from kgd.exchange import front_matter
+from kgd.exchange.files import PRUNED, Folder, is_text_name, shown
+from kgd.exchange.front_matter import Page
+from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line, without_nulls
+from kgd.model.node import NAME_LIMIT, Json, Node, Relation, Source, cut_at_word
+from kgd.model.uri import build, from_path
+
+KIND = "rules"
+"""The type of a rule's source; its id is the file's path in the code."""
+KEPT = "rule"
+"""The key of `data` for what only the file needs: its front matter as it is written, and the keys kgd does not know."""
+SIGN = "<!-- written by kgd from "
+WHOLE = frozenset({"**", "*", "**/*"})
+PATTERNS, KNOWLEDGE = 20, 32 * 1024
+HIDDEN = frozenset({".cursor", ".claude", ".github"})
+OWN_KEYS = frozenset({"description", "globs", "paths", "applyTo", "alwaysApply"})
+
+BLOCKS = (
+    ("<!-- kgd: written by ", "<!-- kgd: end -->"),
+    ("<!-- kgd export begin -->", "<!-- kgd export end -->"),
+)
+"""How a part of a person's file begins and ends that kgd wrote: `kgd agents install`, and an export."""
+
+_BARE = re.compile(r"^(globs|paths|applyTo):[ \t]*([^\s\[\"'#|>&][^\n#]*?)[ \t]*$", re.M)
+_BARE_ITEM = re.compile(r"^([ \t]*-[ \t]+)([*{!][^\n]*?)[ \t]*$", re.M)
+_HEADING = re.compile(r"^#{1,2}[ \t]+(.+?)[ \t]*#*$", re.M).search
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """One kind of rule file: whose it is, the front matter key of its globs, and how its path is recognised."""
+
+    program: str
+    key: str
+    matches: re.Pattern[str]
+
+
+FILES: tuple[RuleFile, ...] = (
+    RuleFile("cursor", "globs", re.compile(r"(?:(?P<base>.+)/)?\.cursor/rules/(?P<name>.+)\.mdc")),
+    RuleFile("claude", "paths", re.compile(r"(?:(?P<base>.+)/)?\.claude/rules/(?P<name>.+)\.md")),
+    RuleFile("copilot", "applyTo", re.compile(r"(?P<base>)\.github/instructions/(?P<name>.+)\.instructions\.md")),
+    RuleFile("", "", re.compile(r"(?P<base>)(?P<name>\.github/copilot-instructions\.md|\.claude/CLAUDE\.md)")),
+    RuleFile("", "", re.compile(r"(?P<base>)(?P<name>\.cursorrules)")),
+    RuleFile("", "", re.compile(r"(?:(?P<base>.+)/)?(?P<name>CLAUDE\.md|AGENTS\.md|GEMINI\.md)")),
+)  # fmt: skip
+
+
+def kind_of(path: str) -> tuple[RuleFile, str, str] | None:
+    """(kind, folder that it is for, name) of a path; None for any other file."""
+    for kind in FILES:
+        if found := kind.matches.fullmatch(path):
+            return kind, found["base"] or "", found["name"]
+    return None
+
+
+def sniff(path: Path) -> bool:
+    if path.is_file():
+        return any(kind_of("/".join(path.parts[-n:])) is not None for n in range(1, 6))
+    if not path.is_dir() or (path / ".obsidian").is_dir():
+        return False
+    places = ("CLAUDE.md", "AGENTS.md", ".cursorrules", ".cursor/rules", ".claude/rules", ".github/instructions",
+              ".github/copilot-instructions.md")  # fmt: skip
+    return path.name in ("rules", "instructions") or any((path / place).exists() for place in places)
+
+
+def read(source: Path, reading: Reading) -> Plan:
+    """The rule files at or below the source, each as an area.
+
+    Raises:
+        Invalid: There are none.
+        Limit: There are too many files to look at.
+    """
+    root = _root(source, reading)
+    below = source.relative_to(root).as_posix()
+    folder = Folder(root if source == root or source.is_file() else source)
+    before = "" if folder.root == root else below + "/"
+    names = [below] if source.is_file() else [
+        before + name for name in folder.paths(lambda path: kind_of(before + path) is not None, _enters)
+    ]  # fmt: skip
+    folder.root, folder.left = root, {}
+    rules = Rules(reading, folder.troubles)
+    wanted: list[Wanted] = []
+    ours = 0
+    for name in names:
+        if not is_text_name(name):
+            folder.troubles.append(Trouble(shown(name), "its name is not UTF-8; not taken"))
+            continue
+        text = folder.text(name)
+        if text is None:
+            continue
+        if SIGN in text[:4_000]:
+            ours += 1
+        elif (one := rules.wanted(name, text)) is not None:
+            wanted.append(one)
+    if not names:
+        raise Invalid("there are no rule files there", at="source", next="Name the top of the code, or one file.")
+    counts = {"rule_files": len(names)} | ({"written_by_kgd": ours} if ours else {})
+    return Plan(tuple(wanted), troubles=tuple(folder.troubles), counts=counts)
+
+
+def _root(source: Path, reading: Reading) -> Path:
+    """What the paths of rules are relative to: the code, else what holds the folder or file of rules."""
+    if reading.code_tree is not None and source.is_relative_to(reading.code_tree):
+        return reading.code_tree
+    for folder in (source, *source.parents):
+        if folder.name in HIDDEN:
+            return folder.parent
+    return source.parent if source.is_file() else source
+
+
+def _enters(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name in HIDDEN or (not name.startswith(".") and name not in PRUNED)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How rule files are read for one workspace."""
+
+    reading: Reading
+    troubles: list[Trouble] = field(default_factory=list)
+
+    def wanted(self, path: str, text: str) -> Wanted | None:
+        """The area of a file; None, and a trouble, where there can be none."""
+        text = without_blocks(text)
+        page = page_of(text)
+        if page.front is None:
+            reason = f"its front matter is not read: {page.problem}. The rule is taken without it"
+            self.troubles.append(Trouble(f"{path}:{page.line}", reason))
+        if len(page.body.encode()) > KNOWLEDGE:
+            self.troubles.append(
+                Trouble(path, f"it has more than {KNOWLEDGE // 1024} KB, which no area holds; not taken")
+            )
+            return None
+        if not text.strip():
+            self.troubles.append(Trouble(path, "nothing of a person's is in it"))
+            return None
+        try:
+            node = self.node(path, page)
+        except KgdError as error:
+            self.troubles.append(Trouble(path, f"{error.message}; not taken"))
+            return None
+        return Wanted(node, at=path) if node is not None else None
+
+    def node(self, path: str, page: Page) -> Node | None:
+        """Raises:
+        KgdError: No area can be as the file says.
+        """
+        found = kind_of(path)
+        if found is None:
+            raise Invalid("no program reads rules from a file of this name")
+        kind, base, name = found
+        front = page.front or {}
+        given = globs(front.get(kind.key)) if kind.key else []
+        is_whole = bool(given) and set(given) <= WHOLE and not base
+        patterns = [] if is_whole else self._patterns(path, base, given)
+        if given and not is_whole and not patterns:
+            raise Invalid("none of its globs can be a path pattern of an area")
+        if base and not given:
+            patterns = self._patterns(path, "", [f"{base}/**"])
+        if len(patterns) > PATTERNS:
+            raise Invalid(f"it has {len(patterns)} globs, and an area has at most {PATTERNS}")
+        applies = is_whole or not kind.program or front.get("alwaysApply") is True or (
+            kind.program == "claude" and not given)  # fmt: skip
+        return self._made(path, kind, base, name, page, patterns, applies=applies)
+
+    def _made(
+        self, path: str, kind: RuleFile, base: str, name: str, page: Page, patterns: Sequence[str], *, applies: bool
+    ) -> Node:  # fmt: skip
+        front = without_nulls(page.front or {})
+        scheme = "atom" if patterns else "molecule"
+        where = "/".join(part for part in (self.reading.below, base, kind.program, name) if part)
+        relations: tuple[Relation, ...] = ()
+        if applies and not patterns and self.reading.code_tree is not None:
+            relations = (Relation("about", build("dir", self.reading.workspace, [])),)
+        kept: dict[str, Json] = {"file": path}
+        if page.head:
+            kept["head"] = page.head
+        if patterns:
+            kept["paths"] = list(patterns)
+        if unknown := {key: value for key, value in front.items() if key not in OWN_KEYS}:
+            kept["keys"] = unknown
+        data: dict[str, Json] = {KEPT: kept} | ({"paths": list(patterns)} if patterns else {})
+        described = front.get("description")
+        heading = _HEADING(page.body)
+        title = one_line(heading[1]) if heading else one_line(f"{base}/{name}" if base else name)
+        return Node(
+            from_path(scheme, self.reading.workspace, where), name=title[:NAME_LIMIT],
+            summary=cut_at_word(one_line(described)) if isinstance(described, str) else "",
+            content=page.body, data=data, source=Source(KIND, path), relations=relations,
+        )  # fmt: skip
+
+    def _patterns(self, path: str, base: str, given: Sequence[str]) -> list[str]:
+        kept: list[str] = []
+        for glob in given:
+            # As these programs match: a glob without a slash is for names at any depth.
+            pattern = glob if "/" in glob.rstrip("/") else f"**/{glob}"
+            try:
+                pattern = self.reading.check_pattern(f"{base}/{pattern}" if base else pattern, path)
+            except KgdError as error:
+                self.troubles.append(Trouble(path, f"the glob '{glob[:60]}' was left out: {error.message}"))
+                continue
+            if pattern not in kept:
+                kept.append(pattern)
+        return kept
+
+
+def without_blocks(text: str) -> str:
+    """The text without what kgd wrote into it; a beginning without an end is a person's."""
+    for begin, end in BLOCKS:
+        start = text.find(begin)
+        while start >= 0 and (stop := text.find(end, start)) >= 0:
+            rest = text[stop + len(end) :].removeprefix("\n")
+            text = text[:start].removesuffix("\n") + rest
+            start = text.find(begin)
+    return text
+
+
+def page_of(text: str) -> Page:
+    """The page of a rule file, whose globs are often written in a way that is no YAML."""
+    page = front_matter.read(text)
+    if not page.head:
+        return page
+    mended = _BARE.sub(lambda m: f"{m[1]}: {json.dumps(m[2])}", page.head)
+    mended = _BARE_ITEM.sub(lambda m: m[1] + json.dumps(m[2]), mended)
+    read = front_matter.read(mended)
+    return Page(page.head, page.body, read.front, read.problem, read.line)
+
+
+def globs(value: Json) -> list[str]:
+    """The globs of a list, or of a text with commas between them; a comma in braces is part of a glob."""
+    if isinstance(value, list):
+        return [glob for item in value if isinstance(item, str) for glob in globs(item)]
+    if not isinstance(value, str):
+        return []
+    found, depth = [""], 0
+    for char in value:
+        depth = max(0, depth + (char == "{") - (char == "}"))
+        if char == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += char
+    return [glob.strip().strip("\"'") for glob in found if glob.strip().strip("\"'")]
+
+
+def kept_of(node: Node) -> Mapping[str, Json]:
+    kept = node.data.get(KEPT)
+    return kept if isinstance(kept, Mapping) else {}
