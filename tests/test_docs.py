@@ -107,6 +107,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         pytest.param("docs/concepts.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/first-workspace.md", marks=pytest.mark.slow),
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
+        pytest.param("docs/context.md", marks=pytest.mark.slow),
     ],
 )
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: Session) -> None:

@@ -12,6 +12,11 @@ KNOWLEDGE = "Sessions are signed with rotating keys.\n\nNever log a token."
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
 def known(ask: Ask) -> Ask:
     """`Security` with the area `Auth`, the area `Everything`, and a memory of each kind."""
     ask.put(
