@@ -215,6 +215,8 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
         return MergedFile(None)
     uri = max(parse(str(side.front.get("id"))) for side in sides)
     whole = join(MEMORIES, name)
+    if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == _memory(path, base).prose and base is not None:
+        return MergedFile(None)  # only what mirrors the node was edited, and the node's own file says that
     if len(sides) == 1 or any(whole in each for each in records):
         return _merge_whole_memory(uri, whole, (base, ours, theirs), records)
     a, b = sides

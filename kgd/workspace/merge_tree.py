@@ -25,7 +25,7 @@ from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Node
 from kgd.model.register import NO_RECORDS, Records, by_field
 from kgd.model.uri import Uri, is_settings_uri, parse
-from kgd.workspace import merge_twins
+from kgd.workspace import memory_files, merge_twins
 from kgd.workspace.merge_files import (
     MEMORIES,
     Data,
@@ -130,6 +130,7 @@ class _TreeMerge:
         for path, change in self.theirs.items():
             if path not in self.done:
                 self._merge_file(path, change)
+        self._keep_details()
         self._report_twins()
         self._make_room()
         return MergedTree(self.files, tuple(self.conflicts))
@@ -421,6 +422,31 @@ class _TreeMerge:
         if path in self.theirs:
             return self.theirs[path].old
         return self.store.entry(self.trees[1], path)
+
+    def _keep_details(self) -> None:
+        """A memory that one side deleted stays where the node that names it does, since the other side edited that."""
+        for path in sorted(self.ours.keys() | self.theirs.keys()):
+            if not memories.is_path(path) or self._final(path) is not None:
+                continue
+            left = next((data for data in self._versions(path)[1:] if data is not None), None)
+            memory = memories.read(left, path)
+            owner = memory_files.owner_of(memory)
+            if memory is None or owner is None:
+                continue
+            try:
+                node_path = paths.path_of(parse(owner), self.sharded)
+            except KgdError:
+                continue
+            node = decoded(node_path, self._final(node_path))
+            if isinstance(node, Node) and memory_files.file_of(node) == path and memory_files.belongs(memory, node):
+                self._write(path, left)
+
+    def _final(self, path: str) -> Data:
+        """What the result has at a path, as far as it is known."""
+        if path in self.files:
+            return self.files[path]
+        blob = self._there_id(path)
+        return self._read(blob) if blob else None
 
     # ---- names
 

@@ -193,7 +193,8 @@ def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chan
     then = PastSurroundings(workspace, base)
 
     def seen(edit: Edit) -> Edit:
-        if isinstance(edit, Upsert) and edit.content is not None and edit.expect_version is None:
+        replaces = isinstance(edit, Upsert) and (edit.content is not None or edit.detail is not None)
+        if isinstance(edit, Upsert) and replaces and edit.expect_version is None:
             return replace(edit, expect_version=then.version_at_base(workspace.path(then.resolve(edit.uri))))
         return edit
 
