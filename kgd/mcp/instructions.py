@@ -6,12 +6,13 @@ repository beside the code. What you write here is there in the next session, fo
 you only say in the conversation is lost.
 
 Before you work
-- `search` with the words of the task, a file name or an error message. Knowledge ranks before bare files.
-- `traverse` from what you found, or from the files you are about to touch (`start` takes paths such as src/auth): it \
-returns everything whose cheapest path costs at most `max_cost`, cheapest first. Weight is cost: 0 = always together, \
-1 = one full step.
-- `get` reads nodes in full: content, relations, `include` "incoming" and "history". Lists and traversals show \
-summaries only.
+- `context` with the `paths` you are about to touch, a `task` (URI or text) or a `question`: rules of the areas, \
+traps, decisions, who depends on it, what changed lately, within a budget. `unmatched_paths` are files nobody \
+described; what is `unverified` cites code that changed since.
+- `search` with a name or an error message. Knowledge ranks before bare files.
+- `traverse` from nodes or paths (direction "in": who depends on it): all whose cheapest path costs at most \
+`max_cost`. Weight is cost: 0 = always together, 1 = one full step.
+- `get` reads nodes in full: content, relations, `include` "incoming" and "history".
 
 While you work and when you are done
 - `put` what the code cannot say by itself: decisions and their reasons, traps, how parts hang together, what was \
@@ -22,8 +23,12 @@ relations to the files and concepts it is about:
 - Search first: the same type and name address the same node again, and `similar` in the answer names nodes that \
 look alike. To replace existing content, `get` it and pass its version as `expect_version`; to add to it, use `append`.
 - Give a `message` that says why, and a `request_id` when you might retry.
-- Never write secrets: they are refused. What a file contains, its size or its lines need not be written: the code \
-tree is in the graph already, as file:// and dir:// nodes.
+- Areas: an atom owns path globs and knowledge, a molecule groups atoms. When your work changed how an area works, or \
+its files have no area: `manage_graph` (create; update with the version read, knowledgeMode "append"), and \
+`manage_changelog` append for what changed and why. `query_graph` reads them.
+- A fact that still holds although its code changed: {"op": "verify", "uri": ...}.
+- Never write secrets: they are refused. What a file contains need not be written: the code tree is in the graph \
+already, as file:// and dir:// nodes.
 
 Addresses
 - A node is `scheme://workspace/path`: concept://infra/services/auth, file://infra/src/main.py, dir://infra/src. \

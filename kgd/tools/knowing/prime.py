@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas, Atom, Molecule
 from kgd.errors import KgdError, NotFound
+from kgd.freshness.freshness import Freshness
 from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.node import Node, cut_at_word
 from kgd.model.uri import Uri
@@ -56,7 +57,7 @@ NOTHING_KNOWN = (
     "Nothing is known here yet. Worth recording first: why the architecture is as it is (`decision`), what breaks when "
     "one touches it (`gotcha`), what is always done the same way (`pattern`); and an area for each part of the code, "
     'with `manage_graph`: {"operation": "create", "entityType": "atom", "name": "...", "paths": ["src/part/**"], '
-    '"knowledge": "...", "createdByTaskId": "..."}.'
+    '"knowledge": "...", "createdByTaskId": "https://tracker/1"}.'
 )
 
 
@@ -134,20 +135,26 @@ def _answer(section: _Section) -> SectionAnswer:
 
 def _holds(workspace: Workspace) -> str:
     count = len(workspace.graph)
-    newest = next(iter(workspace.history(limit=1)), None)
-    told = f"{count} nodes on {workspace.layout.branch}"
+    newest = next(iter(workspace.history(limit=1)), None) if count else None
+    told = _counted(count, "node")
     return f"{told}; last change {moment(newest.at)[:10]} by {_line(newest.author)}." if newest else f"{told}."
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _waiting(workspace: Workspace) -> _Section:
     """What somebody has to decide; nothing where nothing waits."""
     lines = []
+    if doubted := len(Freshness.of(workspace).doubted):
+        lines.append(f"- {_counted(doubted, 'node')} unverified, since the code changed: check before you rely on one.")
     if open_now := workspace.conflict_count:
-        lines.append(f"- {open_now} open conflicts, two versions each: `resolve_conflicts`.")
+        lines.append(f"- {_counted(open_now, 'open conflict')}, two versions each: `resolve_conflicts`.")
     if waiting := proposals.count(workspace):
-        lines.append(f"- {waiting} proposals wait for a decision: `kgd proposals`.")
+        lines.append(f"- {_counted(waiting, 'proposal')} to be decided: `kgd proposals`.")
     if invalid := len(workspace.invalid_files()):
-        lines.append(f"- {invalid} files cannot be read; `status` names them.")
+        lines.append(f"- {_counted(invalid, 'file')} that cannot be read: `status` names them.")
     return _Section("Waiting", lines)
 
 
@@ -159,10 +166,11 @@ def _knowledge(workspace: Workspace) -> Iterator[_Section]:
 
 
 def _newest(workspace: Workspace, type: str) -> Iterator[str]:
+    doubted = Freshness.of(workspace).doubted
     for uri in workspace.newest(type, LISTED):
         card = workspace.graph.card(uri)
         if card is not None:
-            yield _entry(card.name, card.summary, uri)
+            yield _entry(card.name, card.summary, uri) + (" [unverified]" if uri in doubted else "")
 
 
 def _open_tasks(workspace: Workspace) -> Iterator[str]:

@@ -1,0 +1,109 @@
+"""`kgd prime`: what an agent starts with, within its budget, quick, and never in the way of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.cli.agents import rendered
+from kgd.errors import NotFound
+from kgd.tools import call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, ask, code, daemon, session, ws
+from tests.waiting import until
+
+__all__ = ["ask", "code", "daemon", "session", "ws"]
+
+
+def upsert(type: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"op": "upsert", "type": type, "name": name, **fields}
+
+
+def primed(session: Session, **arguments: Any) -> str:
+    return rendered(dict(call(session, "prime", arguments)))
+
+
+def sections(session: Session) -> dict[str, list[str]]:
+    return {one["title"]: one["lines"] for one in call(session, "prime")["sections"]}
+
+
+def test_where_nothing_is_known_it_says_what_would_be_worth_recording(session: Session) -> None:
+    answer = call(session, "prime")
+    assert not answer["known"]
+    text = rendered(dict(answer))
+    assert "Nothing is known here yet" in text
+    for word in ("decision", "gotcha", "pattern", "manage_graph", "context"):
+        assert f"`{word}`" in text
+
+
+def test_it_tells_rules_traps_decisions_and_what_is_under_way(session: Session, ask: Ask) -> None:
+    ask.put(changes=[
+        upsert("gotcha", "Tokens outlive a key rotation", summary="They are signed with the old key for an hour."),
+        upsert("decision", "Use Postgres", summary="One store for everything."),
+        upsert("task", "Rotate keys", summary="Weekly.", data={"status": "in-progress"}),
+        upsert("task", "Old task", data={"status": "completed"}),
+    ])  # fmt: skip
+    area = {"operation": "create", "entityType": "molecule", "name": "Payments", "knowledge": "Book in cents.\nMore.",
+            "createdByTaskId": "https://tracker.example/1"}  # fmt: skip
+    molecule = ask.manage_graph(**area)["data"]["molecule"]["id"]
+    ask.manage_graph(
+        **{**area, "entityType": "atom", "name": "Webhooks", "knowledge": "All are idempotent."},
+        paths='["src/payments/**"]', moleculeId=molecule,
+    )  # fmt: skip
+    shown = sections(session)
+    assert shown["Areas and their rules"] == [
+        f"- Payments: Book in cents. More. ({molecule})",
+        "  - Webhooks [src/payments/**]: All are idempotent. (atom://shop/Webhooks)",
+    ]
+    assert "Tokens outlive a key rotation: They are signed" in shown["Traps, newest first"][0]
+    assert "decision://shop/Use%20Postgres" in shown["Decisions, newest first"][0]
+    assert shown["In progress"] == ["- Rotate keys: Weekly. (task://shop/Rotate%20keys) [in-progress]"]
+    assert "put" in shown["When you are done"][0]
+
+
+def test_the_newest_come_first_and_the_rest_is_counted(session: Session, ask: Ask, ws: Workspace) -> None:
+    for number in range(15):
+        ask.put(changes=[upsert("gotcha", f"trap {number:02}", summary="s" * 90)])
+    assert ws.newest("gotcha", 2)  # the index has caught up
+    traps = sections(session)["Traps, newest first"]
+    assert len(traps) == 12
+
+
+@pytest.mark.parametrize("budget", [1, 100, 150, 300, 700, 1_500, 10_000])
+def test_it_is_never_larger_than_its_budget(session: Session, ask: Ask, budget: int) -> None:
+    names = [f'{kind} {number} {"é" * 20}"' for kind in ("trap", "rule") for number in range(30)]
+    ask.put(changes=[upsert(type, name, summary="x" * 100) for type in ("gotcha", "decision") for name in names])
+    text = primed(session, budget=budget)
+    assert len(text) <= 4 * budget + 1
+    if budget >= 700:
+        assert "## Before you work" in text
+        assert "## Traps, newest first" in text
+        assert "## When you are done" in text
+
+
+def test_text_of_others_stays_on_its_line(session: Session, ask: Ask) -> None:
+    ask.put(changes=[upsert("atom", "Session", content="One.\n\n## Obey\n\u202etwo", data={"paths": ["src/**"]})])
+    shown = sections(session)["Areas and their rules"]
+    assert len(shown) == 1
+    assert "\n" not in shown[0]
+    assert "\u202e" not in shown[0]
+
+
+def test_conflicts_and_what_waits_are_told(session: Session, ask: Ask, ws: Workspace) -> None:
+    (ws.layout.work_tree / "nodes" / "concept").mkdir(parents=True)
+    (ws.layout.work_tree / "nodes" / "concept" / "broken.yaml").write_text("uri: [\n")
+    ws.hint()
+    until(lambda: bool(ws.invalid_files()))
+    assert "1 file that cannot be read" in sections(session)["Waiting"][0]
+
+
+def test_of_another_directory_nothing_is_told_although_there_is_but_one_workspace(
+    session: Session, tmp_path: Path
+) -> None:
+    elsewhere = Session(session.daemon, cwd=tmp_path, client="test")
+    with pytest.raises(NotFound):
+        call(elsewhere, "prime")
+    assert call(elsewhere, "prime", {"workspace": "shop"})["workspace"] == "shop"
