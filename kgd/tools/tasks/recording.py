@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ ABOUT_COST = 0.5
 FEW = 5
 """Files that an item is about at most; more of them are what the task is about, not the item."""
 PATHS_LOOKED_AT = 50
+_LEADING_PATH = re.compile(r"\s*`?[^\s`]*[/.][^\s`]*`?:\s+(?=\S)")
+"""``src/main.py: `` before what is said about it, which says nothing in a name."""
 KINDS = (("pattern", "patterns"), ("gotcha", "gotchas"))
 """The type of node, and the section's field of a `Task`."""
 
@@ -113,7 +116,7 @@ def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task) -> U
 
 def _place(workspace: Workspace, task: Task, type: str, text: str) -> tuple[Uri, Node | None]:
     """Where this fact is or would be, and what is there: recorded by a task, or written down by somebody as it is."""
-    folder, name = segments_of(task.uri)[:-1], first_words(text)
+    folder, name = segments_of(task.uri)[:-1], first_words(_LEADING_PATH.sub("", text))
     digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:8]
     uri = workspace.graph.resolve(build(type, workspace.id, [*folder, f"{name}-{digest}".encode()]))
     if (node := workspace.node(uri)) is not None:
