@@ -18,7 +18,7 @@ from kgd.model.node import edge_id
 from kgd.model.uri import Uri
 from kgd.model.usage import Link, Tally
 
-ALPHA = 0.001
+ALPHA = 0.01
 """How often at most one of all the suggestions of a workspace may be chance alone."""
 LEAST_TOGETHER = 5
 """Conversations that read both nodes, below which nothing is said."""
