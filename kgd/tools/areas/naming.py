@@ -105,7 +105,9 @@ def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple
             error.at = at
             raise
         return uri, () if uri in workspace.graph else (Upsert(uri),)
-    uri = _spelt(session, workspace, TASK, text, at)
+    uri = addressing.resolve(session, workspace, _spelt(session, workspace, TASK, text, at), at=at)
+    if addressing.on_hub(session, uri):
+        raise NotFound("a task on a hub cannot be looked up from here", at=at, next="Give your tracker's URL of it.")
     owner = addressing.owner_of(session, workspace, uri)
     session.allow(owner, Verb.READ, [uri])
     current = owner.graph.resolve(uri)
@@ -147,7 +149,7 @@ def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: s
     if not text:
         raise Invalid(f"which {scheme} is meant?", at=at, next=f"Give its id, {scheme}://{workspace.id}/<name>.")
     if text.partition(":")[0] in OWNED and ":" in text:
-        uri = addressing.resolve(session, workspace, text, at=at)
+        uri = addressing.spell(session, workspace, text, at=at)
         if scheme_of(uri) != scheme:
             raise Invalid(f"this is no {scheme}", at=at, next=f"Its id is {scheme}://{workspace.id}/<name>.")
         return uri
@@ -157,7 +159,7 @@ def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: s
         whole = None
     if whole is not None and workspace.graph.resolve(whole) in workspace.graph:
         return whole
-    uri = addressing.resolve(session, workspace, f"{scheme}:{text}", at=at)
+    uri = addressing.spell(session, workspace, f"{scheme}:{text}", at=at)
     if not is_owned(uri) or scheme_of(uri) != scheme:
         raise Invalid(f"this is no {scheme}", at=at)
     return uri

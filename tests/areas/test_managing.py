@@ -1,0 +1,342 @@
+"""Areas are made, changed and deleted as one commit each, and what is wrong is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Stale
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.areas.conftest import Ask
+
+TASK = "https://tracker.example/T-1"
+
+
+def atom(ask: Ask, name: str, **fields: Any) -> dict[str, Any]:
+    given = {"paths": '["src/**"]', "createdByTaskId": TASK, **fields}
+    return dict(ask.manage_graph(operation="create", entityType="atom", name=name, **given)["data"]["atom"])
+
+
+def molecule(ask: Ask, name: str, **fields: Any) -> dict[str, Any]:
+    given = {"createdByTaskId": TASK, **fields}
+    return dict(ask.manage_graph(operation="create", entityType="molecule", name=name, **given)["data"]["molecule"])
+
+
+def atoms(ask: Ask, count: int, **data: Any) -> list[str]:
+    """Many at once, written as nodes; their URIs."""
+    known = {"paths": ["src/**"], **data}
+    made = ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Atom {n:02}", "data": known}
+                            for n in range(count)])  # fmt: skip
+    return list(made["created"])
+
+
+def got(ask: Ask, kind: str, id: str) -> dict[str, Any]:
+    return dict(ask.query_graph(operation="get", entityType=kind, id=id)["data"][kind])
+
+
+def related(*ids: str, kind: str = "atom") -> str:
+    return json.dumps([{f"{kind}Id": id, "reason": f"because {n}"} for n, id in enumerate(ids)])
+
+
+GOOD = {"operation": "create", "entityType": "atom", "name": "New", "paths": '["a/**"]', "createdByTaskId": TASK}
+UPDATE = {"operation": "update", "id": "There", "version": 1, "lastTaskId": TASK}
+BAD: list[tuple[type[KgdError], str, dict[str, Any]]] = [
+    # paths
+    (Invalid, "paths", {"paths": None}),
+    (InvariantViolation, "paths", {"paths": "[]"}),
+    (InvariantViolation, "paths", {"paths": []}),
+    (Invalid, "paths", {"paths": '["a/**"'}),
+    (Invalid, "paths", {"paths": "src/**"}),
+    (Invalid, "paths", {"paths": '{"a": 1}'}),
+    (Invalid, "paths", {"paths": 7}),
+    (Invalid, "paths[1]", {"paths": '["a", 7]'}),
+    (Invalid, "paths[0]", {"paths": '["/etc/**"]'}),
+    (Invalid, "paths[0]", {"paths": '["C:/x"]'}),
+    (Invalid, "paths[1]", {"paths": '["a", "src/../../etc"]'}),
+    (Invalid, "paths[0]", {"paths": '[" "]'}),
+    (Invalid, "paths[0]", {"paths": json.dumps(["a" * 513])}),
+    (Invalid, "paths[0]", {"paths": '["src/[a-"]'}),
+    (Invalid, "paths", {"paths": json.dumps([f"a{n}" for n in range(21)])}),
+    # texts
+    (Invalid, "name", {"name": None}),
+    (Invalid, "name", {"name": "  \n"}),
+    (Invalid, "name", {"name": "n" * 256}),
+    (Invalid, "name", {"name": "two\nlines"}),
+    (Invalid, "knowledge", {"knowledge": "k" * (32 * 1024 + 1)}),
+    (Invalid, "knowledge", {"knowledge": "é" * (16 * 1024 + 1)}),
+    (Invalid, "knowledge", {"knowledge": "k" * 2_000_000}),
+    # relations
+    (Invalid, "relatedAtoms", {"relatedAtoms": "nonsense"}),
+    (Invalid, "relatedAtoms[0]", {"relatedAtoms": '["x"]'}),
+    (Invalid, "relatedAtoms[0]", {"relatedAtoms": '[{"atomId": "atom://shop/There", "why": "x"}]'}),
+    (Invalid, "relatedAtoms", {"relatedAtoms": related(*["x"] * 51)}),
+    (Invalid, "relatedAtoms[1]", {"relatedAtoms": related("There", "atom://shop/There")}),
+    (Invalid, "relatedAtoms[0].atomId", {"relatedAtoms": related("molecule://shop/Domain")}),
+    (NotFound, "relatedAtoms[0].atomId", {"relatedAtoms": related("nobody")}),
+    (Invalid, "relatedMolecules", {"relatedMolecules": "[]"}),
+    # ids
+    (NotFound, "moleculeId", {"moleculeId": "nothing"}),
+    (Invalid, "moleculeId", {"moleculeId": "atom://shop/There"}),
+    (InvariantViolation, "moleculeId", {"moleculeId": "molecule://other/Domain"}),
+    (Invalid, "createdByTaskId", {"createdByTaskId": None}),
+    (Invalid, "createdByTaskId", {"createdByTaskId": " "}),
+    (NotFound, "createdByTaskId", {"createdByTaskId": "task://shop/nothing"}),
+    (NotFound, "createdByTaskId", {"createdByTaskId": "nothing"}),
+    (NotFound, "createdByTaskId", {"createdByTaskId": "task://other/t-1"}),
+    (Invalid, "createdByTaskId", {"createdByTaskId": "atom://shop/There"}),
+    (Invalid, "createdByTaskId", {"createdByTaskId": "https:// "}),
+    (NotFound, "workspace", {"projectId": "other"}),
+    (Invalid, "projectId", {"projectId": "other", "workspace": "shop"}),
+    # what means nothing here
+    (Invalid, "cascade", {"cascade": True}),
+    (Invalid, "version", {"version": 1}),
+    (Invalid, "id", {"id": "There"}),
+    (Invalid, "nonsense", {"nonsense": 1}),
+    (Invalid, "lastTaskId", {"lastTaskId": "https://tracker.example/T-2"}),
+    (Invalid, "entityType", {"entityType": "quark"}),
+    # update and delete
+    (Invalid, "version", {"operation": "update", "id": "There", "lastTaskId": TASK}),
+    (Invalid, "lastTaskId", {"operation": "update", "id": "There", "version": 1}),
+    (Invalid, "id", {"operation": "update", "version": 1, "lastTaskId": TASK}),
+    (NotFound, "id", {"operation": "update", "id": "nobody", "version": 1, "lastTaskId": TASK}),
+    (NotFound, "id", {"operation": "update", "id": "atom://shop/nobody", "version": 1, "lastTaskId": TASK}),
+    (Invalid, "id", {"operation": "update", "id": "molecule://shop/Domain", "version": 1, "lastTaskId": TASK}),
+    (Stale, "atom://shop/There", {"operation": "update", "id": "There", "version": 2, "lastTaskId": TASK}),
+    (InvariantViolation, "paths", {**UPDATE, "paths": "[]"}),
+    (InvariantViolation, "moleculeId",
+     {**UPDATE, "moleculeId": "molecule://other/x"}),
+    (Invalid, "createdByTaskId",
+     {**UPDATE, "createdByTaskId": TASK}),
+    (Invalid, "knowledge",
+     {**UPDATE, "knowledgeMode": "append"}),
+    (Invalid, "knowledge",
+     {**UPDATE, "knowledgeMode": "append", "knowledge": " "}),
+    (Invalid, "knowledge",
+     {**UPDATE, "knowledgeMode": "append", "knowledge": "k" * 32 * 1024}),
+    (Invalid, "version", {"operation": "delete", "id": "There"}),
+    (Stale, "atom://shop/There", {"operation": "delete", "id": "There", "version": 9}),
+    (Invalid, "cascade", {"operation": "delete", "id": "There", "version": 1, "cascade": True}),
+]  # fmt: skip
+
+
+@pytest.mark.requirement("A13")
+@pytest.mark.requirement("A12")
+@pytest.mark.requirement("A17")
+@pytest.mark.requirement("A7")
+@pytest.mark.requirement("A9")
+def test_what_is_wrong_is_refused_with_its_place_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
+    atom(ask, "There", knowledge="known")
+    molecule(ask, "Domain")
+    tip = ws.tip
+    for kind, at, fields in BAD:
+        given = {**(GOOD if "operation" not in fields else {"entityType": "atom"}), **fields}
+        with pytest.raises(KgdError) as refused:
+            ask.manage_graph(**given)
+        assert (type(refused.value), refused.value.at) == (kind, at), given
+        assert len(str(refused.value)) <= 512
+    assert ws.tip == tip
+
+
+@pytest.mark.requirement("A13")
+def test_what_is_just_within_the_bounds_is_taken(ask: Ask) -> None:
+    others = atoms(ask, 50)
+    made = atom(
+        ask, "ü" * 255, knowledge=f"\n {'k' * 32 * 1024} \n", relatedAtoms=related(*others),
+        paths=json.dumps([f"{'p' * 508}/{n}" for n in range(10, 20)] + [f"./a{n}/" for n in range(10)]),
+    )  # fmt: skip
+    assert made["name"] == "ü" * 255
+    assert made["knowledge"] == "k" * 32 * 1024
+    assert made["paths"][-1] == "a9/**"
+    assert [one["atomId"] for one in made["relatedAtoms"]] == others
+    assert got(ask, "atom", made["id"])["version"] == 1
+    again = atom(ask, "ü" * 255)
+    assert again["id"] != made["id"]
+
+
+@pytest.mark.requirement("A7")
+@pytest.mark.requirement("A9")
+def test_an_update_changes_what_it_names_and_counts_one_version(ask: Ask, ws: Workspace) -> None:
+    domain, other = molecule(ask, "Domain")["id"], molecule(ask, "Other")["id"]
+    a, b, c = (atom(ask, name)["id"] for name in "abc")
+    made = atom(ask, "Bus", knowledge="old", moleculeId=domain, relatedAtoms=related(a, b))
+    before = ws.tip
+
+    def update(version: int, **fields: Any) -> dict[str, Any]:
+        given = {"operation": "update", "entityType": "atom", "id": made["id"], "version": version, **fields}
+        return dict(ask.manage_graph(**{"lastTaskId": "https://tracker.example/T-2", **given})["data"]["atom"])
+
+    renamed = update(1, name="Event Bus")
+    assert renamed == {**made, "name": "Event Bus", "lastTaskId": "https://tracker.example/T-2", "version": 2,
+                       "updatedAt": renamed["updatedAt"]}  # fmt: skip
+    rewired = update(2, relatedAtoms=related(c, a), paths='["bus/**"]', moleculeId=other)
+    assert [(one["atomId"], one["reason"]) for one in rewired["relatedAtoms"]] == [(c, "because 0"), (a, "because 1")]
+    assert (rewired["paths"], rewired["moleculeId"], rewired["version"]) == (["bus/**"], other, 3)
+    assert rewired["createdByTaskId"] == TASK
+    alone = update(3, moleculeId=None, relatedAtoms=[])
+    assert (alone["moleculeId"], alone["relatedAtoms"], alone["knowledge"]) == (None, [], "old")
+    with pytest.raises(Stale) as stale:
+        update(3, name="Too late")
+    assert stale.value.current == 4
+    commits = ws.history(limit=10)
+    assert [entry.commit for entry in commits].index(before) == 3  # one commit each, the refused one none
+    assert commits[0].subject == "update atom Event Bus"
+
+
+@pytest.mark.requirement("A10")
+def test_a_deleted_molecule_leaves_its_atoms_or_takes_them_along_in_one_commit(ask: Ask, ws: Workspace) -> None:
+    domain = molecule(ask, "Domain")["id"]
+    atoms(ask, 40, moleculeId=domain)
+    ask.manage_changelog(operation="append", parentType="molecule", parentId=domain, taskId=TASK, summary="s")
+    ask.manage_changelog(operation="append", parentType="atom", parentId="Atom 00", taskId=TASK, summary="s")
+    before = len(ws.history(limit=200))
+    answer = ask.manage_graph(
+        operation="delete", entityType="molecule", id=domain, version=1, lastTaskId="https://tracker.example/T-9"
+    )["data"]
+    assert answer["molecule"] == {"id": domain, "name": "Domain", "deleted": True}
+    assert len(answer["orphanedAtoms"]) == 40
+    assert len(ws.history(limit=200)) == before + 1
+    orphan = got(ask, "atom", "Atom 00")
+    assert (orphan["moleculeId"], orphan["lastTaskId"], orphan["version"]) == (None, "https://tracker.example/T-9", 2)
+    assert len(orphan["changelog"]) == 1
+    assert not [path for path in log_files(ws) if "molecule" in path]
+    found = ask.query_graph(operation="search", entityType="atom", orphansOnly=True)["data"]
+    assert found["total"] == 40
+
+    again = molecule(ask, "Domain")["id"]
+    assert again == "molecule://shop/Domain-2"  # a URI that was used is not used again
+    for number in range(3):
+        ask.manage_graph(operation="update", entityType="atom", id=f"Atom {number:02}", version=2, lastTaskId=TASK,
+                         moleculeId=again)  # fmt: skip
+    gone = ask.manage_graph(operation="delete", entityType="molecule", id=again, version=1, cascade=True)["data"]
+    assert gone["deletedAtoms"] == [f"atom://shop/Atom%20{n:02}" for n in range(3)]
+    assert log_files(ws) == []
+    assert ask.query_graph(operation="search", entityType="atom")["data"]["total"] == 37
+    assert ask.query_graph(operation="search", entityType="molecule")["data"]["total"] == 0
+
+
+def log_files(ws: Workspace) -> list[str]:
+    tree = ws.store.tree_of(bytes.fromhex(ws.tip))
+    return [path for path, _, _ in ws.store.files(tree) if path.startswith("log/")]
+
+
+def test_areas_of_one_name_get_a_uri_each_that_nobody_had_before(ask: Ask) -> None:
+    first, second = atom(ask, "Retry"), atom(ask, "Retry")
+    assert (first["id"], second["id"], atom(ask, "RETRY")["id"]) == (
+        "atom://shop/Retry", "atom://shop/Retry-2", "atom://shop/RETRY-3",
+    )  # fmt: skip
+    ask.manage_graph(operation="delete", entityType="atom", id=second["id"], version=1)
+    assert atom(ask, "Retry")["id"] == "atom://shop/Retry-4"
+    slashed = atom(ask, "API / Auth: 50%?")
+    assert got(ask, "atom", "API / Auth: 50%?")["id"] == slashed["id"]
+    assert got(ask, "atom", slashed["id"]) == {**slashed, "changelog": []}
+    assert atom(ask, "..")["name"] == ".."
+    ask.put(changes=[{"op": "move", "uri": first["id"], "to": "atom://shop/net/retry"}])
+    assert got(ask, "atom", first["id"])["id"] == got(ask, "atom", "net/retry")["id"] == "atom://shop/net/retry"
+
+
+@pytest.mark.requirement("A7")
+def test_a_task_is_a_node_or_an_address_and_may_be_deleted_later(ask: Ask, ws: Workspace) -> None:
+    ask.put(changes=[{"op": "upsert", "type": "task", "name": "Fix it"}])
+    by = [atom(ask, "A", createdByTaskId=text)["createdByTaskId"]
+          for text in ("task://shop/Fix%20it", "task:Fix it", " Fix it ", f"{TASK}?id=1", TASK)]  # fmt: skip
+    assert by == ["task://shop/Fix%20it"] * 3 + [f"{TASK}?id=1", TASK]
+    assert f"{TASK}?id=1" in ws.graph
+    ask.put(changes=[{"op": "delete", "uri": "task://shop/Fix%20it"}, {"op": "delete", "uri": TASK}])
+    kept = got(ask, "atom", "A")
+    assert kept["createdByTaskId"] == "task://shop/Fix%20it"
+    changed = ask.manage_graph(operation="update", entityType="atom", id="A", version=1, lastTaskId=TASK, name="B")
+    assert changed["data"]["atom"]["lastTaskId"] == TASK
+    assert TASK in ws.graph
+
+
+def test_an_area_is_a_node_like_any_other(ask: Ask) -> None:
+    domain = molecule(ask, "Domain")["id"]
+    ask.put(changes=[
+        {"op": "upsert", "type": "atom", "name": "By hand", "content": "Known.\n",
+         "data": {"paths": ["src/auth/**", "", 7, "/no"], "moleculeId": domain},
+         "relations": [{"type": "related_to", "target": "atom://shop/gone"}]},
+    ])  # fmt: skip
+    found = ask.query_graph(operation="context", paths="./src/auth/session.py")["data"]
+    (atom_found,) = found["molecules"][0]["atoms"]
+    assert (atom_found["name"], atom_found["knowledge"]) == ("By hand", "Known.\n")
+    assert atom_found["relatedAtoms"] == [{"atomId": "atom://shop/gone", "name": "gone", "reason": ""}]
+    shown = got(ask, "atom", "By hand")
+    assert (shown["createdByTaskId"], shown["lastTaskId"], shown["paths"]) == ("", "", ["src/auth/**", "", 7, "/no"])
+    (node,) = ask.get(uris=["atom:By hand"])["nodes"]
+    assert node["version"] == shown["version"] == 1
+
+
+@pytest.mark.requirement("A11")
+def test_a_bad_entry_is_refused(ask: Ask, ws: Workspace) -> None:
+    atom(ask, "Bus")
+    molecule(ask, "Domain")
+    good = {"operation": "append", "parentType": "atom", "parentId": "Bus", "taskId": TASK, "summary": "why"}
+    cases: list[tuple[type[KgdError], str, dict[str, Any]]] = [
+        (Invalid, "summary", {"summary": " \n "}), (Invalid, "summary", {"summary": None}),
+        (Invalid, "summary", {"summary": "s" * 4097}), (Invalid, "taskId", {"taskId": None}),
+        (NotFound, "taskId", {"taskId": "nothing"}), (NotFound, "parentId", {"parentId": "nobody"}),
+        (Invalid, "parentId", {"parentId": "molecule://shop/Domain"}), (NotFound, "parentId", {"parentId": "Domain"}),
+        (Invalid, "limit", {"limit": 3}), (Invalid, "limit", {"operation": "search", "limit": 0}),
+        (Invalid, "offset", {"operation": "search", "offset": -1}),
+        (Invalid, "summary", {"operation": "search", "taskId": None}),
+    ]  # fmt: skip
+    tip = ws.tip
+    for kind, at, fields in cases:
+        with pytest.raises(KgdError) as refused:
+            ask.manage_changelog(**{**good, **fields})
+        assert (type(refused.value), refused.value.at) == (kind, at), fields
+    assert ws.tip == tip
+    most = ask.manage_changelog(**{**good, "summary": "s" * 4096})["data"]["entry"]
+    assert len(most["summary"]) == 4096
+
+
+@pytest.mark.requirement("A5")
+def test_a_question_that_makes_no_sense_is_refused(ask: Ask) -> None:
+    molecule(ask, "Domain")
+    cases: list[tuple[type[KgdError], str, dict[str, Any]]] = [
+        (Invalid, "id", {"operation": "get", "entityType": "atom"}),
+        (Invalid, "entityType", {"operation": "get", "id": "x"}),
+        (Invalid, "entityType", {"operation": "search"}),
+        (Invalid, "paths", {"operation": "context"}),
+        (Invalid, "paths", {"operation": "context", "paths": " , ,"}),
+        (Invalid, "paths", {"operation": "context", "paths": [1]}),
+        (Invalid, "paths", {"operation": "search", "entityType": "atom", "paths": "a.py"}),
+        (Invalid, "moleculeId", {"operation": "search", "entityType": "molecule", "moleculeId": "Domain"}),
+        (Invalid, "orphansOnly", {"operation": "search", "entityType": "atom", "moleculeId": "D", "orphansOnly": True}),
+        (NotFound, "moleculeId", {"operation": "search", "entityType": "atom", "moleculeId": "nothing"}),
+        (Invalid, "query", {"operation": "search", "entityType": "atom", "query": "q" * 2001}),
+        (Invalid, "limit", {"operation": "search", "entityType": "atom", "limit": 0}),
+        (Invalid, "changelogLimit", {"operation": "context", "paths": "a", "changelogLimit": -1}),
+        (NotFound, "id", {"operation": "get", "entityType": "atom", "id": "Domain"}),
+        (Invalid, "id", {"operation": "get", "entityType": "atom", "id": "atom://other/x", "projectId": "shop"}),
+    ]  # fmt: skip
+    for kind, at, fields in cases:
+        with pytest.raises(KgdError) as refused:
+            ask.query_graph(**fields)
+        assert (type(refused.value), refused.value.at) == (kind, at), fields
+
+
+@pytest.mark.slow
+def test_an_answer_that_nobody_could_take_is_refused_by_its_size(ask: Ask, session: Session) -> None:
+    changes = [{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 240_000, "data": {"paths": ["a"]}}
+               for n in range(36)]  # fmt: skip
+    ask.put(changes=changes)
+    with pytest.raises(Limit, match="8 are sent at once"):
+        ask.query_graph(operation="context", paths="a")
+    assert ask.query_graph(operation="search", entityType="atom", limit=2)["data"]["total"] == 36
+
+
+def test_paths_are_asked_for_in_any_spelling_and_answered_as_they_were_asked(ask: Ask, session: Session) -> None:
+    atom(ask, "Auth", paths='["src/auth/*"]')
+    root = session.cwd
+    asked = [f"{root}/src/auth/keys.py", "./src/auth/keys.py", "src\\auth\\keys.py", "file://shop/src/auth/keys.py"]
+    outside = ["/etc/passwd", "../elsewhere.py", "https://example.org/src/auth/keys.py"]
+    for given in (",".join(asked + outside), asked + outside, json.dumps(asked + outside)):
+        found = ask.query_graph(operation="context", paths=given)["data"]
+        assert found["orphanAtoms"][0]["matchedPaths"] == asked
+        assert found["unmatchedPaths"] == outside
+    twice = ask.query_graph(operation="context", paths="b.py, a.py, b.py")["data"]
+    assert twice == {"molecules": [], "orphanAtoms": [], "unmatchedPaths": ["b.py", "a.py"]}
