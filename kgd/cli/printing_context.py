@@ -35,9 +35,9 @@ def context(answer: Answer) -> None:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     if paths := answer["unmatched_paths"]:
         say(bold("In no area"))
-        undescribed = set(answer.get("undescribed", ()))
+        described = set(answer.get("described", ()))
         for path in paths[:_NAMED]:
-            say(f"  {path}{' (nobody has described it)' if path in undescribed else ''}")
+            say(f"  {path}{'' if path in described else ' (nobody has described it)'}")
         if len(paths) > _NAMED:
             say(f"  and {len(paths) - _NAMED} more")
     if answer["cut"]:

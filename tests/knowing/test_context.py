@@ -93,7 +93,7 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
         answer = known.context(paths=[SESSION, "src/new.py", "lib/x.py"], budget=budget)
         assert len(orjson.dumps(answer)) <= min(4 * budget, 40_000), budget
         cut = {one["what"]: one["count"] for one in answer["cut"]}
-        sides = ("changes", "changed_together", "unmatched_paths", "undescribed")
+        sides = ("changes", "changed_together", "unmatched_paths", "described")
         if budget >= 300:
             assert len(answer["items"]) + sum(n for what, n in cut.items() if what not in sides) == whole, budget
         counts.append(len(answer["items"]))
@@ -171,14 +171,15 @@ def test_files_nobody_described_are_told_from_those_that_only_have_no_area(known
     known.put(changes=upsert("gotcha:logo", summary="s", relations=[{"type": "about", "target": "./logo.bin"}]))
     answer = known.context(paths=["README.md", "logo.bin", SESSION])
     assert answer["unmatched_paths"] == ["README.md", "logo.bin"]
-    assert answer["undescribed"] == ["README.md"]
+    assert answer["described"] == ["logo.bin"]
+    assert "2 of the paths belong to no area, and nothing else names 1 of them" in answer["missing"]["message"]
 
 
 def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> None:
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert answer["items"] == []
     missing = answer["missing"]
-    assert "2 of the paths belong to no area, and nothing else is known" in missing["message"]
+    assert "2 of the paths belong to no area, and nothing else names them" in missing["message"]
     area, trap = missing["record"]
     assert area["arguments"]["paths"] == ["src/auth/**"]
     ask.put(changes=upsert("task:t", name="t"))

@@ -60,14 +60,14 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`unmatched_paths` belong to no area; of the `undescribed` among them nothing else is known either."""
+    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing."""
 
     workspace: str
     items: list[ItemAnswer]
     changes: list[ChangeAnswer]
     changed_together: list[TogetherAnswer]
     unmatched_paths: list[str]
-    undescribed: NotRequired[list[str]]
+    described: NotRequired[list[str]]
     missing: NotRequired[Missing]
     cut: list[CutAnswer]
     context_id: NotRequired[str]
@@ -106,18 +106,18 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     paths = [*asked.places.asked, *asked.places.files]
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": asked.covered.unmatched,
-        "undescribed": asked.covered.undescribed,
+        "described": asked.covered.described,
         "changes": recent.changes(asked.findings, touched, paths),
         "changed_together": recent.together(workspace, touched, paths),
     }
-    room = packing.room_of(params.budget, size_of(answer) + len("undescribed") + 6)
+    room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
     lists, cut = packing.fill(room, workspace, found, sides, marks(workspace, [one.uri for one in found]))
     if beyond := sum(asked.findings.beyond.values()):
         cut["relations"] += beyond
     if asked.places.more:
         cut["unmatched_paths"] += asked.places.more
-    if not lists["undescribed"]:
-        del lists["undescribed"]
+    if not lists["described"]:
+        del lists["described"]
     answer |= lists
     answer["cut"] = packing.told(cut)
     trust = origins.trust_in(session, workspace)
@@ -126,7 +126,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if trust == "remote":
         answer = origins.fence(answer)
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
-    packing.shrink(answer, params.budget, ("hint", "changed_together", "changes", "undescribed", "missing", "items",
+    packing.shrink(answer, params.budget, ("hint", "changed_together", "changes", "described", "missing", "items",
                                            "unmatched_paths", "cut"))  # fmt: skip
     return answer  # type: ignore[return-value]
 
@@ -188,13 +188,12 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
     if asked.places.asked or asked.places.outside:
         if not gaps:
             return None
-        asked_for = len(gaps) if len(gaps) > 1 else 0
-        what = f"{asked_for} of the paths belong" if asked_for else f"{gaps[0]} belongs"
-        also = (
-            "" if is_known else ", and nothing else is known about them" if asked_for else ", and nothing else is known"
-        )
-        message = f"{what} to no area{also}. Record what the code cannot say: why it is so, its rules, its traps."
-        return {"message": message, "record": [_an_area(workspace, gaps), _a_trap(workspace, gaps[0])]}
+        bare = [path for path in gaps if path not in asked.covered.described]
+        what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
+        which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
+        also = f", and nothing else names {which}" if bare else ""
+        message = f"{what}{also}. Record what the code cannot say: why it is so, its rules, its traps."
+        return {"message": message, "record": [_an_area(workspace, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
     return {

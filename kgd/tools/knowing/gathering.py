@@ -42,10 +42,10 @@ STARTS = 120
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Which of the paths belong to no area, and of which of them nothing else is known either."""
+    """Which of the paths belong to no area, and which of those something else names all the same."""
 
     unmatched: tuple[str, ...] = ()
-    undescribed: tuple[str, ...] = ()
+    described: tuple[str, ...] = ()
 
 
 def by_paths(findings: Findings, places: Places) -> Covered:
@@ -66,8 +66,8 @@ def by_paths(findings: Findings, places: Places) -> Covered:
                  if path not in matched and not (path.endswith("/") or path == "")]  # fmt: skip
     unmatched += [path for path in places.asked if path.endswith("/") and path not in matched
                   and not any(file.startswith(path) for file in places.files)]  # fmt: skip
-    undescribed = [path for path in unmatched if path not in named]
-    return Covered((*unmatched, *places.outside), tuple(undescribed))
+    described = [path for path in unmatched if path in named]
+    return Covered((*unmatched, *places.outside), tuple(described))
 
 
 def by_task(findings: Findings, task: Task) -> None:

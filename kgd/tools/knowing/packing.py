@@ -26,9 +26,10 @@ BRIEF = 240
 FIRST_HELPING = 1_200
 """Bytes of text that each item may have before any has more."""
 LEAST_TEXT = 80
-SIDE_SHARE = 4
-"""What is beside the items (paths, changes) may have a fourth of the room before the items are served."""
-PATH_SHARE = 12
+SIDE_SHARE = 8
+"""What is beside the items may have an eighth of the room each before the items are served."""
+PATHS = ("unmatched_paths", "described")
+"""Of what is beside them, what is listed before any item has more than its summary, in half of the room then left."""
 CUT_RESERVE = 500
 HINT_RESERVE = 900
 MOST_ITEMS = 80
@@ -76,27 +77,29 @@ def fill(
 ) -> tuple[dict[str, list[Any]], Counter[str]]:
     """The lists of an answer by name, together at most `room` bytes, and how many of what was left out.
 
-    The first of each list in `sides` come before the last of the items; the items get what those do not need.
+    The first of each list in `sides` come before the last of the items; the items get what those do not need. The order
+    of `sides` is that in which they are served.
     """
     cut: Counter[str] = Counter()
-    lists: dict[str, list[Any]] = {}
-    side_room = room // SIDE_SHARE
-    for name, values in sides.items():
-        share = side_room if name == "changes" else room // PATH_SHARE
-        lists[name], used = _taken(values, min(share, room))
-        room -= used
+    lists: dict[str, list[Any]] = {name: [] for name in sides}
+
+    def serve(names: Iterable[str], share: int) -> None:
+        nonlocal room
+        for name in names:
+            rest, used = _taken(sides[name][len(lists[name]) :], min(share, room))
+            lists[name] += rest
+            room -= used
+
+    serve(sides, room // SIDE_SHARE)
     items = _Items(workspace, marks)
     room = items.take(found[:MOST_ITEMS], room)
     for one in found[len(items.answers) :]:
         cut[one.kind] += 1
-    room = items.extend(room, FIRST_HELPING)
-    room = items.extend(room, HARD_LIMIT)
-    for name, values in sides.items():
-        rest, used = _taken(values[len(lists[name]) :], room)
-        lists[name] += rest
-        room -= used
-        if left := len(values) - len(lists[name]):
-            cut[name] += left
+    serve((name for name in sides if name in PATHS), room // 2)
+    for helping in (FIRST_HELPING, HARD_LIMIT):
+        room = items.extend(room, helping)
+    serve(sides, room)
+    cut.update({name: left for name, values in sides.items() if (left := len(values) - len(lists[name]))})
     return {"items": items.answers, **lists}, cut
 
 
