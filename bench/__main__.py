@@ -33,6 +33,7 @@ from bench import (
     knowing,
     machine,
     mcp_calls,
+    memory_server,
     merge,
     search,
     starting,
@@ -73,6 +74,9 @@ class Run:
     def calls(self) -> Iterator[Row]:
         server = MEMORY_SERVER if MEMORY_SERVER.exists() else None
         yield from mcp_calls.rows([self.made(nodes) for nodes in self.sizes], self.folder, server)
+
+    def memory(self) -> Iterator[Row]:
+        yield from memory_server.rows(self.sizes, self.folder, MEMORY_SERVER if MEMORY_SERVER.exists() else None)
 
     def restarts(self) -> Iterator[Row]:
         for nodes in sorted({self.middle, max(self.sizes)}):
@@ -115,7 +119,8 @@ class Run:
 
 
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
-    "starts": Run.starts, "calls": Run.calls, "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
+    "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
+    "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing, "idle": Run.idle,
 }  # fmt: skip

@@ -85,14 +85,17 @@ def corpus(total: int, seed: int = 1) -> Iterator[Node]:
     return (node(number, total, chance) for number in range(total))
 
 
-def build(directory: Path, total: int, *, work_tree: bool = True) -> Made:
-    """A workspace of its own in `directory`, by fast-import; without its files in the work tree if not wanted."""
+def build(directory: Path, total: int, *, work_tree: bool = True, nodes: Iterable[Node] | None = None) -> Made:
+    """A workspace of its own in `directory`, by fast-import; without its files in the work tree if not wanted.
+
+    It holds the corpus of that size, or these nodes.
+    """
     layout = create_standalone(directory, WORKSPACE, first_files(WORKSPACE))
     importing = subprocess.Popen(
         ["git", "--git-dir", layout.git_dir, "fast-import", "--quiet", "--depth=0"], stdin=subprocess.PIPE
     )
     assert importing.stdin
-    _write(importing.stdin, corpus(total))
+    _write(importing.stdin, corpus(total) if nodes is None else nodes)
     importing.stdin.close()
     if importing.wait():
         raise RuntimeError("git fast-import failed")

@@ -16,6 +16,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from kgd.errors import Invalid, KgdError
 from kgd.model.uri import DIR_ROOT, MAX_SEGMENTS, OWNED, RESERVED, Uri, build, decode_segment, encode_segment, scheme_of
@@ -66,6 +67,11 @@ def path_of(uri: Uri, sharded: frozenset[str] = frozenset()) -> str:
                 return f"nodes/{scheme}/{path}.yaml"
             folder, slash, last = path.rpartition("/")
             return f"nodes/{scheme}/{folder}{slash}{shard(last.encode())}/{last}.yaml"
+    return _unusual_path(uri, sharded)
+
+
+@lru_cache(maxsize=8192)  # a change asks for the path of each node some ten times, and this takes 25 us
+def _unusual_path(uri: Uri, sharded: frozenset[str]) -> str:
     return "/".join(["nodes", *_names(uri, sharded)]) + ".yaml"
 
 

@@ -1,0 +1,158 @@
+"""This file is where the toolset `server-memory` is measured beside the official memory server, over the same memory.
+
+Both are asked in turn by the official SDK's client, over stdio, with the same calls. Up to 10,000 entities the
+workspace comes from an import of the peer's file, which is measured too; the largest is laid down as a history by git.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench import corpus
+from bench.corpus import WORDS, Made
+from bench.house import KGD, Caller, House, connected, run, through_memory_server
+from bench.mcp_calls import PEER
+from bench.row import Row, compare, missing, percentile, value
+from kgd.exchange import jsonl
+from kgd.exchange.plan import Reading
+
+TARGETS = {
+    ("create_entities", 1_000): 1 / 1.5, ("create_entities", 10_000): 1 / 15, ("create_entities", 100_000): 1 / 100,
+    ("search_nodes", 10_000): 1 / 25, ("search_nodes", 100_000): 1 / 200,
+    ("open_nodes", 10_000): 1 / 30, ("open_nodes", 100_000): 1 / 300,
+}  # fmt: skip
+ASKED = ("create_entities", "add_observations", "search_nodes", "open_nodes")
+IMPORTED_UP_TO = 10_000
+OBSERVATIONS = 5
+
+
+def rounds(entities: int) -> int:
+    return 20 if entities <= 1_000 else 8 if entities <= 10_000 else 2
+
+
+def rows(sizes: Sequence[int], folder: Path, server: Path | None) -> Iterator[Row]:
+    """Rows of all sizes; `server` is the peer's program, None if it is missing."""
+    for entities in sizes:
+        own = folder / f"memory-{entities}"
+        own.mkdir(parents=True)
+        (own / "memory.jsonl").write_bytes(b"\n".join(_lines(entities)))
+        yield from run(_one_size(entities, own, server))
+
+
+async def _one_size(entities: int, folder: Path, server: Path | None) -> list[Row]:
+    file = folder / "memory.jsonl"
+    found: list[Row] = []
+    with House(folder / "home") as house:
+        made = _workspace(house, file, entities, folder, found)
+        house.stop()
+        mine: list[float] = []
+        begun = time.perf_counter()
+        house.start()
+        async with AsyncExitStack() as stack:
+            command = [*KGD, "mcp", "--tools", "only:server-memory"]
+            kgd = await stack.enter_async_context(connected(command, house.environment, made.layout.work_tree))
+            chance = random.Random(entities)
+            await kgd.call("open_nodes", names=[_some(entities, chance)])
+            mine.append(time.perf_counter() - begun)
+            first = (await kgd.call("search_nodes", query=_query(entities, chance)))[0]
+            found.append(value("first search_nodes after a start", "s", first, nodes=entities))
+            if server is None:
+                why = "npm could not install it"
+                return [*found, *(missing(name, PEER, why) for name in ASKED)]
+            begun = time.perf_counter()
+            peer = await stack.enter_async_context(through_memory_server(server, file))
+            await peer.call("open_nodes", names=[_some(entities, chance)])
+            found.append(_beside("start and first open_nodes", entities, mine, [time.perf_counter() - begun]))
+            times = await _in_turn((kgd, peer), entities, chance)
+            found += [_beside(name, entities, *times[name]) for name in ASKED]
+    return found
+
+
+def _workspace(house: House, file: Path, entities: int, folder: Path, found: list[Row]) -> Made:
+    if entities > IMPORTED_UP_TO:
+        nodes = [one.node for one in jsonl.read(file, Reading(corpus.WORKSPACE)).wanted]
+        made = corpus.build(folder / "workspace", entities, work_tree=False, nodes=nodes)
+        house.up(made)
+        return made
+    made = corpus.build(folder / "workspace", entities, work_tree=False, nodes=())
+    house.up(made)
+    begun = time.perf_counter()
+    house.call("import", source=str(file), workspace=corpus.WORKSPACE)
+    took = time.perf_counter() - begun
+    found.append(value("import of memory.jsonl, as many relations", "s", took, nodes=entities))
+    house.call("search", workspace=corpus.WORKSPACE, query="lease")
+    return made
+
+
+async def _in_turn(
+    callers: tuple[Caller, Caller], entities: int, chance: random.Random
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Each call of both servers in turn; the first round warms up."""
+    times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in ASKED}
+    for number in range(rounds(entities) + 1):
+        for name in ASKED:
+            arguments = _arguments(name, entities, chance)
+            answers = []
+            for which, caller in enumerate(callers):
+                took, answer = await caller.call(name, **arguments)
+                answers.append(answer.structured_content)
+                if number:
+                    times[name][which].append(took)
+            if answers[0] != answers[1]:
+                raise RuntimeError(f"{name}: the two do not answer alike")
+    return times
+
+
+def _arguments(name: str, entities: int, chance: random.Random) -> dict[str, Any]:
+    if name == "create_entities":
+        return {"entities": [_entity(entities + chance.randrange(10**12), chance)]}
+    if name == "add_observations":
+        return {"observations": [{"entityName": _some(entities, chance), "contents": [_said(chance)]}]}
+    if name == "search_nodes":
+        return {"query": _query(entities, chance)}
+    return {"names": [_some(entities, chance)]}
+
+
+def _beside(what: str, entities: int, mine: Sequence[float], theirs: Sequence[float]) -> Row:
+    ours, peers = (percentile(times, 0.5) * 1e3 for times in (mine, theirs))
+    return compare(what, PEER, "ms", ours, peers, TARGETS.get((what, entities)), nodes=entities, calls=len(mine))
+
+
+def _lines(entities: int) -> Iterator[bytes]:
+    chance = random.Random(1)
+    for number in range(entities):
+        yield orjson.dumps({"type": "entity", **_entity(number, chance)})
+    for number in range(entities):
+        other = _name(chance.randrange(entities))
+        yield orjson.dumps({"type": "relation", "from": _name(number), "to": other, "relationType": "works_with"})
+
+
+def _entity(number: int, chance: random.Random) -> dict[str, Any]:
+    return {
+        "name": _name(number), "entityType": ("person", "service", "project")[number % 3],
+        "observations": [_said(chance) for _ in range(OBSERVATIONS)],
+    }  # fmt: skip
+
+
+def _name(number: int) -> str:
+    return f"{WORDS[100 + number % 7_000].title()} {number:07d}"
+
+
+def _some(entities: int, chance: random.Random) -> str:
+    return _name(chance.randrange(entities))
+
+
+def _query(entities: int, chance: random.Random) -> str:
+    """The end of a name, in lower case: it finds a few, wherever in a text it stands."""
+    return _some(entities, chance)[2:].lower()
+
+
+def _said(chance: random.Random) -> str:
+    return " ".join(chance.choices(WORDS, k=9)).capitalize() + "."
