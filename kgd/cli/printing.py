@@ -7,7 +7,7 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.requests import program
-from kgd.cli.terminal import bold, say
+from kgd.cli.terminal import bold, red, say
 
 Answer = dict[str, Any]
 
@@ -64,6 +64,7 @@ def status(answer: Answer) -> None:
         say(f"  ! {sentence}")
     for file in answer["invalid_files"]:
         say(f"  ! {file['path']}:{file['line']}: {file['reason']}")
+    broken_links(answer)
     if answer["proposals"]:
         say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
     if doubted := answer["counts"].get("unverified"):
@@ -73,6 +74,16 @@ def status(answer: Answer) -> None:
         say(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
     elif answer.get("next"):
         say(answer["next"])
+
+
+def broken_links(answer: Answer) -> None:
+    """Relations that lead nowhere, those that fit; the rest is counted."""
+    links = answer.get("broken_links", ())
+    for link in links:
+        say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
+    more = answer.get("counts", {}).get("broken_links", 0) - len(links)
+    if links and more > 0:
+        say(f"  ! and {words.counted(more, 'broken links')} more")
 
 
 def wiring(command: str) -> list[tuple[str, str]]:
@@ -170,7 +181,7 @@ def traverse(answer: Answer) -> None:
         say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
     for link in answer["broken_links"]:
         seen = f"{link['reason']}, last seen {link['last_seen']}" if link.get("last_seen") else link.get("reason")
-        say(f"   broken: {link['source']} {link['type']} {link['target']}{tail(seen)}")
+        say(red(f"   broken: {link['source']} {link['type']} {link['target']}{tail(seen)}"))
     for start in answer.get("absent", ()):
         say(f"   absent: {start['uri']}{tail(start['reason'])}")
     for conflict in answer.get("conflicts", ()):
@@ -284,8 +295,9 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(node["content"].rstrip("\n"))
         say()
     for relation in node.get("relations", ()):
-        broken = "  (broken)" if relation.get("broken") else ""
-        say(f"  -> {relation['type']} {relation['target']} @{relation['weight']:g}{broken}")
+        broken = "  (broken link: nobody has written it)" if relation.get("broken") else ""
+        line = f"  -> {relation['type']} {relation['target']} @{relation['weight']:g}{broken}"
+        say(red(line) if broken else line)
     for relation in node.get("incoming", ()):
         say(f"  <- {relation['type']} {relation['source']} @{relation['weight']:g}")
     for commit in node.get("history", ()):

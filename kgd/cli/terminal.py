@@ -16,6 +16,11 @@ def bold(text: str) -> str:
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
 
 
+def red(text: str) -> str:
+    """What is missing; never told by its colour alone."""
+    return f"\033[31m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
+
+
 def clean(value: Any) -> Any:
     """The same without what could move a cursor or turn a line around: stored text is anybody's."""
     if isinstance(value, str):

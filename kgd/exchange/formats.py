@@ -11,6 +11,7 @@ from kgd.errors import Invalid
 from kgd.exchange import (
     graphml,
     jsonl,
+    mermaid,
     orchestrator,
     orchestrator_writing,
     rules,
@@ -92,6 +93,7 @@ FORMATS: tuple[Format, ...] = (
         jsonl.write,
     ),
     Format("graphml", "GraphML, for graph viewers", "file", write=graphml.write, own=graphml.own, most=50_000),
+    Format("mermaid", "a Mermaid flowchart", "file", write=mermaid.write, own=mermaid.own, most=mermaid.MOST_NODES),
 )
 """In the order in which they are asked whether a source looks like them."""
 

@@ -7,15 +7,13 @@ told by more than colour. The order is that of the view, so that equal graphs ha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
 from kgd.exchange.plan import Output, Written
+from kgd.exchange.shown import ShownEdge, ShownNode, shown
 from kgd.exchange.view import View
-from kgd.model.node import Node
-from kgd.model.uri import Uri, name_of, scheme_of
 
-RED, PLAIN = "#d62728", "#e8eef7"
+RED, PLAIN, INK = "#d62728", "#e8eef7", "#5b6b7f"
 SIGN = "<!-- written by kgd -->"
 LABEL = 60
 
@@ -43,53 +41,42 @@ def write(view: View) -> Written:
         '  <key id="e_graphics" for="edge" yfiles.type="edgegraphics"/>',
         f'  <graph id={_attribute(view.workspace)} edgedefault="directed">',
     ]  # fmt: skip
-    chosen, missing, edges, left = set(view.chosen), dict[Uri, None](), list[str](), 0
-    nodes = 0
-    for node in view.nodes():
-        nodes += 1
-        out += _node(node.uri, node.title, node.type, node.summary, node.tags, missing=False)
-        for number, relation in enumerate(node.relations):
-            target = relation.target if relation.target in chosen else view.store.resolve(relation.target)
-            is_missing = target not in chosen and view.is_missing(target)
-            if is_missing:
-                missing[target] = None
-            elif target not in chosen:
-                left += 1
-                continue
-            edges += _edge(f"{nodes}.{number}", node, target, relation.type, relation.weight, missing=is_missing)
-    for uri in missing:
-        out += _node(uri, name_of(uri), scheme_of(uri), "nobody has written this yet", (), missing=True)
-    out += [*edges, "  </graph>", "</graphml>", ""]
-    counts = {"nodes": nodes, "relations": sum(line.startswith("    <edge") for line in edges), "missing": len(missing)}
-    if left:
-        counts["relations_out_of_view"] = left
-    return Written((Output("", "\n".join(out).encode()),), counts=counts)
+    graph = shown(view)
+    for node in graph.nodes:
+        out += _node(node)
+    for number, edge in enumerate(graph.edges):
+        out += _edge(number, edge)
+    out += ["  </graph>", "</graphml>", ""]
+    return Written((Output("", "\n".join(out).encode()),), counts=graph.counts())
 
 
-def _node(uri: Uri, title: str, type: str, summary: str, tags: Iterable[str], *, missing: bool) -> list[str]:
-    values = {"uri": uri, "label": title, "type": type, "summary": summary, "tags": ", ".join(tags),
-              "missing": "true" if missing else "false", "color": RED if missing else PLAIN}  # fmt: skip
+def _node(node: ShownNode) -> list[str]:
+    missing = node.is_missing
+    values = {"uri": node.uri, "label": node.title, "type": node.type, "summary": node.summary,
+              "tags": ", ".join(node.tags), "missing": "true" if missing else "false",
+              "color": RED if missing else PLAIN}  # fmt: skip
     line, width = ("dashed", "2.0") if missing else ("line", "1.0")
     return [
-        f"    <node id={_attribute(uri)}>",
+        f"    <node id={_attribute(node.uri)}>",
         *(f'      <data key="n_{name}">{_text(value)}</data>' for name, value in values.items() if value),
         f'      <data key="n_graphics"><y:ShapeNode><y:Fill color="{values["color"]}" transparent="false"/>'
-        f'<y:BorderStyle color="{RED if missing else "#5b6b7f"}" type="{line}" width="{width}"/>'
-        f"<y:NodeLabel>{_text(title[:LABEL])}</y:NodeLabel></y:ShapeNode></data>",
+        f'<y:BorderStyle color="{RED if missing else INK}" type="{line}" width="{width}"/>'
+        f"<y:NodeLabel>{_text(node.title[:LABEL])}</y:NodeLabel></y:ShapeNode></data>",
         "    </node>",
     ]
 
 
-def _edge(id: str, source: Node, target: Uri, type: str, weight: float, *, missing: bool) -> list[str]:
-    values = {"type": type, "label": type, "weight": repr(weight), "missing": "true" if missing else "false",
-              "color": RED if missing else "#5b6b7f"}  # fmt: skip
-    line = "dashed" if missing else "line"
+def _edge(number: int, edge: ShownEdge) -> list[str]:
+    values = {"type": edge.type, "label": edge.type, "weight": repr(edge.weight),
+              "missing": "true" if edge.is_broken else "false",
+              "color": RED if edge.is_broken else INK}  # fmt: skip
+    line = "dashed" if edge.is_broken else "line"
     return [
-        f'    <edge id="e{id}" source={_attribute(source.uri)} target={_attribute(target)}>',
+        f'    <edge id="e{number}" source={_attribute(edge.source)} target={_attribute(edge.target)}>',
         *(f'      <data key="e_{name}">{_text(value)}</data>' for name, value in values.items()),
         f'      <data key="e_graphics"><y:PolyLineEdge><y:LineStyle color="{values["color"]}" type="{line}"'
-        f' width="1.0"/><y:Arrows source="none" target="standard"/><y:EdgeLabel>{_text(type[:LABEL])}</y:EdgeLabel>'
-        "</y:PolyLineEdge></data>",
+        f' width="1.0"/><y:Arrows source="none" target="standard"/>'
+        f"<y:EdgeLabel>{_text(edge.type[:LABEL])}</y:EdgeLabel></y:PolyLineEdge></data>",
         "    </edge>",
     ]
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
+BROKEN_SHOWN = 20
 CONFLICTS_COUNTED = 10_000
 
 
@@ -63,6 +64,14 @@ class StageAnswer(TypedDict):
     blocked_for: NotRequired[int]
 
 
+class BrokenLinkAnswer(TypedDict):
+    """A relation to what nobody has written."""
+
+    source: str
+    type: str
+    target: str
+
+
 class StatusResult(TypedDict):
     daemon: DaemonAnswer
     health: Literal["ok", "waiting", "degraded", "blocked"]
@@ -71,6 +80,7 @@ class StatusResult(TypedDict):
     degraded: list[str]
     conflicts: int
     invalid_files: list[InvalidAnswer]
+    broken_links: list[BrokenLinkAnswer]
     proposals: int
     jobs: list[Any]
     counts: dict[str, int]
@@ -85,8 +95,8 @@ def status(session: Session, params: Nothing) -> StatusResult:
             "pid": daemon.pid, "version": daemon.version, "since": daemon.since, "log": daemon.home.log,
             "workspaces": daemon.workspace_ids(),
         },
-        "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [], "proposals": 0, "jobs": [],
-        "counts": {},
+        "health": "ok", "stages": [], "degraded": [], "conflicts": 0, "invalid_files": [],
+        "broken_links": [], "proposals": 0, "jobs": [], "counts": {},
     }  # fmt: skip
     if daemon.listening:
         answer["daemon"]["listening"] = daemon.listening
@@ -123,7 +133,7 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
         "stages": [], "degraded": [], "conflicts": conflicts, "invalid_files": [],
-        "proposals": answer["proposals"] if sees is None else 0,
+        "broken_links": [], "proposals": answer["proposals"] if sees is None else 0,
         "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
     }  # fmt: skip
 
@@ -151,9 +161,13 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["proposals"] = proposals.count(workspace)
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
+    broken = workspace.broken_links(BROKEN_COUNTED)
+    answer["broken_links"] = [
+        {"source": one.source, "type": one.type, "target": one.target} for one in broken[:BROKEN_SHOWN]
+    ]
     counts = {
         "nodes": len(workspace.graph),
-        "broken_links": len(workspace.broken_links(BROKEN_COUNTED)),
+        "broken_links": len(broken),
         "invalid_files": len(invalid),
     }
     if doubted := Freshness.of(workspace).doubted:
