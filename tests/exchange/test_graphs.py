@@ -113,7 +113,7 @@ class Stored:
         return uri
 
 
-names = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"), max_size=60)
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=60)
 hostile = st.sampled_from(['"]; click n0 "javascript:alert(1)"', "%%{init: {}}%%", "<script>", "]]>", "end", "#quot;"])
 
 

@@ -160,8 +160,10 @@ def test_bad_rules_are_a_line_each_and_the_others_go_on(ask: Ask, ws: Workspace,
     troubles = [f"{t['at']} {t['reason']}" for t in told["troubles"]]
     assert told["nodes"]["new"] == 3
     assert at(ws, "atom://shop/cursor/half").data["paths"] == ["src/*.py"]
-    wanted = ("out.mdc none of its globs", "half.mdc the glob '../x/*.py' was left out", "it has 21 globs",
-              "its front matter is not read", "long.md it has more than 32 KB", "AGENTS.md a symbolic link")  # fmt: skip
+    wanted = (
+        "out.mdc none of its globs", "half.mdc the glob '../x/*.py' was left out", "it has 21 globs",
+        "its front matter is not read", "long.md it has more than 32 KB", "AGENTS.md a symbolic link",
+    )  # fmt: skip
     for words in wanted:
         assert any(words in line for line in troubles), words
     assert (at(ws, "molecule://shop/cursor/broken").content, ws.node(Uri("atom://shop/cursor/out"))) == (
