@@ -41,7 +41,12 @@ def task(given: Given, options: Given) -> int:
             answer = connection.call("query_container", {**where, "operation": "get", "id": name})
             if action in STEPS:
                 found = answer["data"]["task"]
-                step = {"id": found["id"], "version": found["version"], "to": STEPS[action], **_learned(given)}
+                step = {
+                    "id": found["id"],
+                    "version": found["version"],
+                    "to": STEPS[action],
+                    **_learned(given, answer["data"]["sections"]),
+                }
                 answer = connection.call("advance", {**where, **step})
     show(f"task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
     return 0
@@ -53,14 +58,17 @@ def _new(given: Given) -> Given:
     return {names.get(key, key): given[key] for key in wanted if key in given}
 
 
-def _learned(given: Given) -> Given:
+def _learned(given: Given, sections: list[Given]) -> Given:
+    """What is written with the step: below what these sections say already, so that nobody's words are lost."""
     titles = {"notes": "Handoff Notes", "pattern": "Patterns", "gotcha": "Gotchas"}
-    sections = [
-        {"title": title, "content": given[key] if isinstance(given[key], str) else _lines(given[key])}
-        for key, title in titles.items()
-        if key in given
-    ]
-    return {"sections": sections, **({"summary": given["summary"]} if "summary" in given else {})}
+    written = []
+    for key, title in titles.items():
+        if key in given:
+            text = given[key] if isinstance(given[key], str) else _lines(given[key])
+            before = [one for one in sections if one["title"].casefold() == title.casefold() and one["content"].strip()]
+            lines = [*(one["content"].rstrip() for one in before), text]
+            written.append({"title": before[0]["title"] if before else title, "content": "\n".join(lines)})
+    return {"sections": written, **({"summary": given["summary"]} if "summary" in given else {})}
 
 
 def _lines(items: list[str]) -> str:

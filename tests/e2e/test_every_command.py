@@ -99,9 +99,10 @@ RIGHT = [
     Right(["task", "add", "ship it", "--objective", "out by May", "--file", "src/auth"], r"added ship it"),
     Right(["task", "add", "then", "--depends", "ship it"], r"added then"),
     Right(["task", "show", "then"], r"depends on +task://shop/ship%20it"),
-    Right(["task", "start", "ship it"], r"ship it .*: in-progress"),
+    Right(["task", "start", "ship it", "--notes", "begun in April"], r"ship it .*: in-progress"),
     Right(["task", "done", "ship it", "--gotcha", "May has 31 days", "--notes", "it was June",
-           "--pattern", "ship early"], r"completed[\s\S]*recorded 2 nodes[\s\S]*gotcha +May has 31 days"),
+           "--pattern", "ship early"], r"begun in April\n +it was June[\s\S]*"
+          r"recorded 2 nodes[\s\S]*gotcha +May has 31 days"),
     Right(["task", "cancel", "then"], r"then .*: cancelled"),
     Right(["task", "list", "--status", "completed"], r"completed +ship it: out by May"),
     Right(["task", "list", "June"], r"ship it"),

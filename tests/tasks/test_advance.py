@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -272,3 +273,29 @@ def _task(ws: Workspace) -> Any:
     node = ws.node(parse(ID))
     assert node is not None
     return parsed(node)
+
+
+def test_of_many_who_finish_one_task_at_once_one_does_and_of_many_tasks_all_do(ask: Ask, ws: Workspace) -> None:
+    names = [f"task {n}" for n in range(8)]
+    for name in ("shared", *names):
+        put_task(ask, name)
+        moved(ask, name)
+    ends: list[str] = []
+
+    def finish(name: str) -> None:
+        try:
+            ask.advance(id=name, version=2, sections={"Gotchas": "Everybody trips over this one"})
+            ends.append("done")
+        except Stale as stale:
+            ends.append(f"stale {stale.current}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(finish, ["shared"] * 8))
+    assert sorted(ends) == ["done"] + ["stale 3"] * 7
+    ends.clear()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(finish, names))
+    assert ends == ["done"] * 8
+    (gotcha,) = ws.graph.uris(scheme="gotcha")
+    connected = [edge.target for edge in ws.graph.out(gotcha) if edge.type == "connected_to"]
+    assert len(connected) == 9

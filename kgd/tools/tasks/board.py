@@ -26,6 +26,7 @@ class Line:
     """A task as a list shows it. `objective` is not among it: that is one `get` away."""
 
     uri: Uri
+    type: str
     name: str
     status: str
     summary: str
@@ -61,6 +62,12 @@ class Board:
             self._refresh()
             return self._lines.get(uri)
 
+    def types(self) -> set[str]:
+        """What the nodes are called that are tasks by their address: `task`, unless somebody chose otherwise."""
+        with self._lock:
+            self._refresh()
+            return {one.type for one in self._lines.values()}
+
     def _note(self, uris: Iterable[Uri]) -> None:
         """In the writer's thread: only what changed is kept in mind, and read by whoever asks next."""
         if ours := [uri for uri in uris if uri.startswith(_OURS)]:
@@ -83,7 +90,7 @@ class Board:
             node = self._workspace.node(uri)
         except KgdError:  # a damaged blob: `kgd fsck` names it
             return None
-        return Line(uri, node.title, status_of(node), node.summary) if node else None
+        return Line(uri, node.type, node.title, status_of(node), node.summary) if node else None
 
 
 def _place(line: Line) -> tuple[int, str, Uri]:

@@ -16,7 +16,7 @@ from kgd.tools.areas.querying import GraphContext, context_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
-from kgd.tools.tasks.board import SCHEME, Board
+from kgd.tools.tasks.board import Board
 from kgd.tools.tool import Hints, Tool
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def _search(session: Session, params: QueryContainerParams) -> QueryContainerDat
     board = Board.of(workspace)
     uris: list[Uri]
     if params.query.strip():
-        hits = workspace.search(params.query, types=[SCHEME], limit=LOOKED_THROUGH)
+        types = sorted(board.types())
+        hits = workspace.search(params.query, types=types, limit=LOOKED_THROUGH) if types else []
         lines = (board.line(hit.uri) for hit in hits if sees is None or sees(hit.uri))
         uris = [line.uri for line in lines if line and status in (None, line.status)]
     else:

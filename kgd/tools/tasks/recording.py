@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgd.areas.places import normalise
 from kgd.errors import KgdError
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
-from kgd.memories.recording import first_words
+from kgd.memories.recording import first_words, memory
 from kgd.memories.tasks import ITEMS_LIMIT, Task
 from kgd.model.change import Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
@@ -100,18 +100,14 @@ def _uri_of(scheme: str, workspace: str, place: str) -> Uri | None:
 def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task) -> Upsert:
     """The node of one item. A file that it names is what it is about, and cited: when that changes it is to be looked
     at again. An item that names none is about the files of its task, where those are few."""
-    summary = cut_at_word(text)
     named = about_files(workspace, read_paths(text))
     about = named or about_files(workspace, task.files)
     relations = [Relation(CONNECTED_TO, task.uri)]
     if len(about) <= FEW:
         relations += [Relation(ABOUT, one, ABOUT_COST) for one in about]
     cites: list[Json] = [path_of(one) for one in named if scheme_of(one) == "file"]
-    return Upsert(
-        uri, type=type, name=summary, summary=summary, content=text if text != summary else None, tags=keywords(text),
-        data={"cites": cites} if cites else {}, source=Source("task", task.uri), relations=tuple(relations),
-        expect_version=0,
-    )  # fmt: skip
+    made = memory(uri, type, text, relations=relations)
+    return replace(made, data={"cites": cites} if cites else {}, source=Source("task", task.uri))
 
 
 def _place(workspace: Workspace, task: Task, type: str, text: str) -> tuple[Uri, Node | None]:
