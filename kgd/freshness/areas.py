@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kgd.errors import KgdError
-from kgd.freshness.citations import CONFIRMED
-from kgd.freshness.code import Churn, Code
+from kgd.freshness.citations import confirmed_at
+from kgd.freshness.code import ID, Churn, Code
 from kgd.freshness.state import Unverified
 from kgd.model.uri import Uri, path_of
 
@@ -51,15 +51,15 @@ class Areas:
 
     def __init__(self, workspace: Workspace, code: Code, atlas: Atlas) -> None:
         self._workspace, self._code, self._atlas = workspace, code, atlas
-        self._seen: tuple[str, dict[Uri, int]] | None = None
+        self._seen: tuple[str, dict[Uri, bytes | None]] | None = None
         self._found: dict[Uri, Unverified] = {}
 
     def unverified(self) -> dict[Uri, Unverified]:
         """Counted anew only where the code has another commit, or an area was written."""
-        confirmed = {area.uri: self._written_at(area.uri) for area in self._atlas.atoms()}
-        seen = (self._code.look() if confirmed else "", confirmed)
+        blobs = {area.uri: card.blob for area in self._atlas.atoms() if (card := self._workspace.graph.card(area.uri))}
+        seen = (self._code.look() if blobs else "", blobs)
         if seen != self._seen:
-            self._found = self._count(confirmed) if seen[0] else {}
+            self._found = self._count({uri: self._written_at(uri) for uri in blobs}) if seen[0] else {}
             self._seen = seen
         return self._found
 
@@ -81,10 +81,10 @@ class Areas:
             node = self._workspace.node(uri)
         except KgdError:
             return []
-        commit = str(node.data.get(CONFIRMED) or "") if node else ""
+        verified = confirmed_at(node) if node else set()
         mine = []
         for one in churn:
-            if commit and one.commit.startswith(commit):
+            if one.commit[:ID] in verified:
                 break
             if one.at > when and one.path in paths:
                 mine.append(one)

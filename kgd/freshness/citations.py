@@ -16,8 +16,8 @@ from kgd.errors import KgdError
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
 
-CITES, VERIFIED, CONFIRMED = "cites", "verified", "confirmed"
-"""Keys of a node's data: what it cites, what of it was verified, and the commit at which an area was confirmed."""
+CITES, VERIFIED = "cites", "verified"
+"""Keys of a node's data: what it cites, and what of it was verified."""
 
 MOST = 100
 """Citations of one node that are looked at."""
@@ -26,6 +26,7 @@ _FORM = re.compile(
     r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"
 ).fullmatch
 _NOTE = re.compile(r"(?P<text>.+)@(?P<id>[0-9a-f]{12})", re.DOTALL).fullmatch
+_CONFIRMED = re.compile(r"@[0-9a-f]{12}").fullmatch
 _OUTSIDE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|[A-Za-z]:[\\/])").match
 
 
@@ -49,7 +50,7 @@ def parse(text: str, workspace: str) -> Citation | None:
 
 
 def of(node: Node, workspace: str) -> list[Citation]:
-    """What a node cites, each text once: in ``data.cites``, by relations that say as of when, and by what was noted."""
+    """What a node cites, each text once: in ``data.cites``, and by relations that say as of when or were verified."""
     found: dict[str, Citation] = {}
     for one in _cited(node, workspace):
         found.setdefault(one.text, one)
@@ -63,18 +64,16 @@ def _cited(node: Node, workspace: str) -> Iterator[Citation]:
     for text in cites if isinstance(cites, list) else [cites]:
         if isinstance(text, str) and (one := parse(text, workspace)):
             yield one
+    notes = notes_of(node)
     for relation in node.relations:
-        if one := by_relation(relation, workspace):
-            yield one
-    for text in notes_of(node):
-        if one := parse(text, workspace):
+        if (one := by_relation(relation, workspace)) and (one.at or one.text in notes):
             yield one
 
 
-def by_relation(relation: Relation, workspace: str, *, any: bool = False) -> Citation | None:
-    """The citation that a relation to a file is; with `any`, also one that says nothing about when."""
+def by_relation(relation: Relation, workspace: str) -> Citation | None:
+    """The citation that a relation to a file would be; it is one where it says as of when, or was verified."""
     at = next((v for key in ("blob", "commit") if isinstance(v := relation.data.get(key), str) and v), "")
-    if not (at or any) or scheme_of(relation.target) != "file" or workspace_of(relation.target) != workspace:
+    if scheme_of(relation.target) != "file" or workspace_of(relation.target) != workspace:
         return None
     path, symbol = path_of(relation.target), relation.data.get("symbol")
     if isinstance(symbol, str) and symbol:
@@ -92,8 +91,16 @@ def notes_of(node: Node) -> dict[str, set[str]]:
     return notes
 
 
+def confirmed_at(node: Node) -> set[str]:
+    """The commits of the code at which an area was verified, in 12 hex digits; in keys that are only ``@`` and that."""
+    given = node.data.get(VERIFIED)
+    keys = given if isinstance(given, Mapping) else {}
+    return {key[1:] for key, value in keys.items() if value and _CONFIRMED(key)}
+
+
 def note(text: str, id: str) -> str:
-    """The key under which it is noted that a citation was verified against a content."""
+    """The key under which it is noted that a citation was verified against a content, or, with no text, an area as of
+    a commit."""
     return f"{text}@{id}"
 
 
@@ -101,7 +108,7 @@ def _relative(text: str, workspace: str) -> str | None:
     if text.startswith("file://"):
         try:
             uri = Uri(text)
-            return path_of(uri) if workspace_of(uri) == workspace else None
+            return (path_of(uri) or None) if workspace_of(uri) == workspace else None
         except (KgdError, ValueError, IndexError):
             return None
     path = text.replace("\\", "/").removeprefix("./")

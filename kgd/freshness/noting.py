@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Invalid, NotFound
 from kgd.freshness import citations
-from kgd.freshness.citations import CITES, CONFIRMED, VERIFIED, Citation, note, notes_of
+from kgd.freshness.citations import CITES, VERIFIED, Citation, note, notes_of
 from kgd.freshness.code import ID, Code
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import ChangeSet, Edit, Upsert
@@ -59,13 +59,14 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         raise Invalid("this workspace has no code tree here to verify against", at=uri)
     cited = {one.text: one for one in citations.of(node, workspace.id)}
     for relation in node.relations:
-        if one := citations.by_relation(relation, workspace.id, any=True):
+        if one := citations.by_relation(relation, workspace.id):
             cited.setdefault(one.text, one)
     data: dict[str, Json] = {}
     if marks := dict(_verified_now(code, node, cited)):
         data[VERIFIED] = marks
     if isinstance(node.data.get("paths"), list) and (head := code.look()):
-        data[CONFIRMED] = head[:ID]
+        older = {note("", commit): None for commit in citations.confirmed_at(node)}
+        data[VERIFIED] = {**marks, **older, note("", head[:ID]): True}
     if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
         raise Invalid(
             "this node cites no code", at=uri, next='Say what it is about: data {"cites": ["path#symbol"]}.'
@@ -99,7 +100,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
         return edit
     before = workspace.node(uri) or Node(uri)
     texts = [one for one in (cites if isinstance(cites, list) else [cites]) if isinstance(one, str)]
-    after = replace(before, data={**before.data, **({CITES: texts} if cites is not None else {}), VERIFIED: {}})
+    after = replace(before, data={**before.data, **({CITES: texts} if cites is not None else {})})
     old = notes_of(before)
     known = {one.text for one in citations.of(before, workspace.id)}
     marks: dict[str, Any] = {}

@@ -1,0 +1,87 @@
+"""An area is unverified once its files changed a lot since anybody wrote or verified what is known about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.freshness.areas import LEAST, judge
+from kgd.freshness.code import Churn
+from tests.freshness.conftest import becomes_stale, commit, stale
+from tests.surfaces.conftest import Ask, git, upsert
+
+AREA = "atom://shop/auth"
+
+
+def lines(count: int, word: str = "x") -> str:
+    return "".join(f"{word}{number} = {number}\n" for number in range(count))
+
+
+@pytest.fixture
+def area(ask: Ask, code: Path) -> Ask:
+    commit(code, "src/auth/keys.py", lines(200))
+    commit(code, "src/other.py", lines(200))
+    at = git(code, "log", "-1", "--format=%ct").strip()
+    ask.put(changes=upsert(AREA, content="Keys rotate daily.\n", data={"paths": ["src/auth/**"]}))
+    ask.at = int(at)
+    return ask
+
+
+def later(code: Path, path: str, text: str, message: str = "code changed") -> str:
+    """A commit a minute after the area was written: the clock of commits has seconds."""
+    import os
+    import time
+
+    when = f"@{int(time.time()) + 60} +0000"
+    old = {name: os.environ.get(name) for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE")}
+    os.environ.update(GIT_AUTHOR_DATE=when, GIT_COMMITTER_DATE=when)
+    try:
+        return commit(code, path, text, message)
+    finally:
+        for name, value in old.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def test_an_area_is_unverified_once_half_of_its_lines_changed_and_by_which_commit(area: Ask, code: Path) -> None:
+    later(code, "src/auth/keys.py", lines(30, "y") + lines(170))
+    later(code, "src/other.py", "gone = True\n")
+    assert stale(area) == []
+    much = later(code, "src/auth/keys.py", lines(200, "z"))
+    found = becomes_stale(area, AREA)["unverified"]
+    assert found["commit"] == much
+    assert "lines changed in 2 commits since it was last confirmed" in found["reason"]
+    assert area.get(uris=AREA)["nodes"][0]["unverified"] == found
+    area.put(changes={"op": "verify", "uri": AREA})
+    assert stale(area) == []
+    assert area.get(uris=AREA)["nodes"][0]["data"]["verified"] == {f"@{much[:12]}": True}
+    later(code, "src/auth/keys.py", lines(200, "w"))
+    becomes_stale(area, AREA)
+
+
+def test_many_small_changes_add_up(area: Ask, code: Path) -> None:
+    text = [f"x{number} = {number}\n" for number in range(200)]
+    for number in range(0, 100, 20):
+        text[number : number + 20] = [f"small{number + n} = 0\n" for n in range(20)]
+        last = later(code, "src/auth/keys.py", "".join(text), f"step {number}")
+    found = becomes_stale(area, AREA)["unverified"]
+    assert "in 5 commits" in found["reason"] or "in 4 commits" in found["reason"]
+    assert last
+
+
+def test_what_is_known_of_an_area_is_confirmed_by_whoever_writes_it(area: Ask, code: Path) -> None:
+    commit(code, "src/auth/keys.py", lines(200, "z"))
+    version = area.get(uris=AREA)["nodes"][0]["version"]
+    area.put(changes=upsert(AREA, content="Keys rotate hourly.\n", expect_version=version))
+    assert stale(area) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "is_a_lot"),
+    [([LEAST - 1], 10, False), ([LEAST], 10, True), ([499], 1_000, False), ([400, 100], 1_000, True), ([], 0, False)],
+)
+def test_how_much_is_a_lot(changes: list[int], size: int, is_a_lot: bool) -> None:
+    churn = [Churn(f"{number}", number, "a", count) for number, count in enumerate(reversed(changes), 1)]
+    found: Any = judge(list(reversed(churn)), size)
+    assert bool(found) is is_a_lot
