@@ -6,7 +6,7 @@ One ``git log --raw -c`` answers both (100k commits in 4 s); the same in process
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -56,8 +56,13 @@ class _Listed(NamedTuple):
     changes: list[Change]
 
 
-def versions(git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None) -> Iterator[Versioned]:
+def versions(
+    git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None,
+    counts_for: Callable[[str, ObjectId | None], str | None] = lambda path, blob: None,
+) -> Iterator[Versioned]:  # fmt: skip
     """How many commits reachable from `tip`, and not from `since`, changed each path, with the oldest and the newest.
+
+    `counts_for` is asked for each changed file, by path and new blob, which other path it counts for as well.
 
     Oldest and newest follow the commit graph, not the clocks; between parallel branches they are git's choice. For
     all of history take the rows as they are; after `since`, add the counts and keep the `created` already known.
@@ -71,7 +76,10 @@ def versions(git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None) -> 
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
     for id, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
         commit = id.hex()
-        for path, _, _ in changes:
+        paths = dict.fromkeys(change.path for change in changes)
+        for path in [*paths, *filter(None, (counts_for(change.path, change.new) for change in changes))]:
+            paths[path] = None
+        for path in paths:
             row = found.get(path)
             if row is None:
                 found[path] = [1, when, who, when, who, commit]

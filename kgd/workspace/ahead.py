@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from kgd.codec.paths import path_of
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.draft import Surroundings
@@ -39,7 +40,8 @@ class Ahead:
 
     def note(self, paths: Iterable[str], nodes: Mapping[Uri, Node | None]) -> None:
         """A change was staged: the files it changes, and its nodes as it leaves them (None: removed)."""
-        for path in paths:
+        own = (path_of(uri, self.sharded) for uri in nodes)  # a change of the detail alone counts for its node too
+        for path in dict.fromkeys((*paths, *own)):
             self._counts[path] += 1
         self._nodes.update(nodes)
         self._unkeyed += nodes

@@ -126,7 +126,8 @@ def _graph(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _versions(workspace: Workspace) -> Iterator[Finding]:
-    counted = {row.path: row.count for row in versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip))}
+    said = versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip), counts_for=workspace.node_path_of)
+    counted = {row.path: row.count for row in said}
     nodes = ((path, count) for path, count in counted.items() if paths.is_node_path(path))
     wrong = [path for path, count in nodes if workspace.version(path, anew=True) != count]
     if wrong:

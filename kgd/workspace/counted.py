@@ -38,10 +38,15 @@ class Counted:
 
     Args:
         mend: Has the derived file made anew, in the follower's thread; called when a question found it damaged.
+        counts_for: Which other path a changed file counts for as well, by path and new blob: a node's, of its detail.
     """
 
-    def __init__(self, store: ObjectStore, database: Database, mend: Callable[[], None], seal: Seal) -> None:
+    def __init__(
+        self, store: ObjectStore, database: Database, mend: Callable[[], None], seal: Seal,
+        counts_for: Callable[[str, ObjectId | None], str | None],
+    ) -> None:  # fmt: skip
         self._store, self._database, self._mend, self._seal = store, database, mend, seal
+        self._counts_for = counts_for
         self._rows = Versions(database)
         self._lock = threading.Lock()
         self._fresh: dict[str, Version] = {}
@@ -85,7 +90,9 @@ class Counted:
                 continue
             who, when = f"{one.author.name} <{one.author.email}>", one.author.time
             commit = one.commit.hex() if one.commit else ""
-            for path in one.changed or ():
+            files = one.changed or {}
+            also = filter(None, (self._counts_for(path, blob) for path, blob in files.items()))
+            for path in dict.fromkeys([*files, *also]):
                 old = self.version(path)
                 if old:
                     new = replace(old, count=old.count + 1, updated_at=when, updated_by=who, updated_commit=commit)
@@ -171,7 +178,9 @@ class Counted:
         since = bytes.fromhex(head) if head else None
         if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
             since = None
-        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since)
+        counted: Iterable[Versioned] = git_versions(
+            self._store.git_dir, tip, since=since, counts_for=self._counts_for
+        )
         before: dict[str, VersionRow] = {}
         if since:
             counted = list(counted)

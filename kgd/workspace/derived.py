@@ -110,7 +110,7 @@ class Derived:
         self._tip = self._tree = b""
         self._database = Database.open(folder / "index.sqlite")
         self._text = TextIndex(self._database)
-        self._counted = Counted(store, self._database, self._mend, seal)
+        self._counted = Counted(store, self._database, self._mend, seal, served.node_path_of)
 
     # ---- life
 

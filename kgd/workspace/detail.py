@@ -36,7 +36,6 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
         if not path or draft.read_file(path) is not None:
             path = memory_files.new_path(node, draft.now, lambda path: draft.read_file(path) is not None)
         draft.files[path] = memory_files.written(node, None, edit.detail, draft.now)
-        draft.detailed.add(node.uri)
         return replace(node, data={**node.data, FILE: path}), True
     path, memory = found
     node = replace(node, data={**node.data, FILE: path})
@@ -44,7 +43,6 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
         return node, False
     _refuse_unread(draft, path, memory, edit)
     draft.files[path] = memory_files.written(node, memory, edit.detail, draft.now)
-    draft.detailed.add(node.uri)
     return node, True
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from kgd.codec import documents, paths
+from kgd.codec import documents, memories, paths
 from kgd.errors import InvariantViolation, Limit
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
@@ -71,8 +71,6 @@ class Draft:
         self.carried: set[str] = set()
         """Records of conflicts that go on under another name."""
         self.files: dict[str, bytes | None] = {}
-        self.detailed: set[Uri] = set()
-        """Nodes whose detail is written; their own files may stay as they are."""
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
 
@@ -111,6 +109,20 @@ class Draft:
     def touched(self) -> list[Uri]:
         """What differs from the tip, sorted."""
         return sorted(uri for uri, node in self._after.items() if node != self._before[uri].node)
+
+    def written(self) -> list[Uri]:
+        """The nodes that have another version then: their file or that of their detail is another one. Sorted."""
+        owners = {
+            owner
+            for path, data in self.files.items()
+            if memories.is_path(path) and self._differs(path, data)
+            and (owner := memory_files.owner_of(memories.read(data, path)))
+        }
+        known = {owner for owner in owners if self._is_here(owner) and self.exists(owner)}
+        return sorted(known | {uri for uri in self.touched() if self._after[uri] is not None})
+
+    def _is_here(self, uri: Uri) -> bool:
+        return is_owned(uri) and workspace_of(uri) == self.around.workspace
 
     def created(self) -> list[Uri]:
         return [uri for uri in self.touched() if self._after[uri] and self._before[uri].node is None]

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from kgd.git.history import log
 from kgd.git.objects import ObjectId
+from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.workspace import memory_files
+from kgd.workspace.merge_files import decoded
 from kgd.workspace.outcome import InvalidFile
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ class PastSurroundings:
     def version(self, path: str) -> int:
         if self._is_as_now(path):
             return self._workspace.version(path)
-        return sum(1 for _ in log(self._workspace.store, self._base, paths=(path,), limit=100_000))
+        return sum(1 for _ in log(self._workspace.store, self._base, paths=self._files(path), limit=100_000))
 
     def version_at_base(self, path: str) -> int:
         """The version a file had then; 0 where it was not there."""
@@ -56,6 +59,13 @@ class PastSurroundings:
     def knows_workspace(self, workspace: str) -> bool:
         return self._workspace.knows_workspace(workspace)
 
+    def _files(self, path: str) -> tuple[str, ...]:
+        """A node's file, and that of its detail as it was called then."""
+        blob = self._workspace.store.entry(self._then, path)
+        node = decoded(path, self._workspace.store.read(blob)) if blob else None
+        file = memory_files.file_of(node) if isinstance(node, Node) else None
+        return (path, file) if file else (path,)
+
     def _is_as_now(self, path: str) -> bool:
         store = self._workspace.store
-        return store.entry(self._then, path) == store.entry(self._now, path)
+        return all(store.entry(self._then, file) == store.entry(self._now, file) for file in self._files(path))

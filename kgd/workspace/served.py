@@ -23,6 +23,7 @@ from kgd.graph.live import LiveGraph
 from kgd.graph.rows import Rows
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
+from kgd.workspace import memory_files
 from kgd.workspace.outcome import InvalidFile
 
 FREEZE_FROM = 5_000
@@ -97,6 +98,16 @@ class Served:
 
     def path_of(self, uri: Uri) -> str:
         return paths.path_of(uri, self._sharded)
+
+    def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
+        """The path of the node that a memory says it is of: a change of the detail is a change of the node."""
+        if blob is None or not memories.is_path(path):
+            return None
+        try:
+            owner = memory_files.owner_of(memories.read(self._store.read(blob, FILE_LIMIT), path))
+            return self.path_of(parse(owner)) if owner else None
+        except KgdError:
+            return None
 
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
         """The nodes whose files differ between two trees, and those whose last good value may be served."""

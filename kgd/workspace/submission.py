@@ -204,20 +204,20 @@ def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chan
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:
     """The newest commit at which every node that is expected at a version has it; None where there is none."""
     expected = {
-        workspace.path(workspace.resolve(edit.uri)): edit.expect_version
+        workspace.files_of(workspace.resolve(edit.uri)): edit.expect_version
         for edit in changes.edits
         if isinstance(edit, Upsert | Delete) and edit.expect_version
     }
     tip = bytes.fromhex(workspace.tip)
     candidates: list[ObjectId] = []
-    for path, version in expected.items():
-        entries = log(workspace.store, tip, paths=(path,), limit=VERSIONS_LOOKED_AT)
+    for files, version in expected.items():
+        entries = log(workspace.store, tip, paths=files, limit=VERSIONS_LOOKED_AT)
         if 0 < version <= len(entries):
             candidates.append(entries[len(entries) - version].commit.id)
     for candidate in sorted(set(candidates), key=lambda id: -workspace.store.commit(id).committer.time):
         then = PastSurroundings(workspace, candidate)
         try:
-            if all(then.version(path) == version for path, version in expected.items()):
+            if all(then.version(files[0]) == version for files, version in expected.items()):
                 return candidate
         except KgdError:
             continue

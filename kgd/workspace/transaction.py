@@ -64,21 +64,21 @@ class Transaction:
                 touched_by(staging, files, workspace, self.around.sharded),
                 policy_in(staging.read(SETTINGS), workspace),
             )
-        touched, created = draft.touched(), draft.created()
+        touched, created, written = draft.touched(), draft.created(), draft.written()
         if self.dry_run or not files:
-            versions = tuple((uri, self.around.version(draft.path(uri))) for uri in touched if draft.node(uri))
+            versions = tuple((uri, self.around.version(draft.path(uri))) for uri in written)
             return Staged(
                 Outcome(None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched))
             )
         changed = write(staging, files)
-        message = message_of(self.changes, {*touched, *draft.detailed}, draft.settled)
+        message = message_of(self.changes, {*touched, *written}, draft.settled)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
-        versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in touched if draft.node(uri))
+        versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in written)
         answer = Outcome(
             commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched)
         )
-        nodes = {uri: draft.node(uri) for uri in touched}
+        nodes = {uri: draft.node(uri) for uri in (*touched, *written)}
         return Staged(answer, commit, changed, author, self.changes.request_id, nodes)
 
     def _apply(self, draft: Draft) -> None:

@@ -276,7 +276,7 @@ class Workspace:
         found = git_log(
             self._store,
             self._writer.tip,
-            paths=self._files_of(uri) if uri else (),
+            paths=self.files_of(uri) if uri else (),
             author=author,
             since=since,
             until=until,
@@ -285,8 +285,12 @@ class Workspace:
         )
         return tuple(self.past.entry(one.commit, one.changes) for one in found)
 
-    def _files_of(self, uri: Uri) -> tuple[str, ...]:
-        """The node's file, and that of its detail."""
+    def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
+        """The path of the node that a file is the detail of, by what is in it; None for every other file."""
+        return self._served.node_path_of(path, blob)
+
+    def files_of(self, uri: Uri) -> tuple[str, ...]:
+        """The node's file, and that of its detail: a commit that changes one of them is a version of the node."""
         node = self.node(uri) if self.graph.card(uri) else None
         return tuple(path for path in (self.path(uri), memory_files.file_of(node)) if path)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
+from threading import Thread
 
 import pytest
 
@@ -67,16 +69,43 @@ def test_a_decision_and_its_file_are_one_commit_and_the_file_is_for_people(ws: W
     assert check(ws) == []
 
 
-def test_a_detail_is_replaced_only_by_who_read_the_node(ws: Workspace) -> None:
+def test_a_detail_is_replaced_only_by_who_read_it(reopen: Callable[[], Workspace]) -> None:
+    ws = reopen()
     path = decide(ws)
     with pytest.raises(Stale) as late:
         ws.submit(change(upsert(CHOICE, detail="other\n")))
     assert late.value.current == 1
     ws.submit(change(upsert(CHOICE, detail=PROSE)))  # the same again is no change
     assert commits(ws) == 2
-    ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1)))
-    node = stored(ws)
-    assert ws.detail(node) == (path, "other")
+    assert ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1))).nodes == ((uri(CHOICE), 2),)
+    assert ws.detail(stored(ws)) == (path, "other")
+    for _ in range(2):
+        with pytest.raises(Stale) as late:
+            ws.submit(change(upsert(CHOICE, detail="of somebody who came late\n", expect_version=1)))
+        assert late.value.current == 2
+        ws = reopen()
+    assert ws.submit(change(upsert(CHOICE, tags=("sql2",), detail="both\n", expect_version=2))).nodes[0][1] == 3
+    ws.reindex()
+    assert ws.node_version(uri(CHOICE)).count == 3  # type: ignore[union-attr]
+
+
+def test_of_two_who_replace_the_same_detail_at_once_one_is_told(ws: Workspace) -> None:
+    decide(ws)
+    told: list[KgdError] = []
+
+    def write(text: str) -> None:
+        try:
+            ws.submit(change(upsert(CHOICE, detail=text, expect_version=1)))
+        except Stale as late:
+            told.append(late)
+
+    threads = [Thread(target=write, args=(f"text {number}",)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 7
+    assert check(ws) == []
 
 
 def test_what_a_put_changes_of_the_node_is_changed_in_the_front_matter_and_nothing_else_is(ws: Workspace) -> None:
