@@ -106,6 +106,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         "README.md",
         pytest.param("docs/concepts.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/first-workspace.md", marks=pytest.mark.slow),
+        pytest.param("docs/guides/agent-memory.md", marks=pytest.mark.slow),
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
         pytest.param("docs/context.md", marks=pytest.mark.slow),
     ],
