@@ -1,4 +1,4 @@
-"""A working day with kgd, by the script of the guide: plan, ask, work, write back, be told, and look again."""
+"""A working day with kgd, by a script of two people: plan, ask, work, write back, be told, and look again."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
 # Usage: sh tests/e2e/working_day.sh FOLDER
 #
 # FOLDER is made and holds everything, kgd's homes included. KGD is the program, if not the PATH's.
-# The guide docs/guides/agent-memory.md goes through it step by step.
+# docs/guides/agent-memory.md tells of the same day, with every command.
 set -eu
 
 folder=$1
