@@ -18,6 +18,7 @@ def up(answer: Answer) -> None:
     say("To use it from an MCP client:")
     for client, line in wiring(program()):
         say(f"  {client + ':':<13}{line}")
+    say("`kgd agents install` does it for you.")
 
 
 def init(answer: Answer) -> None:
