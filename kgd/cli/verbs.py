@@ -202,6 +202,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("remember", "Writing", "write down one fact, to be found again with recall",
          (_arg("text", help="the fact, in one sentence; - reads standard input", metavar="TEXT"),
           _many("--about", "URI", "a node or path that it is about; may be repeated"),
+          _many("--cites", "PATH#SYMBOL", "code that it holds for: unverified once that changes; may be repeated"),
           _many("--tags", "TAG", "a tag; may be repeated (keywords of the text)"),
           _arg("--type", help="what it is: decision, pattern, gotcha, ... (insight)", metavar="TYPE"),
           _DETAIL),

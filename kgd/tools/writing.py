@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Stale
+from kgd.freshness.citations import CITES
 from kgd.memories.recording import first_words, memory
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation
@@ -109,6 +111,9 @@ def answer_of(
 class RememberParams(Params):
     text: Annotated[str, Field(min_length=1, description="a fact in one sentence, or more")]
     about: Many[str] = Field(default_factory=list)
+    cites: Annotated[Many[str], Field(description="path#symbol of the code that it says something about")] = Field(
+        default_factory=list
+    )
     tags: Many[str] = Field(default_factory=list)
     type: str = "insight"
     detail: Annotated[str | None, Field(description="Markdown, kept as a file of its own")] = None
@@ -131,6 +136,8 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             edit = memory(uri, params.type, text, tags=params.tags, relations=relations, detail=params.detail)
         else:
             edit = Upsert(uri, tags=tuple(params.tags), relations=relations, detail=params.detail)
+        if params.cites:
+            edit = replace(edit, data={**edit.data, CITES: _also_cited(workspace, uri, params.cites)})
         try:
             outcome = session.submit(
                 workspace, ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run
@@ -140,6 +147,13 @@ def remember(session: Session, params: RememberParams) -> PutResult:
                 raise
         else:
             return answer_of(workspace, outcome, dry_run=params.dry_run)
+
+
+def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
+    """These citations behind those that the node has."""
+    node = workspace.node(workspace.graph.resolve(uri))
+    known = node.data.get(CITES) if node else None
+    return list(dict.fromkeys([*(known if isinstance(known, list) else []), *cites]))
 
 
 def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
