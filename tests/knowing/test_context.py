@@ -191,7 +191,8 @@ def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> Non
     assert [one["kind"] for one in answer["items"]] == ["atom", "gotcha"]
 
 
-def test_nothing_known_about_a_question_is_no_empty_success(known: Ask) -> None:
+def test_nothing_known_is_no_empty_success(known: Ask) -> None:
+    assert "relative" in known.context(paths="/etc/passwd")["missing"]["message"]
     answer = known.context(question="zygomorphic quux?")
     assert answer["items"] == []
     assert answer["missing"]["record"][0]["tool"] == "put"

@@ -187,7 +187,7 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
     workspace = asked.findings.workspace.id
     if asked.places.asked or asked.places.outside:
         if not gaps:
-            return None
+            return None if is_known else {"message": _outside(asked)}
         bare = [path for path in gaps if path not in asked.covered.described]
         what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
@@ -200,6 +200,12 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         "message": f"Nothing is known about {asked.about}. When you find out, record it.",
         "record": [_a_trap(workspace, "")],
     }
+
+
+def _outside(asked: _Asked) -> str:
+    if asked.places.outside:
+        return "None of these paths is in the code tree. Give them relative to its top."
+    return "The code tree has no files there, and nothing else is known about it."
 
 
 def _an_area(workspace: str, gaps: Sequence[str]) -> Call:

@@ -123,11 +123,11 @@ def by_question(findings: Findings, question: str) -> None:
 
 
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
-    """The atoms that own the paths, each below its molecule: those of most paths first, then the narrower ones."""
+    """The atoms that own the paths, each below its molecule: the narrower first, of those the ones of most paths."""
     atlas = Atlas.of(findings.workspace)
     matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None)
     atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
-    atoms.sort(key=lambda one: (-len(one[1]), -_narrowness(one[0]), one[0].name, one[0].uri))
+    atoms.sort(key=lambda one: (-_depth(one[0]), -len(one[1]), one[0].name, one[0].uri))
     groups: dict[Uri, list[tuple[Atom, list[str]]]] = {}
     for atom, mine in atoms:
         groups.setdefault(atom.molecule or atom.uri, []).append((atom, mine))
@@ -142,9 +142,9 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
     return set(paths) - set(matches.unmatched)
 
 
-def _narrowness(atom: Atom) -> int:
-    """How long a beginning its patterns spell out; an area of everything is the widest."""
-    return max((len(pattern.split("*")[0]) for pattern in atom.patterns), default=0)
+def _depth(atom: Atom) -> int:
+    """How many folders deep its narrowest pattern begins; an area of everything is the widest."""
+    return max((pattern.split("*")[0].count("/") for pattern in atom.patterns), default=0)
 
 
 def _naming(findings: Findings, path: str) -> bool:

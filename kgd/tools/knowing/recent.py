@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
@@ -55,6 +56,21 @@ class TogetherAnswer(TypedDict):
     of: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The paths of a question, to be looked up by file."""
+
+    files: frozenset[str]
+    folders: tuple[str, ...]
+
+    @classmethod
+    def of(cls, paths: Sequence[str]) -> Asked:
+        return cls(frozenset(paths), tuple(path for path in paths if path.endswith("/") or not path))
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.files or str(path).startswith(self.folders)
+
+
 class CodeHistory:
     """What was asked of the code's history lately; `CodeHistory.of`. The answers are those of one commit."""
 
@@ -94,29 +110,27 @@ def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) ->
                 answer["task"] = one.task
             entries.append(answer)
     entries.sort(key=lambda one: (one["at"], one["area"]), reverse=True)
-    return [*entries, *(_commit(touch, paths) for touch in found[:COMMITS_SHOWN])]
+    asked = Asked.of(paths)
+    return [*entries, *(_commit(touch, asked) for touch in found[:COMMITS_SHOWN])]
 
 
 def together(workspace: Workspace, found: Sequence[Touch], paths: Sequence[str]) -> list[TogetherAnswer]:
     """Files that changed with those asked about more than once, the most frequent first."""
+    asked = Asked.of(paths)
     narrow = [touch for touch in found if len(touch.files) <= WIDE]
-    counted = Counter(path for touch in narrow for path in touch.files if not _is_among(path, paths))
+    counted = Counter(path for touch in narrow for path in touch.files if path not in asked)
     often = sorted((-count, path) for path, count in counted.items() if count >= TWICE)
     shown = [(path, -count) for count, path in often if _is_there(workspace, path)][:TOGETHER]
     return [{"path": path, "count": count, "of": len(narrow)} for path, count in shown]
 
 
-def _commit(touch: Touch, paths: Sequence[str]) -> ChangeAnswer:
-    mine = [path for path in touch.files if _is_among(path, paths)]
+def _commit(touch: Touch, asked: Asked) -> ChangeAnswer:
+    mine = [path for path in touch.files if path in asked]
     answer: ChangeAnswer = {
         "at": moment(touch.at), "what": cut_at_word(touch.subject, LINE), "commit": touch.commit[:12],
         "by": touch.author, "paths": mine[:3],
     }  # fmt: skip
     return answer
-
-
-def _is_among(path: str, paths: Sequence[str]) -> bool:
-    return path in paths or any(one == "" or (one.endswith("/") and path.startswith(one)) for one in paths)
 
 
 def _is_there(workspace: Workspace, path: str) -> bool:
