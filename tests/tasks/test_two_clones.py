@@ -66,3 +66,5 @@ def test_different_things_are_all_there_and_the_sections_wait_for_somebody(two: 
         assert len(nodes(person, "gotcha")) == 2
         (conflict,) = person.call("conflicts")["conflicts"]
         assert list(conflict["fields"]) == ["data/sections"]
+        task = person.call("query_container", operation="get", id="fix")["data"]["task"]
+        assert task["openConflicts"] == [conflict["id"]]

@@ -155,8 +155,9 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
             "message": f"Task {to}. Consider updating the knowledge graph.",
             "suggestedActions": list(SUGGESTED_ACTIONS),
         }
-    if recorded.warnings:
-        data["warnings"] = list(recorded.warnings)
+    told = [text for text in outcome.warnings if not text.endswith("nothing changed")]
+    if warnings := [*recorded.warnings, *told]:
+        data["warnings"] = warnings
     return answered(data)
 
 
@@ -218,7 +219,8 @@ def _own_edit(workspace: Workspace, found: Found, to: str, given: Sequence[Secti
     task = parsed(upserted(node, edit))
     missing = [tag for tag in own_tags(task) if tag not in node.tags]
     tags = tuple(missing[: max(0, TAGS_LIMIT - len(node.tags))])
-    relations = [Relation(CONNECTED_TO, uri) for uri in task.depends_on]
+    there = (uri for uri in task.depends_on if workspace.graph.resolve(uri) in workspace.graph)
+    relations = [Relation(CONNECTED_TO, uri) for uri in there]
     relations += [Relation(ABOUT, uri, ABOUT_COST) for uri in about_files(workspace, task.files)]
     added = tuple(one for one in relations if node.relation(one.type, one.target) is None)
     shown = summary if summary or node.summary else own_summary(task)

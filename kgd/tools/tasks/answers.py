@@ -37,6 +37,7 @@ class TaskAnswer(TypedDict):
     version: int
     createdAt: NotRequired[str]
     updatedAt: NotRequired[str]
+    openConflicts: NotRequired[list[str]]
 
 
 def task_at(session: Session, workspace: Workspace, text: str, *, at: str = "id") -> Found:
@@ -108,6 +109,8 @@ def task_answer(found: Found, task: Task) -> TaskAnswer:
     }
     if "created" in head:
         answer["createdAt"], answer["updatedAt"] = head["created"]["at"], head["updated"]["at"]
+    if disputed := found.workspace.disputed([found.uri]):
+        answer["openConflicts"] = [one.id for one in disputed]
     return answer
 
 
