@@ -160,8 +160,8 @@ class Draft:
             Refused: A node holds a secret.
             InvariantViolation: A new name differs from an existing one by case or normal form only.
         """
-        nodes = [(uri, self._before[uri].node, self._after[uri]) for uri in self.touched()]
-        self.files |= memory_files.keep_in_step(nodes, self.read_file, self.warnings.append)
+        nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
+        self.files |= memory_files.keep_in_step(nodes, self.read_file)
         files = dict(self.files)
         for uri in self.touched():
             node, read = self._after[uri], self._before[uri]

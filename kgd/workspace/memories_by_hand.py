@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.memories import FOLDER, Memory
-from kgd.errors import Invalid, KgdError
+from kgd.errors import KgdError
 from kgd.model.memory import FILE, MEMORY_TYPES
 from kgd.model.node import Node
 from kgd.model.uri import Uri, is_owned, parse, scheme_of, workspace_of
@@ -94,10 +94,7 @@ def follow_node(around: Around, before: Node | None, after: Node | None, beside:
             other = around.node(uri)
             if other and uri != present.uri and memory_files.file_of(other) == path:
                 return {path: memory_files.mirrored(data, memory, other)}
-    try:
-        return memory_files.keep_in_step([(present.uri, before, after)], around.read, lambda warning: None)
-    except Invalid:  # it names the file of another node, which `kgd fsck` says
-        return {}
+    return memory_files.keep_in_step([(before, after)], around.read)
 
 
 def follow_commits(

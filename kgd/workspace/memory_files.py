@@ -213,41 +213,32 @@ def _in_order(old: Iterable[str], node: Node) -> list[str]:
     return [*kept, *(tag for tag in node.tags if tag not in kept)]
 
 
-def keep_in_step(
-    nodes: Iterable[tuple[Uri, Node | None, Node | None]], read: Read, warn: Callable[[str], None]
-) -> dict[str, bytes | None]:
-    """The memory files that a change of these nodes (URI, before, after) makes other than they are.
+def keep_in_step(nodes: Iterable[tuple[Node | None, Node | None]], read: Read) -> dict[str, bytes | None]:
+    """The memory files that a change of these nodes (before, after) makes other than they are.
 
     `read` gives a file as the change leaves it so far. A node's file goes when the node goes, or ceases to name it; it
     takes another name with what the node calls it; its front matter follows the node.
-
-    Raises:
-        Invalid: A node comes to name the file of another one.
     """
     changed = list(nodes)
     files: dict[str, bytes | None] = {}
-    kept = {path for _, _, after in changed if (path := file_of(after))}
-    for _, before, after in changed:
+    kept = {path for _, after in changed if (path := file_of(after))}
+    for before, after in changed:
         old, new = file_of(before), file_of(after)
         if old and old != new and old not in kept and before and belongs(memories.read(read(old)), before):
             files[old] = None
             if new and read(new) is None:
                 files[new] = read(old)
-    for uri, before, after in changed:
+    for _, after in changed:
         path = file_of(after)
         if path is None or after is None:
             continue
         data = files[path] if path in files else read(path)
         memory = memories.read(data, path)
         if data is None or memory is None:
-            if file_of(before) != path:
-                warn(f"{uri} names {path}, and no memory is there")
             continue
-        former = {one.uri for _, one, _ in changed if one and file_of(one) == path}
+        former = {one.uri for one, _ in changed if one and file_of(one) == path}
         if belongs(memory, after) or owner_of(memory) in former:
             files |= _only_if_other(path, data, mirrored(data, memory, after))
-        elif file_of(before) != path:
-            raise Invalid(f"{path} is the detail of {owner_of(memory)}", at=uri, next="Give the text as `detail`.")
     return files
 
 

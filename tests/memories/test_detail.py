@@ -173,7 +173,7 @@ def test_another_name_in_the_node_is_another_name_of_the_file(ws: Workspace) -> 
 
 def test_nobody_takes_the_detail_of_another_node_by_naming_its_file(ws: Workspace) -> None:
     path = decide(ws)
-    with pytest.raises(Invalid, match="is the detail of"):
+    with pytest.raises(Invalid, match="not this node's"):
         ws.submit(change(upsert("insight://ws/mine", data={"file": path})))
     replace_file(ws, "nodes/insight/mine.yaml", f"uri: insight://ws/mine\ndata:\n  file: {path}\n")
     node = stored(ws, "insight://ws/mine")
