@@ -25,6 +25,7 @@ from bench import (
     PYTHON_PEERS,
     RESULTS,
     across,
+    areas,
     bootstrap,
     client,
     commits,
@@ -114,6 +115,9 @@ class Run:
     def knowing(self) -> Iterator[Row]:
         yield from knowing.rows(self.folder / "knowing")
 
+    def histories(self) -> Iterator[Row]:
+        yield from areas.rows(self.folder / "histories")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
@@ -122,7 +126,8 @@ SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
-    "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing, "idle": Run.idle,
+    "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
+    "histories": Run.histories, "idle": Run.idle,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import client, commits, corpus, hub, knowing, mcp_calls, merge, search, starting, sync, traverse
+from bench import areas, client, commits, corpus, hub, knowing, mcp_calls, merge, search, starting, sync, traverse
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
@@ -53,6 +53,10 @@ def test_starts_are_measured(tmp_path: Path) -> None:
 
 def test_patterns_and_context_are_measured(tmp_path: Path) -> None:
     told(list(knowing.rows(tmp_path, sizes=(12, 30))))
+
+
+def test_histories_of_areas_are_measured(tmp_path: Path) -> None:
+    told(list(areas.rows(tmp_path, sizes=(5, 210))))
 
 
 def test_sharing_is_measured(made: Made, tmp_path: Path) -> None:
