@@ -193,7 +193,7 @@ class Surface:
             return answer
 
     async def _in_thread(self, tool: Tool, session: Session, arguments: Any) -> Any:
-        return await self._on_thread(tool.run, session, arguments)
+        return await self._on_thread(tool.answer, session, arguments)
 
     async def _on_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Not abandoned when the client goes away: a change that has begun is finished and its commit announced.

@@ -76,13 +76,20 @@ class Tool:
             KgdError: Any refusal; nothing was written.
         """
         params = read(self.Params, arguments)
+        try:
+            return self.answer(session, params)
+        except KgdError as error:
+            raise sight.refusal(session, error, arguments or {}) from error
+
+    def answer(self, session: Session, params: Any) -> Answer:
+        """The same for arguments that were read already, as a caller of this machine is answered.
+
+        Raises:
+            KgdError: Any refusal; nothing was written.
+        """
         if self.forwards:
-            asked: Any = params
-            far = addressing.far(session, asked.workspace, [uri] if (uri := getattr(asked, "uri", None)) else [])
+            far = addressing.far(session, params.workspace, [uri] if (uri := getattr(params, "uri", None)) else [])
             if far:
                 given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
                 return forwarded(session, far, self.name, given, self.Result)
-        try:
-            return self.run(session, params)
-        except KgdError as error:
-            raise sight.refusal(session, error, arguments or {}) from error
+        return self.run(session, params)

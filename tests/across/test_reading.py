@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mcp import Client
+from mcp.types import CallToolResult
 
 from kgd.daemon.seen import LastSeen
 from kgd.errors import Forbidden, NotFound, Unavailable
+from kgd.mcp.server import Surface
 from tests.across.sites import Hub, Site, node
 
 MakeSite = Callable[[str], Site]
@@ -117,6 +120,25 @@ def test_search_and_history_of_a_hub_are_asked_of_the_hub(here: Site) -> None:
     found = here.ask("history", uri="concept://infra/keys")
     assert found["workspace"] == "infra"
     assert len(found["commits"]) == 1
+
+
+def test_context_of_a_hub_is_asked_of_the_hub(here: Site) -> None:
+    found = here.ask("context", question="what is kept?", workspace="infra")
+    assert "concept://infra/keys" in [one["uri"] for one in found["items"]]
+    assert found["origin"] == {"workspace": "infra", "trust": "remote"}
+
+
+@pytest.mark.anyio
+async def test_an_mcp_client_searches_a_hub_as_the_command_line_does(here: Site) -> None:
+    async with Client(Surface(here.daemon).server) as client:
+        result = await client.call_tool("search", {"query": "kept", "workspace": "infra"})
+    assert isinstance(result, CallToolResult)
+    assert result.structured_content == here.ask("search", query="kept", workspace="infra")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 def test_a_workspace_that_nobody_knows_is_refused_with_what_is_close(here: Site) -> None:

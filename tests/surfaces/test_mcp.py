@@ -45,7 +45,7 @@ def connect(surface: Surface, request: pytest.FixtureRequest) -> Connect:
     return connected
 
 
-async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+async def call(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(name, {"workspace": "shop", **arguments})
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.structured_content
@@ -101,6 +101,26 @@ async def test_every_tool_answers_completely_in_structured_content(connect: Conn
             "status": await call(client, "status"),
             "ingest": await call(client, "ingest"),
             "resolve_conflicts": await call(client, "resolve_conflicts"),
+            "context": await call(client, "context", paths=["src/auth/session.py", "src/none.py"]),
+            "manage_graph": await call(
+                client,
+                "manage_graph",
+                operation="create",
+                entityType="atom",
+                name="Auth",
+                paths='["src/auth/**"]',
+                createdByTaskId="https://tracker.example.org/1",
+            ),
+            "manage_changelog": await call(
+                client,
+                "manage_changelog",
+                operation="append",
+                parentType="atom",
+                parentId="atom://shop/Auth",
+                taskId="https://tracker.example.org/1",
+                summary="made",
+            ),
+            "query_graph": await call(client, "query_graph", operation="context", paths="src/auth/session.py"),
         }
     import jsonschema
 
