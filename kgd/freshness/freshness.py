@@ -8,14 +8,17 @@ unverified.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.freshness import areas, citations
 from kgd.freshness.citations import Citation
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SETTLED_WITHIN = 20.0
+_SIGNS = (b"cites", b"verified", b"commit", b"blob")
+"""One of these is in the file of every node that cites code."""
+_AREA = "atom:"
 LOOK_AGAIN = 5.0
 """Seconds after which a change that was in no commit may be looked for among the commits again."""
 
@@ -56,7 +62,7 @@ class Freshness:
         self._progress = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
-        self._looked = 0.0
+        self._looked, self._has_looked = 0.0, False
         self._areas: areas.Areas | None = None
 
     @classmethod
@@ -145,7 +151,7 @@ class Freshness:
     def look_through(self) -> None:
         """Judge all citing nodes again, as for a list of what is unverified: commits may have come since."""
         if self._thread is not None:
-            self._enqueue(_Job(uris=frozenset(self._citing)))
+            self._enqueue(_Job(uris=frozenset(self._citing), looks=True))
 
     def _look_again(self, found: Mapping[Uri, Unverified]) -> None:
         """A change that was in no commit may be in one by now."""
@@ -158,31 +164,36 @@ class Freshness:
 
     def _follow(self) -> None:
         while (job := self._queue.get()) is not None and not self._closing:
+            jobs = [job]
+            with contextlib.suppress(queue.Empty):  # what waits is one job: a thousand writes ask git once
+                while (another := self._queue.get_nowait()) is not None:
+                    jobs.append(another)
+                self._closing = True
             try:
-                self._carry_out(job)
+                self._carry_out(jobs)
             except Exception:
                 # The thread outlives whatever one node or one run of git did to it; the next job may mend it.
                 log.exception("what is unverified could not be followed")
             finally:
                 with self._progress:
-                    self._done += 1
+                    self._done += len(jobs)
                     self._progress.notify_all()
 
-    def _carry_out(self, job: _Job) -> None:
-        uris = set(job.uris)
-        if job.everything:
+    def _carry_out(self, jobs: Sequence[_Job]) -> None:
+        uris = {uri for job in jobs for uri in job.uris}
+        everything, moved = any(job.everything for job in jobs), any(job.paths for job in jobs)
+        if everything:
             uris |= self._citing_at_start()
         with self._lock:
-            for path in job.paths:
+            for path in {path for job in jobs for path in job.paths}:
                 uris |= self._by_path.get(path, set())
-        if uris and self.code is not None:
-            self.code.look()
+        self._has_looked = False
         for uri in sorted(uris):
             if self._closing:
                 return
             self._judge(uri, deep=True)
         self._sum_up()
-        if self._areas is not None:
+        if self._areas is not None and (everything or moved or any(job.looks or _has_area(job.uris) for job in jobs)):
             self._by_area = self._areas.unverified()
             self._sum_up()
 
@@ -199,12 +210,13 @@ class Freshness:
     def _judge(self, uri: Uri, *, deep: bool) -> None:
         code = self.code
         assert code is not None
-        with self._lock:
-            self._dirty.discard(uri)
         blob = self._blob(uri)
-        node = self._read(uri)
+        node = self._read(blob, uri)
         cited = tuple(citations.of(node, self._workspace.id)) if node else ()
         notes = citations.notes_of(node) if node and cited else {}
+        if cited and deep and not self._has_looked:
+            self._has_looked = True
+            code.look()
         findings: list[Finding] = []
         for one in cited:
             verified = self._verified(uri, blob, one, notes.get(one.text, set()), deep=deep)
@@ -214,6 +226,7 @@ class Freshness:
         with self._lock:
             if blob != self._blob(uri):
                 return  # written meanwhile: whoever is told of that write judges what it is now
+            self._dirty.discard(uri)  # not before: until then whoever asks judges for themselves
             self._index(uri, cited)
             if mark is None:
                 self._by_citation.pop(uri, None)
@@ -248,9 +261,11 @@ class Freshness:
             return 0
         return version.updated_at if version else 0
 
-    def _read(self, uri: Uri) -> Node | None:
+    def _read(self, blob: bytes | None, uri: Uri) -> Node | None:
+        """The node, if it may cite something: most do not, and need not be parsed to know it."""
         try:
-            return self._workspace.node(uri)
+            data = self._workspace.store.read(blob) if blob else b""
+            return documents.decode(data, at=uri) if any(word in data for word in _SIGNS) else None
         except KgdError:
             return None
 
@@ -271,15 +286,18 @@ class Freshness:
                 self._doubted = frozenset((*self._by_citation, *self._by_area))
 
 
+@dataclass(frozen=True, slots=True)
 class _Job:
-    """What changed: nodes, files, or whatever there is."""
+    """What changed: nodes, files, or maybe anything; `looks`: maybe only which commit is checked out."""
 
-    __slots__ = ("everything", "paths", "uris")
+    uris: frozenset[Uri] = frozenset()
+    paths: frozenset[str] = frozenset()
+    everything: bool = False
+    looks: bool = False
 
-    def __init__(
-        self, *, uris: frozenset[Uri] = frozenset(), paths: frozenset[str] = frozenset(), everything: bool = False
-    ) -> None:
-        self.uris, self.paths, self.everything = uris, paths, everything
+
+def _has_area(uris: Iterable[Uri]) -> bool:
+    return any(uri.startswith(_AREA) for uri in uris)
 
 
 def unverified(workspace: Workspace, uris: Iterable[Uri]) -> Mapping[Uri, Unverified]:
