@@ -12,6 +12,10 @@ from kgd.errors import KgdError
 from kgd.model.node import Json
 
 _HEAD = re.compile(r"\A(\ufeff?---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.S | re.M).match
+_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*):(?: (\S.*))?\Z").match
+_ITEM = re.compile(r"( {0,4})- ([A-Za-z][\w /.-]*)\Z", re.ASCII).match
+_FLOW = re.compile(r"\[[A-Za-z][\w/.-]*(?:, [A-Za-z][\w/.-]*)*\]\Z").match
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\Z", re.ASCII).match
 _LINE = re.compile(r"line (\d+)").search
 
 
@@ -56,12 +60,49 @@ def write(front: Mapping[str, Json]) -> str:
 
 
 def _load(inner: str) -> Mapping[str, Json]:
+    plain = as_canonical(inner)
     try:
-        return canonical.load(inner)
+        if plain is not None:
+            return canonical.load(plain)
     except NotCanonical:
-        from kgd.codec import reading  # ruamel costs 60 ms to import
+        pass
+    from kgd.codec import reading  # ruamel costs 60 ms to import, and a millisecond for each note
 
-        return reading.read(inner.encode(), "")
+    return reading.read(inner.encode(), "")
+
+
+def as_canonical(inner: str) -> str | None:
+    """The same in the canonical form, as far as each line says by itself what it means; None for anything else.
+
+    Ten thousand notes are read in a tenth of the time: nearly all front matter is keys, words, dates and short lists.
+    """
+    out: list[str] = []
+    indent: str | None = None
+    lines = inner.removesuffix("\n").split("\n")
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if item := _ITEM(line):
+            if indent != item[1] or not canonical.is_plain(item[2]):
+                return None
+            indent = item[1]
+            out.append(f"- {item[2]}")
+            continue
+        entry = _ENTRY(line)
+        if entry is None:
+            return None
+        key, value = entry[1], entry[2]
+        indent = None
+        if not value:
+            more = _ITEM(following)
+            indent = more[1] if more else None
+            out.append(f"{key}:" if more else f"{key}: null")
+        elif _FLOW(value):
+            items = value[1:-1].split(", ")
+            if not all(map(canonical.is_plain, items)):
+                return None
+            out += [f"{key}:", *(f"- {item}" for item in items)]
+        else:
+            out.append(f'{key}: "{value}"' if _MOMENT(value) else f"{key}: {value}")
+    return "\n".join(out) + "\n"
 
 
 def strings(value: Json) -> list[str]:
