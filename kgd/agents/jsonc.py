@@ -16,16 +16,26 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kgd.errors import Invalid
 
 DEEPEST = 200
+AS_A_WHOLE = 3
+"""Depth from which on positions inside of a value are of no use: entries stand in containers above it."""
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _LINE_ENDS = re.compile(r"[ \t]*(?:/\*(?:[^*\r\n]|\*(?!/))*\*/[ \t]*)*(?://[^\r\n]*)?\r?\n")
 _NEWLINE = re.compile(r"\r?\n")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 Path = Sequence[str]
 """Keys that lead from the root to a container."""
@@ -54,6 +64,7 @@ class Item:
         return self.value.end
 
 
+@lru_cache(maxsize=4)
 def parse(text: str) -> Value:
     """The text with positions. Comments and trailing commas are read as editors read them.
 
@@ -174,6 +185,8 @@ def _indent(text: str, container: Value) -> str:
 def _value(text: str, at: int, depth: int) -> Value:
     if depth > DEEPEST:
         raise _wrong(text, at, "it is nested too deeply")
+    if depth >= AS_A_WHOLE and (whole := _whole(text, at)) is not None:
+        return whole
     opening = text[at : at + 1]
     if opening == "{":
         return _members(text, at, depth)
@@ -186,6 +199,15 @@ def _value(text: str, at: int, depth: int) -> Value:
     if plain is None or text[plain.end() : plain.end() + 1].isalnum():
         raise _wrong(text, at, "a value is expected here" if at < len(text) else "it ends too early")
     return Value(at, plain.end(), json.loads(plain[0]))
+
+
+def _whole(text: str, at: int) -> Value | None:
+    """The value, if it is plain JSON, read by the standard library: a host's history makes files of many megabytes."""
+    try:
+        data, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+    return Value(at, end, data)
 
 
 def _members(text: str, start: int, depth: int) -> Value:

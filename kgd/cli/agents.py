@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -25,7 +24,8 @@ def prime(given: Given, options: Given) -> int:
     except KgdError as refusal:
         if shape:
             return 0
-        _write(options, {"known": False, "reason": str(refusal)}, f"kgd: {_why_not(refusal)}\n")
+        why = str(refusal) if "workspace" in given else _why_not(refusal)
+        _write(options, {"known": False, "reason": why}, f"kgd: {why}\n")
         return 0
     except Exception as defect:  # noqa: BLE001 the edge of a start hook
         sys.stderr.write(f"kgd: prime failed ({type(defect).__name__})\n")
@@ -58,7 +58,9 @@ def envelope(shape: str, text: str) -> Given:
 
 def _is_workspace_here() -> bool:
     """Whether a daemon is worth starting. Looked for only where none runs yet."""
-    if os.path.exists(Home.find().socket):
+    from kgd.client.start import running
+
+    if running(Home.find()):
         return True
     from pathlib import Path
 

@@ -134,10 +134,9 @@ def _answer(section: _Section) -> SectionAnswer:
 
 
 def _holds(workspace: Workspace) -> str:
-    count = len(workspace.graph)
-    newest = next(iter(workspace.history(limit=1)), None) if count else None
-    told = _counted(count, "node")
-    return f"{told}; last change {moment(newest.at)[:10]} by {_line(newest.author)}." if newest else f"{told}."
+    told = _counted(count := len(workspace.graph), "node")
+    last = workspace.past.commit(workspace.past.commit_id(workspace.tip))
+    return f"{told}; last change {moment(last.author_time)[:10]}." if count else f"{told}."
 
 
 def _counted(count: int, thing: str) -> str:
@@ -160,7 +159,7 @@ def _waiting(workspace: Workspace) -> _Section:
 
 def _knowledge(workspace: Workspace) -> Iterator[_Section]:
     yield _Section("In progress", list(_open_tasks(workspace)))
-    yield _Section("Areas and their rules", list(_areas(workspace)))
+    yield _areas(workspace)
     for type, title in (("gotcha", "Traps"), ("decision", "Decisions"), ("pattern", "Patterns"), ("insight", "Facts")):
         yield _Section(f"{title}, newest first", list(_newest(workspace, type)))
 
@@ -180,18 +179,19 @@ def _open_tasks(workspace: Workspace) -> Iterator[str]:
             yield f"{_entry(node.title, node.summary, uri)} [{status}]"
 
 
-def _areas(workspace: Workspace) -> Iterator[str]:
-    """A line for each molecule, its atoms below it; then atoms of their own."""
+def _areas(workspace: Workspace) -> _Section:
+    """A line for each molecule, its atoms below it; then atoms of their own. Of thousands only the first are read."""
     atlas = Atlas.of(workspace)
-    shown: set[Uri] = set()
-    for molecule in atlas.molecules()[:AREAS]:
-        yield _area(workspace, molecule, "")
-        for atom in atlas.atoms_of(molecule.uri):
-            shown.add(atom.uri)
-            yield _area(workspace, atom, "  ")
-    for atom in atlas.atoms():
-        if atom.uri not in shown and (atom.molecule is None or len(shown) < AREAS):
-            yield _area(workspace, atom, "")
+    molecules, atoms = atlas.molecules(), atlas.atoms()
+    members: dict[Uri | None, list[Atom]] = {}
+    for atom in atoms:
+        members.setdefault(atom.molecule, []).append(atom)
+    ordered: list[tuple[Atom | Molecule, str]] = []
+    for molecule in molecules:
+        ordered += [(molecule, ""), *((atom, "  ") for atom in members.get(molecule.uri, ()))]
+    ordered += [(atom, "") for atom in members.get(None, ())]
+    lines = [_area(workspace, area, indent) for area, indent in ordered[:AREAS]]
+    return _Section("Areas and their rules", lines, more=len(ordered) - len(lines))
 
 
 def _area(workspace: Workspace, area: Atom | Molecule, indent: str) -> str:
