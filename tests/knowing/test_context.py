@@ -243,6 +243,8 @@ def test_a_task_that_is_not_there_is_not_found_and_a_sentence_is_its_text(known:
     with pytest.raises(NotFound, match="text"):
         known.context(task="https://tracker.example.org/7")
     assert known.context(task="rotate the signing keys of sessions")["items"]
+    known.put(changes=[upsert("task:shop/7", summary="deep", data={"sections": {"Context Files": SESSION}})])
+    assert "Clocks differ" in names(known.context(task="shop/7"))
 
 
 def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask) -> None:

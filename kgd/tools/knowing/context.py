@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.memories import tasks
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
@@ -160,18 +161,29 @@ def _task(session: Session, workspace: Workspace, text: str) -> Node | None:
     Raises:
         NotFound: It is a URI, and nothing is known of it.
     """
-    if " " not in text and (text.startswith(("task:", "./")) or "://" in text):
-        uri = workspace.graph.resolve(addressing.resolve(session, workspace, text, at="task"))
-    elif "\n" in text or len(text) > 200:
+    is_uri = " " not in text and (text.startswith(("task:", "./")) or "://" in text)
+    if not is_uri and ("\n" in text or len(text) > 200):
         return None
-    else:
-        uri = workspace.graph.resolve(build("task", workspace.id, [text.strip("/").encode("utf-8", "surrogatepass")]))
     findings = Findings(session, workspace)
-    node = workspace.node(uri) if findings.may_see(uri) else None
-    if node is None and "://" in text:
-        told = "Give the task's text instead." if not is_owned(uri) else "Look for it with search, types task."
+    for uri in [addressing.resolve(session, workspace, text, at="task")] if is_uri else _tasks_called(workspace, text):
+        current = workspace.graph.resolve(uri)
+        node = workspace.node(current) if findings.may_see(current) else None
+        if node is not None:
+            return node
+    if "://" in text and is_uri:
+        told = "Look for it with search, types task." if is_owned(uri) else "Give the task's text instead."
         raise NotFound("there is no such task here", at="task", next=told)
-    return node
+    return None
+
+
+def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
+    """The URIs of a task of this short id, or of this name."""
+    raw = text.strip("/").encode("utf-8", "surrogatepass")
+    found = []
+    for segments in (raw.split(b"/"), [raw]):
+        with contextlib.suppress(KgdError):
+            found.append(build("task", workspace.id, segments))
+    return found
 
 
 def _touched(asked: _Asked) -> list[Touch]:

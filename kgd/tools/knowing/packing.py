@@ -31,7 +31,7 @@ SIDE_SHARE = 8
 PATHS = ("unmatched_paths", "described")
 """Of what is beside them, what is listed before any item has more than its summary, in half of the room then left."""
 CUT_RESERVE = 500
-HINT_RESERVE = 900
+HINT_RESERVE = 1_300
 MOST_ITEMS = 80
 
 
