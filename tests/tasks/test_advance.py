@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Refused, Stale
 from kgd.memories.keywords import keywords
-from kgd.model.change import ChangeSet
+from kgd.model.change import ChangeSet, Untag
+from kgd.model.uri import Uri
 from kgd.tools.session import Session
 from kgd.tools.tasks.recording import learned
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.workspace import Workspace
-from tests.builders import ANN, change
+from tests.builders import ANN, change, upsert
 from tests.tasks.conftest import Ask, completed, got, moved, put_task
 
 ID = "task://shop/Idempotent%20webhooks"
@@ -111,8 +113,9 @@ def test_what_is_wrong_is_refused_and_nothing_is_written(ask: Ask, ws: Workspace
     moved(ask, ID)
     tip = ws.tip
     for arguments, error in WRONG:
-        with pytest.raises(error):
+        with pytest.raises(error) as refused:
             ask.advance(**{"version": 2, **arguments})
+        assert "changes[" not in str(refused.value)
         assert ws.tip == tip, arguments
 
 
@@ -250,23 +253,47 @@ def test_a_completed_task_without_a_summary_gets_one(ask: Ask) -> None:
     assert completed(ask, "bare")["task"]["summary"] == "bare"
 
 
+def overtaken(monkeypatch: pytest.MonkeyPatch, by: Callable[[Workspace, ChangeSet], object]) -> None:
+    """Right before the next change of a caller is submitted, something else is."""
+    submit = Session.submit
+
+    def late(self: Session, workspace: Workspace, changes: ChangeSet, **more: Any) -> Outcome:
+        monkeypatch.undo()
+        by(workspace, changes)
+        return submit(self, workspace, changes, **more)
+
+    monkeypatch.setattr(Session, "submit", late)
+
+
 def test_a_fact_that_somebody_writes_in_the_same_moment_is_no_reason_to_fail(
-    ask: Ask, session: Session, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_task(ask)
     moved(ask, ID)
-    submit = Session.submit
 
-    def overtaken(self: Session, workspace: Workspace, changes: ChangeSet, **more: Any) -> Outcome:
-        monkeypatch.undo()
+    def write_down(workspace: Workspace, changes: ChangeSet) -> None:
         first = next(edit for edit in changes.edits if getattr(edit, "uri", "").startswith("gotcha:"))
         workspace.submit(change(first, author=ANN))
-        return submit(self, workspace, changes, **more)
 
-    monkeypatch.setattr(Session, "submit", overtaken)
+    overtaken(monkeypatch, write_down)
     done = moved(ask, ID, sections=LEARNED)
     assert len(done["recorded"]) == 3
     assert not learned(ws, _task(ws)).new
+
+
+def test_who_is_overtaken_by_another_word_on_the_task_reads_it_again(
+    ask: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_task(ask)
+    moved(ask, ID)
+    overtaken(
+        monkeypatch,
+        lambda workspace, changes: workspace.submit(change(Untag(Uri(ID), ("x",)), upsert(ID, tags=("y",)))),
+    )
+    with pytest.raises(Stale) as refused:
+        ask.advance(id=ID, version=2, sections=LEARNED)
+    assert (refused.value.current, refused.value.at) == (3, ID)
+    assert not list(ws.graph.uris(scheme="gotcha"))
 
 
 def _task(ws: Workspace) -> Any:
@@ -279,8 +306,8 @@ def _task(ws: Workspace) -> Any:
 
 
 def test_of_many_who_finish_one_task_at_once_one_does_and_of_many_tasks_all_do(ask: Ask, ws: Workspace) -> None:
-    names = [f"task {n}" for n in range(8)]
-    for name in ("shared", *names):
+    names, shared = [f"task {n}" for n in range(8)], "a task of which much can be said " * 6
+    for name in (shared, *names):
         put_task(ask, name)
         moved(ask, name)
     ends: list[str] = []
@@ -293,7 +320,7 @@ def test_of_many_who_finish_one_task_at_once_one_does_and_of_many_tasks_all_do(a
             ends.append(f"stale {stale.current}")
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(finish, ["shared"] * 8))
+        list(pool.map(finish, [shared] * 8))
     assert sorted(ends) == ["done"] + ["stale 3"] * 7
     ends.clear()
     with ThreadPoolExecutor(8) as pool:

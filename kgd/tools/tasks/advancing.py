@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -9,7 +10,7 @@ import orjson
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, Stale
+from kgd.errors import Invalid, KgdError, Stale
 from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import TAGS_LIMIT, Relation
@@ -33,6 +34,7 @@ from kgd.tools.tool import Hints, Tool
 from kgd.workspace.edits import upserted
 
 if TYPE_CHECKING:
+    from kgd.workspace.outcome import Outcome
     from kgd.workspace.workspace import Workspace
 
 SUGGESTED_ACTIONS = (
@@ -40,6 +42,11 @@ SUGGESTED_ACTIONS = (
     "Update atom paths if files were moved or new directories created",
     "Append changelog entries for significant changes",
 )
+ATTEMPTS = 10
+"""How often a completion is tried that others overtake, each time by writing down one of the same facts."""
+OWN = "changes[0]"
+"""Where a refusal is placed that is about the task itself: its edit comes first."""
+_NUMBER = re.compile(r"^changes\[\d+\]\s*")
 _NOTHING = Recorded((), (), (), ())
 
 
@@ -127,27 +134,37 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
     _check_version(found, params.version)
     to = _status_after(task_of(found), params.to)
     given = [Section(one.title.strip(), one.content) for one in params.sections]
-    while True:
-        edit = _own_edit(workspace, found, to, given, params.summary)
-        assert found.stored is not None
-        after = parsed(upserted(found.stored, edit))
-        recorded = learned(workspace, after) if to == "completed" else _NOTHING
+    edit = _own_edit(workspace, found, to, given, params.summary)
+    assert found.stored is not None
+    after = parsed(upserted(found.stored, edit))
+    recorded = learned(workspace, after) if to == "completed" else _NOTHING
+    for attempt in range(ATTEMPTS):
         changes = ChangeSet(
             (edit, *recorded.edits), session.author(workspace), f"task {after.name}: {to}"[:200], operation="advance"
         )
         try:
             outcome = session.submit(workspace, changes)
+            break
         except Stale as stale:
-            if stale.at == found.uri or not recorded.new:
-                raise
-            continue  # somebody recorded one of them this very moment
-        break
-    now = task_at(session, workspace, found.uri)
+            if stale.at.startswith(OWN) or not recorded.new or attempt == ATTEMPTS - 1:
+                raise _stale(found, params.version, stale.current) from stale
+            recorded = learned(workspace, after)  # somebody wrote down one of them this very moment
+        except KgdError as error:
+            error.at = _NUMBER.sub("", error.at)  # of an edit that the caller never saw
+            error.args = (str(error),)
+            raise
+    return answered(_answer(session, workspace, found, to, recorded, outcome))
+
+
+def _answer(
+    session: Session, workspace: Workspace, before: Found, to: str, recorded: Recorded, outcome: Outcome
+) -> AdvanceData:
+    """The task as it is now, what came of it, and at the end of it what may be worth a look."""
+    now = task_at(session, workspace, before.uri)
+    task = task_of(now)
     data: AdvanceData = {
-        "task": task_answer(now, task_of(now)),
-        "sections": sections_answer(task_of(now)),
-        "commit": outcome.commit,
-    }
+        "task": task_answer(now, task), "sections": sections_answer(task), "commit": outcome.commit,
+    }  # fmt: skip
     if to == "completed":
         data["recorded"] = [_line(workspace, uri) for uri in (*recorded.new, *recorded.known)]
     if to in TERMINAL:
@@ -158,7 +175,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
     told = [text for text in outcome.warnings if not text.endswith("nothing changed")]
     if warnings := [*recorded.warnings, *told]:
         data["warnings"] = warnings
-    return answered(data)
+    return data
 
 
 def _check_texts(params: AdvanceParams) -> None:
@@ -174,10 +191,14 @@ def _check_version(found: Found, version: int) -> None:
     """Refused here already, so that who is late reads of that and not of a step that is no longer allowed."""
     current = found.version.count if found.version else 0
     if version != current:
-        raise Stale(
-            f"the task is at version {current}, the change expected {version}", current=current, at=found.uri,
-            next="Read it again with query_container, and advance with the current version.",
-        )  # fmt: skip
+        raise _stale(found, version, current)
+
+
+def _stale(found: Found, version: int, current: int) -> Stale:
+    return Stale(
+        f"the task is at version {current}, the change expected {version}", current=current, at=found.uri,
+        next="Read it again with query_container, and advance with the current version.",
+    )  # fmt: skip
 
 
 def _status_after(task: Task, wanted: str | None) -> str:
