@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgd.errors import Invalid, NotFound
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.tools import call
+from kgd.tools.exchange import importing
+from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 
@@ -221,14 +226,73 @@ def many(count: int, seed: int = 7) -> dict[str, str]:
     return notes
 
 
-def test_a_thousand_notes_go_round(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
-    vault = lay(tmp_path / "many", many(1000))
+def go_round(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
+    """The answer of the first import; a second one changes nothing, and an export gives the same bytes."""
+    vault = lay(tmp_path / "many", many(count))
     answer = take(ask, vault)
-    assert answer["nodes"]["new"] == 1000
-    assert len(answer["troubles"]) == 20
-    assert len(answer["commits"]) == 1
+    assert answer["nodes"]["new"] == count
+    assert len(answer["troubles"]) == count // 50
     tip = ws.tip
-    assert take(ask, vault)["nodes"]["unchanged"] == 1000
-    assert ws.tip == tip
+    again = take(ask, vault)
+    assert (again["nodes"]["unchanged"], again["commits"], ws.tip) == (count, [], tip)
     ask.export(target=str(tmp_path / "out"), format="vault")
     assert bytes_of(tmp_path / "out") == bytes_of(vault)
+    return answer
+
+
+def test_many_notes_go_round_in_commits_of_a_bounded_size(
+    ask: Ask, ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "COMMIT_EDITS", 40)
+    assert len(go_round(ask, ws, tmp_path, 100)["commits"]) == 3
+
+
+@pytest.mark.slow
+def test_a_thousand_notes_go_round(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    assert len(go_round(ask, ws, tmp_path, 1000)["commits"]) == 1
+
+
+def test_what_one_bad_note_would_refuse_is_taken_without_it(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    notes = many(40) | {"bad.md": "AKIAABCDEFGHIJKLMNOP\n", "worse.md": "token: 9f8A7c6B5d4E3f2A1b0C9d8E7f\n"}
+    answer = take(ask, lay(tmp_path / "some", notes))
+    assert (answer["nodes"]["new"], len(answer["commits"])) == (40, 1)
+    assert sorted(t["at"] for t in answer["troubles"]) == ["bad.md", "worse.md"]
+
+
+def test_notes_may_be_taken_below_a_path_and_do_not_meet_what_is_there(ask: Ask, ws: Workspace, vault: Path) -> None:
+    ask.put(changes=[upsert("Home", summary="ours")])
+    first = take(ask, vault)
+    assert first["nodes"]["kept"] == 1
+    assert "did not come from there" in next(t["reason"] for t in first["troubles"] if t["at"] == "Home.md")
+    assert at(ws, "concept://shop/Home").summary == "ours"
+    second = take(ask, vault, below="handbook")
+    assert second["nodes"]["new"] == 7
+    links = [r.target for r in at(ws, "concept://shop/handbook/Home").relations]
+    assert links == ["concept://shop/handbook/areas/Payments"]
+
+
+def test_files_are_read_and_written_for_the_person_of_this_machine_alone(session: Session, vault: Path) -> None:
+    for name, arguments in (("import", {"source": str(vault)}), ("export", {"target": "-", "format": "mermaid"})):
+        with pytest.raises(NotFound, match="no tool"):
+            call(replace(session, trusted=False), name, arguments)
+
+
+def test_a_source_that_is_nothing_is_refused(ask: Ask, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no such file"):
+        take(ask, tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Invalid, match="looks like nothing"):
+        take(ask, tmp_path / "empty")
+    with pytest.raises(Invalid, match="no format 'film'"):
+        take(ask, tmp_path, format="film")
+
+
+def test_an_exported_folder_is_left_alone_where_a_link_is_in_the_way(ask: Ask, vault: Path, tmp_path: Path) -> None:
+    take(ask, vault)
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    (out / "areas").symlink_to(elsewhere)
+    answer = ask.export(target=str(out), format="vault")
+    assert (answer["files"]["new"], answer["files"]["left"]) == (5, 2)
+    assert list(elsewhere.iterdir()) == []
