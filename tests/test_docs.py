@@ -109,6 +109,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         pytest.param("docs/guides/agent-memory.md", marks=pytest.mark.slow),
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
         pytest.param("docs/context.md", marks=pytest.mark.slow),
+        pytest.param("docs/staleness.md", marks=pytest.mark.slow),
     ],
 )
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: Session) -> None:
