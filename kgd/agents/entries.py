@@ -6,6 +6,7 @@ is one that says the same in another layout, unless it is `known` that kgd wrote
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ NAME = "kgd"
 HOOK = " prime --hook"
 ALWAYS = " || true"
 """A colleague without kgd has the same files, and their sessions start as well."""
+
+
+_SEAL = "\n<!-- written by `kgd agents install`: "
 
 
 class Entry(Protocol):
@@ -174,21 +178,23 @@ class BlockEntry:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file that is kgd's as a whole; one that somebody changed is theirs."""
+    """A file that is kgd's as a whole. Its last line is a digest of the rest: one that was changed is a person's."""
 
     kind: str
     content: str
 
     def shown(self) -> str:
-        return self.content
+        return self.put(None)
 
     def state(self, text: str, *, known: bool) -> State:
-        if text == self.content:
+        text = text.replace("\r\n", "\n")
+        if text == self.put(None):
             return "present"
-        return "outdated" if known else "own"
+        rest, mark, _ = text.rpartition(_SEAL)
+        return "outdated" if mark and text == rest + _seal(rest) else "own"
 
     def put(self, text: str | None) -> str:
-        return self.content
+        return self.content + _seal(self.content)
 
     def taken(self, text: str) -> str | None:
         return None
@@ -202,6 +208,10 @@ def server(command: str, **more: Any) -> dict[str, Any]:
 def hook(command: str, shape: str = "") -> str:
     """The command line of a start hook; `command` is quoted for a shell."""
     return f"{command}{HOOK}{f' {shape}' if shape else ''}{ALWAYS}"
+
+
+def _seal(content: str) -> str:
+    return f"{_SEAL}{hashlib.sha256(content.encode()).hexdigest()[:16]} -->\n"
 
 
 def _one_line(value: dict[str, Any]) -> str:

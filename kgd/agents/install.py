@@ -6,7 +6,6 @@ state, for hosts that write their files anew in a layout of their own; without t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 from kgd.agents import files
 from kgd.agents.clients import Piece
-from kgd.agents.entries import FileEntry, State
+from kgd.agents.entries import State
 from kgd.errors import KgdError
 
 Did = Literal["added", "updated", "removed", "present", "absent", "outdated", "own", "no file", "refused"]
@@ -36,10 +35,10 @@ class Report:
 
 @dataclass(slots=True)
 class Notes:
-    """What kgd wrote, by the place of the file: the kind of entry, and a digest of the file as it was left then."""
+    """What kgd wrote: the kinds of entries, by the place of the file; and the folders that it made for them."""
 
     path: Path
-    entries: dict[str, dict[str, str]] = field(default_factory=dict)
+    entries: dict[str, list[str]] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
 
     @classmethod
@@ -47,9 +46,7 @@ class Notes:
         """What is noted; nothing where the notes are missing or spoiled, since they only help."""
         try:
             found: Any = json.loads(path.read_text())
-            entries = {
-                str(place): {str(k): str(v) for k, v in kinds.items()} for place, kinds in found["entries"].items()
-            }
+            entries = {str(place): [str(kind) for kind in kinds] for place, kinds in found["entries"].items()}
             return cls(path, entries, [str(one) for one in found["folders"]])
         except (OSError, ValueError, LookupError, AttributeError, TypeError):
             return cls(path)
@@ -63,18 +60,17 @@ class Notes:
         files.write(files.read(self.path), text)
 
     def knows(self, piece: Piece, file: files.HostFile) -> bool:
-        noted = self.entries.get(str(file.place), {}).get(piece.entry.kind)
-        return noted is not None and (not isinstance(piece.entry, FileEntry) or noted == _digest(file.text))
+        return piece.entry.kind in self.entries.get(str(file.place), ())
 
-    def keep(self, piece: Piece, file: files.HostFile, text: str, made: Sequence[Path]) -> None:
-        self.entries.setdefault(str(file.place), {})[piece.entry.kind] = _digest(text)
+    def keep(self, piece: Piece, file: files.HostFile, made: Sequence[Path]) -> None:
+        kinds = self.entries.setdefault(str(file.place), [])
+        kinds += [piece.entry.kind] if piece.entry.kind not in kinds else []
         self.folders += [str(one) for one in made if str(one) not in self.folders]
 
     def forget(self, piece: Piece, file: files.HostFile) -> None:
-        kinds = self.entries.get(str(file.place), {})
-        kinds.pop(piece.entry.kind, None)
-        if not kinds:
-            self.entries.pop(str(file.place), None)
+        kinds = [kind for kind in self.entries.pop(str(file.place), ()) if kind != piece.entry.kind]
+        if kinds:
+            self.entries[str(file.place)] = kinds
         self.folders = [one for one in self.folders if os.path.isdir(one)]
 
 
@@ -121,7 +117,7 @@ def _install(piece: Piece, notes: Notes, dry_run: bool) -> Did:
         return state
     text = piece.entry.put(file.text)
     if not dry_run:
-        notes.keep(piece, file, text, files.write(file, text))
+        notes.keep(piece, file, files.write(file, text))
     return "updated" if state == "outdated" else "added"
 
 
@@ -162,7 +158,3 @@ def _one(piece: Piece, act: Any) -> Report:
 def _note(notes: Notes, dry_run: bool) -> None:
     if not dry_run:
         notes.write()
-
-
-def _digest(text: str | None) -> str:
-    return hashlib.sha256((text or "").encode()).hexdigest()

@@ -131,6 +131,8 @@ def uninstall(given: Given, options: Given) -> int:
         answer = connection.call("uninstall", given)
     answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
     show("uninstall", answer, options)
+    if given.get("all") and os.path.exists(os.path.join(home.state, "agents.json")) and not options.get("json"):
+        _say("Clients of yours are still set up to start kgd: `kgd agents uninstall` takes that out.", options)
     if given.get("all") and not given.get("dry_run"):
         down({}, {**options, "quiet": True})
         _remove_home(home)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.agents.entries import BlockEntry, TomlEntry, server
+from kgd.agents.entries import BlockEntry, FileEntry, TomlEntry, server
 from kgd.errors import Invalid
 
 TABLE = TomlEntry("server", ("mcp_servers", "kgd"), server("kgd"))
@@ -122,3 +122,13 @@ def test_marks_that_do_not_match_are_refused() -> None:
         BLOCK.put("# Rules\n" + BLOCK.put(None).replace("<!-- kgd: end -->", ""))
     with pytest.raises(Invalid, match="marks"):
         BLOCK.taken(2 * BLOCK.put(None))
+
+
+def test_a_file_of_ours_is_known_in_every_version_until_somebody_changes_it() -> None:
+    older, newer = FileEntry("skill", "# Skill\n\nOld.\n"), FileEntry("skill", "# Skill\n\nNew.\n")
+    text = older.put(None)
+    assert [one.state(text, known=False) for one in (older, newer)] == ["present", "outdated"]
+    assert newer.state(newer.put(text), known=False) == "present"
+    assert newer.state(text.replace("Old", "My own"), known=True) == "own"
+    assert newer.state("# Skill\n", known=True) == "own"
+    assert older.state(text.replace("\n", "\r\n"), known=False) == "present"
