@@ -108,6 +108,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         pytest.param("docs/guides/first-workspace.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/agent-memory.md", marks=pytest.mark.slow),
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
+        pytest.param("docs/areas.md", marks=pytest.mark.slow),
         pytest.param("docs/context.md", marks=pytest.mark.slow),
         pytest.param("docs/staleness.md", marks=pytest.mark.slow),
     ],

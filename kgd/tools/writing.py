@@ -17,6 +17,7 @@ from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing, write_conflicts
+from kgd.tools.areas import hints
 from kgd.tools.changes import Changes, edits
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
@@ -74,11 +75,15 @@ def put(session: Session, params: PutParams) -> PutResult:
         request_id=params.request_id,
     )
     if params.dry_run or params.conflicts == "show":
-        return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
+        outcome = session.submit(workspace, changes, dry_run=params.dry_run)
+        answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+        answer["warnings"] += hints.warnings(changes.edits)
+        return answer
     found = write_conflicts.beside(session, workspace, changes.edits)
     outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
     resolved += settle(session, workspace, found)
     answer = answer_of(workspace, outcome)
+    answer["warnings"] += hints.warnings(changes.edits)
     if resolved:
         answer["resolved"] = resolved
     return answer

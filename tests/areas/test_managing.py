@@ -254,11 +254,15 @@ def test_a_task_is_a_node_or_an_address_and_may_be_deleted_later(ask: Ask, ws: W
 
 def test_an_area_is_a_node_like_any_other(ask: Ask) -> None:
     domain = molecule(ask, "Domain")["id"]
-    ask.put(changes=[
+    answer = ask.put(changes=[
         {"op": "upsert", "type": "atom", "name": "By hand", "content": "Known.\n",
          "data": {"paths": ["src/auth/**", "", 7, "/no"], "moleculeId": domain},
          "relations": [{"type": "related_to", "target": "atom://shop/gone"}]},
     ])  # fmt: skip
+    told = [text for text in answer["warnings"] if "matches nothing" in text]
+    assert len(told) == 3
+    more = ask.put(changes=[{"op": "upsert", "uri": "atom:By hand", "data": {"moleculeId": "Domain"}}], dry_run=True)
+    assert any("moleculeId is a URI" in text for text in more["warnings"])
     found = ask.query_graph(operation="context", paths="./src/auth/session.py")["data"]
     (atom_found,) = found["molecules"][0]["atoms"]
     assert (atom_found["name"], atom_found["knowledge"]) == ("By hand", "Known.\n")
