@@ -7,9 +7,14 @@ from pathlib import Path
 
 from kgd.codec.settings import first_files
 from kgd.git.layout import Layout, create_standalone
+from kgd.git.objects import ObjectId, Signature
+from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet, Edit, Upsert
 from kgd.model.node import Json, Relation
 from kgd.model.uri import Uri, parse
+from kgd.workspace.transaction import write
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writer import Staged
 
 ANN = Author("Ann", "ann@example.org", "tests")
 WS = "ws"
@@ -36,3 +41,14 @@ def new_layout(directory: Path, workspace: str = WS) -> Layout:
     """A workspace of its own in a new directory."""
     directory.mkdir(parents=True, exist_ok=True)
     return create_standalone(directory, workspace, first_files(workspace))
+
+
+def commit_file(ws: Workspace, path: str, text: str) -> None:
+    """One file as a commit of somebody else brings it: past all that is asked of a change."""
+
+    def job(staging: Staging, tip: ObjectId) -> Staged[object]:
+        changed = write(staging, {path: text.encode()})
+        by = Signature("Bob", "bob@example.org", 1)
+        return Staged(None, staging.commit(staging.write_tree(), [tip], by, "elsewhere"), changed, by)
+
+    ws.run(job)

@@ -8,7 +8,7 @@ version would both be done, and the second would bury the first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kgd.codec.paths import path_of
 from kgd.model.node import Node
@@ -75,6 +75,9 @@ class Ahead:
             self._keys.setdefault(collision_key(known), []).append(known)
         self._unkeyed.clear()
         return next((u for u in self._keys.get(collision_key(uri), ()) if u != uri and self._nodes[u]), None)
+
+    def naming(self) -> Collection[str]:
+        return {*self._served.naming(), *(path_of(uri, self.sharded) for uri in self._nodes)}
 
     def in_overlay(self, uri: Uri) -> bool:
         return self._served.in_overlay(uri)

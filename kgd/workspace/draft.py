@@ -5,6 +5,7 @@ A draft reads through to the tip that the writer is at and touches nothing: aban
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +45,7 @@ class Surroundings(Protocol):
     def incoming(self, uri: Uri) -> int: ...
     def invalid_file(self, path: str) -> InvalidFile | None: ...
     def knows_workspace(self, workspace: str) -> bool: ...
+    def naming(self) -> Collection[str]: ...
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ Versions and what was served under them are known for the tip; for a file that h
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kgd.git.history import log
@@ -13,6 +14,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import memory_files
 from kgd.workspace.merge_files import decoded
+from kgd.workspace.naming import Naming
 from kgd.workspace.outcome import InvalidFile
 
 if TYPE_CHECKING:
@@ -55,6 +57,9 @@ class PastSurroundings:
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return self._workspace.invalid_file(path) if self._is_as_now(path) else None
+
+    def naming(self) -> Collection[str]:
+        return Naming(self._workspace.store).paths(self._then)
 
     def knows_workspace(self, workspace: str) -> bool:
         return self._workspace.knows_workspace(workspace)

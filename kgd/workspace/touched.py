@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kgd.codec import bulk, documents, memories, paths
@@ -95,10 +95,26 @@ def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str
     return touched
 
 
-def touched_by(staging: Staging, files: Mapping[str, bytes | None], workspace: str, sharded: frozenset[str]) -> Touched:
-    """What it touches to write these files (None: remove) where the staging area stands; none is in it yet."""
+def touched_by(
+    staging: Staging, files: Mapping[str, bytes | None], workspace: str, sharded: frozenset[str],
+    naming: Callable[[], Collection[str]] | None = None,
+) -> Touched:  # fmt: skip
+    """What it touches to write these files (None: remove) where the staging area stands; none is in it yet.
+
+    Args:
+        naming: Which node files may name a memory, for who knows it; else all nodes are read where a memory changes.
+    """
     changed = [(path, staging.read(path), data) for path, data in files.items()]
-    return of_files(changed, bytes, lambda: _nodes_in(staging, "nodes"), workspace, sharded)
+
+    def nodes() -> Iterator[tuple[str, bytes]]:
+        if naming is None:
+            yield from _nodes_in(staging, "nodes")
+            return
+        for path in sorted(naming()):
+            if (data := staging.read(path)) is not None:
+                yield path, data
+
+    return of_files(changed, bytes, nodes, workspace, sharded)
 
 
 def named(edits: Iterable[Edit]) -> frozenset[Uri]:

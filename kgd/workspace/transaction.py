@@ -61,7 +61,7 @@ class Transaction:
         if self.permit:
             workspace = self.around.workspace
             self.permit(
-                touched_by(staging, files, workspace, self.around.sharded),
+                touched_by(staging, files, workspace, self.around.sharded, self.around.naming),
                 policy_in(staging.read(SETTINGS), workspace),
             )
         touched, created, written = draft.touched(), draft.created(), draft.written()

@@ -39,6 +39,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, reverting
 from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
+from kgd.workspace.naming import Naming
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
@@ -93,6 +94,7 @@ class Workspace:
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
             self._derived = Derived(self._store, self._served, derived_dir, clock, lambda: self.code_files(), self.seal)
+            self._naming = Naming(self._store)
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
@@ -454,6 +456,10 @@ class Workspace:
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return self._served.invalid_file(path)
+
+    def naming(self) -> Collection[str]:
+        """Paths of the nodes that may name a memory, as the tip has them. For the writer's thread."""
+        return self._naming.paths(self._store.tree_of(self._writer.tip))
 
     def knows_workspace(self, workspace: str) -> bool:
         return workspace in self.known_workspaces

@@ -18,7 +18,7 @@ from kgd.workspace.merge_files import record_files, variant_of
 from kgd.workspace.touched import Touched, authorize_all
 from kgd.workspace.workspace import Workspace
 from tests.access.conftest import holder
-from tests.builders import change, upsert, uri
+from tests.builders import change, commit_file, upsert, uri
 
 NONE = frozenset[str]()
 LONG = "x" * 220
@@ -194,7 +194,9 @@ def test_what_is_no_node_s_is_for_administrators(ws: Workspace, path: str) -> No
 
 def test_a_memory_is_judged_by_every_node_that_names_it_before_or_after(ws: Workspace) -> None:
     memory, other = "memories/it's a day.md", "memories/b.md"
-    ws.submit(change(upsert("infra/d", data={"file": memory}), upsert("db/e", data={"file": memory}), upsert("x/y")))
+    ws.submit(change(upsert("x/y")))
+    for name in ("infra/d", "db/e"):  # a change of ours names no memory that is not its own
+        commit_file(ws, f"nodes/concept/{name}.yaml", node(name, data={"file": memory}))
     before = {memory: "old", other: "old"}
     assert of(ws, {memory: "new"}, before).uris == {uri("infra/d"), uri("db/e")}
     assert of(ws, {other: "new"}, before).settings == {other}

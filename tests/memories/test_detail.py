@@ -15,7 +15,7 @@ from kgd.model.change import Delete, Move, Revert, Untag
 from kgd.model.node import Node
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, upsert, uri
+from tests.builders import change, commit_file, upsert, uri
 
 CHOICE = "decision://ws/database-choice"
 PROSE = "# Decision: Database\n\n## Context\nWe need a database.\n"
@@ -114,25 +114,11 @@ def test_what_a_put_changes_of_the_node_is_changed_in_the_front_matter_and_nothi
         f"---\n# who knows more: Ann\nid: {CHOICE}\ntype: decision\ndate: 2024-12-10\n"
         f"tags: [sql, database]  # in the order of weight\nstatus: final\n---\n{PROSE}\n<!-- kept -->\n"
     )
-    replace_file(ws, path, by_hand)
+    commit_file(ws, path, by_hand)
     ws.submit(change(upsert(CHOICE, tags=("postgres",))))
     ws.submit(change(Untag(uri(CHOICE), ("SQL",))))
     after = re.sub(" +#", "  #", text(ws, path) or "")  # a comment stays in its column
     assert after == by_hand.replace("[sql, database]", "[database, postgres]")
-
-
-def replace_file(ws: Workspace, path: str, data: str) -> None:
-    """As a merge would bring it."""
-    from kgd.git.objects import Signature
-    from kgd.workspace.transaction import write
-    from kgd.workspace.writer import Staged
-
-    def job(staging: object, tip: bytes) -> Staged[object]:
-        changed = write(staging, {path: data.encode()})  # type: ignore[arg-type]
-        by = Signature("Bob", "bob@example.org", 1)
-        return Staged(None, staging.commit(staging.write_tree(), [tip], by, "by hand"), changed, by)  # type: ignore[attr-defined]
-
-    ws.run(job)
 
 
 def test_a_deleted_node_takes_its_file_along_and_a_revert_brings_both_back(ws: Workspace) -> None:
@@ -175,7 +161,7 @@ def test_nobody_takes_the_detail_of_another_node_by_naming_its_file(ws: Workspac
     path = decide(ws)
     with pytest.raises(Invalid, match="not this node's"):
         ws.submit(change(upsert("insight://ws/mine", data={"file": path})))
-    replace_file(ws, "nodes/insight/mine.yaml", f"uri: insight://ws/mine\ndata:\n  file: {path}\n")
+    commit_file(ws, "nodes/insight/mine.yaml", f"uri: insight://ws/mine\ndata:\n  file: {path}\n")
     node = stored(ws, "insight://ws/mine")
     assert ws.detail(node) is None
     ws.submit(change(Delete(uri("insight://ws/mine"))))
@@ -228,12 +214,12 @@ def test_a_change_of_the_prose_alone_is_in_the_nodes_history_and_can_be_taken_ba
 
 def test_the_check_names_memories_without_a_node_and_nodes_without_their_memory(ws: Workspace) -> None:
     path = decide(ws)
-    replace_file(ws, "memories/2020-01-01-x.md", "---\nid: decision://ws/x\ntype: decision\n---\nx\n")
-    replace_file(ws, "memories/notes.md", "---\nfront matter that does not end\n")
-    replace_file(ws, "memories/README.md", "what is here\n")
-    replace_file(ws, "nodes/insight/a.yaml", "uri: insight://ws/a\ndata:\n  file: memories/gone.md\n")
-    replace_file(ws, "nodes/insight/b.yaml", f"uri: insight://ws/b\ndata:\n  file: {path}\n")
-    replace_file(ws, path, f"---\nid: {CHOICE}\ntype: gotcha\ntags: [database, sql]\n---\nx\n")
+    commit_file(ws, "memories/2020-01-01-x.md", "---\nid: decision://ws/x\ntype: decision\n---\nx\n")
+    commit_file(ws, "memories/notes.md", "---\nfront matter that does not end\n")
+    commit_file(ws, "memories/README.md", "what is here\n")
+    commit_file(ws, "nodes/insight/a.yaml", "uri: insight://ws/a\ndata:\n  file: memories/gone.md\n")
+    commit_file(ws, "nodes/insight/b.yaml", f"uri: insight://ws/b\ndata:\n  file: {path}\n")
+    commit_file(ws, path, f"---\nid: {CHOICE}\ntype: gotcha\ntags: [database, sql]\n---\nx\n")
     found = {(one.level, one.where): one.message for one in check(ws)}
     assert set(found) == {
         ("warning", "memories/2020-01-01-x.md"), ("warning", "memories/notes.md"), ("error", "insight://ws/a"),

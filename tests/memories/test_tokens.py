@@ -10,7 +10,7 @@ import pytest
 from kgd.errors import Forbidden, KgdError
 from kgd.model.access import Principal, Scope
 from kgd.tools.session import Session
-from kgd.workspace.workspace import Workspace
+from tests.builders import commit_file
 from tests.surfaces.conftest import Ask
 
 As = Callable[..., Ask]
@@ -55,7 +55,7 @@ def test_a_detail_is_read_and_written_below_the_paths_of_a_token_alone(filled: A
     assert [hit["uri"] for hit in filled.search(query="zebra")["hits"]] == [THEIRS]
 
 
-def test_naming_a_file_is_no_way_to_read_take_or_delete_it(filled: Ask, holds: As, ws: Workspace) -> None:
+def test_naming_a_file_is_no_way_to_read_take_or_delete_it(filled: Ask, holds: As) -> None:
     mine, path = holds("read,write", "/infra/**"), detail(filled, THEIRS)["file"]
     said = set()
     for change in (
@@ -79,3 +79,16 @@ def test_a_proposal_brings_the_detail_along(filled: Ask, holds: As) -> None:
     (waiting,) = filled.proposals()["proposals"]
     filled.accept(name=waiting["id"])
     assert detail(filled, "pattern://shop/infra/p")["text"] == "retry"
+
+
+def test_a_memory_that_a_hidden_node_names_as_well_is_not_changed_without_a_right_to_that(
+    filled: Ask, holds: As, session: Session
+) -> None:
+    ws = session.daemon.workspace("shop")
+    mine, path = holds("read,write", "/infra/**"), detail(filled, MINE)["file"]
+    mine.put(changes=[put(MINE, detail="pears\n", expect_version=1)])
+    commit_file(ws, "nodes/concept/secret/y.yaml", f"uri: concept://shop/secret/y\ndata:\n  file: {path}\n")
+    with pytest.raises(Forbidden):
+        mine.put(changes=[put(MINE, detail="plums\n", expect_version=2)])
+    commit_file(ws, "nodes/concept/secret/y.yaml", "uri: concept://shop/secret/y\n")
+    mine.put(changes=[put(MINE, detail="plums\n", expect_version=2)])
