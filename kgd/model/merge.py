@@ -47,7 +47,7 @@ RULES_VERSION = 1
 KNOWN_RULES = frozenset({RULES_VERSION})
 """The versions this program can merge by. A merge follows the lower one of its parents."""
 
-ORDERED_SETS = ("paths", "observations")
+ORDERED_SETS = ("paths", "observations", "cites")
 """Lists in `data` that are merged as sets which keep their order."""
 
 EITHER = ("lastTaskId", "position")

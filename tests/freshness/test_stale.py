@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid, NotFound
+from kgd.freshness.citations import notes_of
 from kgd.freshness.freshness import Freshness
+from kgd.model.merge import merge
+from kgd.model.node import Node
+from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
 from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
 from tests.surfaces.conftest import Ask, git, upsert
@@ -243,3 +247,17 @@ def test_a_code_tree_that_is_away_makes_nothing_unverified(ask: Ask, ws: Workspa
     assert Freshness.of(ws).settle()
     assert Freshness.of(ws).doubted == frozenset()
     (away / ".git").rename(code / ".git")
+
+
+def test_two_people_who_cite_and_verify_on_two_branches_do_not_conflict() -> None:
+    def node(cites: list[str], *notes: str) -> Node:
+        return Node(Uri(FACT), data={"cites": cites, "verified": dict.fromkeys(notes, True)})
+
+    base = node(["a.py"], "a.py@000000000001")
+    ann = node(["a.py", "b.py"], "a.py@000000000001", "a.py@000000000002", "b.py@000000000005")
+    bob = node(["a.py", "c.py"], "a.py@000000000001", "a.py@000000000003")
+    merged = merge(base, ann, bob)
+    assert merged.conflict is None
+    assert merged.node is not None
+    assert notes_of(merged.node)["a.py"] == {"000000000001", "000000000002", "000000000003"}
+    assert merged.node.data["cites"] in (["a.py", "b.py", "c.py"], ["a.py", "c.py", "b.py"])
