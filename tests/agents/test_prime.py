@@ -72,16 +72,15 @@ def test_the_newest_come_first_and_the_rest_is_counted(session: Session, ask: As
     assert len(traps) == 12
 
 
-@pytest.mark.parametrize("budget", [1, 100, 150, 300, 700, 1_500, 10_000])
-def test_it_is_never_larger_than_its_budget(session: Session, ask: Ask, budget: int) -> None:
-    names = [f'{kind} {number} {"é" * 20}"' for kind in ("trap", "rule") for number in range(30)]
+def test_it_is_never_larger_than_its_budget(session: Session, ask: Ask) -> None:
+    names = [f"{kind} {number} {'é' * 20}" for kind in ("trap", "rule") for number in range(30)]
     ask.put(changes=[upsert(type, name, summary="x" * 100) for type in ("gotcha", "decision") for name in names])
-    text = primed(session, budget=budget)
-    assert len(text) <= 4 * budget + 1
-    if budget >= 700:
-        assert "## Before you work" in text
-        assert "## Traps, newest first" in text
-        assert "## When you are done" in text
+    for budget in (1, 100, 150, 300, 700, 1_500, 10_000):
+        text = primed(session, budget=budget)
+        assert len(text) <= 4 * budget + 1
+        if budget >= 700:
+            for heading in ("Before you work", "Traps, newest first", "When you are done"):
+                assert f"## {heading}" in text
 
 
 def test_text_of_others_stays_on_its_line(session: Session, ask: Ask) -> None:

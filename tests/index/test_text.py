@@ -169,6 +169,14 @@ def test_what_was_replaced_or_removed_is_not_found(index: TextIndex) -> None:
 
 
 @pytest.mark.requirement("M2")
+def test_the_newest_of_a_type_come_first(index: TextIndex) -> None:
+    index.apply([doc("old", updated=1, type="task"), doc("b", updated=5, type="task"), doc("a", updated=5, type="task"),
+                 doc("new", updated=9)])  # fmt: skip
+    assert index.newest("task", 2) == [uri("a"), uri("b")]
+    index.apply([doc("old", updated=10, type="task")], [uri("a")])
+    assert index.newest("task", 9) == [uri("old"), uri("b")]
+
+
 def test_tags_rank_by_matches_then_newest_then_uri(index: TextIndex) -> None:
     index.apply([doc("old", tags=("a", "b"), updated=1), doc("new", tags=("a",), updated=9),
                  doc("z", tags=("b",), updated=5), doc("m", tags=("b",), updated=5), doc("no", tags=("c",)),
