@@ -37,6 +37,7 @@ _OTHER_WORDS = {
     "done": "completed", "complete": "completed", "closed": "completed", "canceled": "cancelled",
 }  # fmt: skip
 _BULLET = re.compile(r"(\s*)(?:[-*+•]|\d{1,4}[.)])\s+(?:\[[ xX]\]\s+)?")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(\S.*)")
 _NOTHING = frozenset({"none", "n/a", "na", "nothing", "-", "tbd", "no", "none so far", "..."})
 
 
@@ -98,9 +99,13 @@ def status_of(node: Node) -> str:
 
 
 def sections_of(node: Node) -> tuple[Section, ...]:
-    """The sections in their order; what is none is left out."""
-    found = (_section(one) for one in _listed(node.data.get("sections")))
-    return tuple(one for one in found if one is not None)
+    """The sections in their order; what is none is left out.
+
+    Whoever wrote the task as one text has its headings for sections, where ``data.sections`` has none of that title.
+    """
+    found = [one for one in map(_section, _listed(node.data.get("sections"))) if one is not None]
+    known = {_key(one.title) for one in found}
+    return (*found, *(one for one in _headed(node.content) if _key(one.title) not in known))
 
 
 def with_sections(old: Json, given: Sequence[Section]) -> list[Json]:
@@ -157,6 +162,20 @@ def _section(one: Any) -> Section | None:
     if not isinstance(one, Mapping) or not isinstance(title := one.get("title"), str) or not title.strip():
         return None
     return Section(title.strip(), _text(one.get("content")))
+
+
+def _headed(content: str) -> list[Section]:
+    """What stands below the headings of a Markdown text."""
+    found: list[tuple[str, list[str]]] = []
+    in_code = False
+    for line in content.splitlines() if "#" in content else ():
+        in_code ^= line.lstrip().startswith(("```", "~~~"))
+        heading = None if in_code else _HEADING.match(line)
+        if heading:
+            found.append((heading[1].rstrip("# \t"), []))
+        elif found:
+            found[-1][1].append(line)
+    return [Section(title, text) for title, lines in found if title and (text := "\n".join(lines).strip())]
 
 
 def _text(content: Json) -> str:

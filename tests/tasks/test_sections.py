@@ -45,6 +45,27 @@ def test_a_task_without_sections_is_about_what_its_node_says() -> None:
     assert parsed(Node(URI, summary="Short.")).objective == "Short."
 
 
+def test_a_task_that_was_written_as_one_text_has_its_headings_for_sections() -> None:
+    content = """What it is about.
+
+# Objective
+Book each event once.
+
+## Context Files ##
+- src/a.py
+
+```sh
+# no heading
+```
+### Gotchas
+## Patterns
+in the text
+"""
+    task = parsed(Node(URI, content=content, data={"sections": [{"title": "patterns", "content": "in the list"}]}))
+    assert [one.title for one in task.sections] == ["patterns", "Objective", "Context Files"]
+    assert (task.objective, task.files, task.patterns) == ("Book each event once.", ("src/a.py",), ("in the list",))
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [(None, "pending"), ("", "pending"), (7, "pending"), ("pending", "pending"), ("in_progress", "in-progress"),
