@@ -28,7 +28,7 @@ def normalise(text: str, code_tree: Path | None, *, workspace: str = "") -> str 
         workspace: Whose `file://<workspace>/` and `dir://<workspace>/` URIs are inside; any, where it is not given.
     """
     text = text.strip().strip("\"'`")
-    if not text or "\0" in text or len(text) > LONGEST:
+    if not text or len(text) > LONGEST or not _is_name(text):
         return None
     if _SCHEME(text):
         return _of_uri(text, code_tree, workspace)
@@ -84,6 +84,14 @@ def _below(text: str, code_tree: Path | None) -> str | None:
             if relative != ".." and not relative.startswith(f"..{os.sep}"):
                 return f"{relative}/" if text.endswith("/") else relative
     return None
+
+
+def _is_name(text: str) -> bool:
+    """Whether a file system can be asked about it at all."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_there(code_tree: Path | None, text: str) -> bool:

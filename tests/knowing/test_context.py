@@ -18,6 +18,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.mcp.server import Surface
 from kgd.model.access import Principal, Scope
 from kgd.tools import call
+from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
@@ -165,6 +166,20 @@ def test_a_directory_stands_for_its_files(known: Ask) -> None:
     assert item(answer, "Auth")["paths"] == ["src/auth/keys.py", SESSION]
     assert {"Clocks differ", "elsewhere"} <= set(names(answer))
     assert answer["unmatched_paths"] == ["docs/My File.md"]
+
+
+def test_names_of_any_bytes_are_told_as_text(known: Ask, code: Path, ws: Workspace) -> None:
+    for folder in (b"src/auth/", b"odd/"):
+        os.makedirs(os.fsencode(code) + b"/" + folder, exist_ok=True)
+        with open(os.fsencode(code) + b"/" + folder + b"a\xff\n.py", "w") as file:
+            file.write("x = 1\n")
+    overlay = overlay_of(ws)
+    assert overlay is not None
+    overlay.rescan()
+    answer = known.context(paths=["src/auth/", "odd/"])
+    assert "src/auth/a\\xff\n.py" in item(answer, "Auth")["paths"]
+    assert answer["unmatched_paths"] == ["odd/a\\xff\n.py"]
+    assert orjson.dumps(answer)
 
 
 def test_files_nobody_described_are_told_from_those_that_only_have_no_area(known: Ask) -> None:

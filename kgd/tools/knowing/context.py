@@ -22,6 +22,7 @@ from kgd.tools.knowing.findings import Findings
 from kgd.tools.knowing.packing import CutAnswer, ItemAnswer
 from kgd.tools.knowing.placing import Places, common_directory, places
 from kgd.tools.knowing.recent import ChangeAnswer, CodeHistory, TogetherAnswer
+from kgd.tools.nodes import printable
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
@@ -88,7 +89,7 @@ class _Asked:
 
 def context(session: Session, params: ContextParams) -> ContextResult:
     """What is known about paths, a task or a question, the most useful first, never larger than the budget."""
-    if not (params.paths or params.task.strip() or params.question.strip()):
+    if not (any(map(str.strip, params.paths)) or params.task.strip() or params.question.strip()):
         raise Invalid(
             "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
         )
@@ -106,8 +107,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
             answer["missing"] = {"message": missing["message"]}
     paths = [*asked.places.asked, *asked.places.files]
     sides: dict[str, Sequence[Any]] = {
-        "unmatched_paths": asked.covered.unmatched,
-        "described": asked.covered.described,
+        "unmatched_paths": list(map(printable, asked.covered.unmatched)),
+        "described": list(map(printable, asked.covered.described)),
         "changes": recent.changes(asked.findings, touched, paths),
         "changed_together": recent.together(workspace, touched, paths),
     }
@@ -116,7 +117,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if beyond := sum(asked.findings.beyond.values()):
         cut["relations"] += beyond
     if asked.places.more:
-        cut["unmatched_paths"] += asked.places.more
+        cut["files"] += asked.places.more
     if not lists["described"]:
         del lists["described"]
     answer |= lists
@@ -195,12 +196,12 @@ def _touched(asked: _Asked) -> list[Touch]:
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:
     """What is not known; None where there is something about all that was asked for."""
-    gaps = [path for path in asked.covered.unmatched if path not in asked.places.outside]
+    gaps = [printable(path) for path in asked.covered.unmatched if path not in asked.places.outside]
     workspace = asked.findings.workspace.id
     if asked.places.asked or asked.places.outside:
         if not gaps:
             return None if is_known else {"message": _outside(asked)}
-        bare = [path for path in gaps if path not in asked.covered.described]
+        bare = [path for path in gaps if path not in map(printable, asked.covered.described)]
         what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
         also = f", and nothing else names {which}" if bare else ""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
+from kgd.model.fence import fenced_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.tools import sight
+from kgd.tools.nodes import printable
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -81,6 +83,7 @@ class Findings:
         uri = self.workspace.graph.resolve(uri)
         if uri in self._left_out or not self.may_see(uri):
             return None
+        why = fenced_line(printable(why), LONGEST_REASON)
         found = self._found.get(uri)
         if found is None:
             card = next((c for source in self.workspace.sources() if (c := source.card(uri)) is not None), None)
@@ -93,7 +96,7 @@ class Findings:
         elif why not in found.reasons:
             found.reasons.append(why)
         if paths:
-            found.paths += [path for path in paths if path not in found.paths]
+            found.paths += [path for path in map(printable, paths) if path not in found.paths]
         return found
 
     def leave_out(self, uri: Uri) -> None:

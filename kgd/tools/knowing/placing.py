@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOST_PATHS = 500
-"""Paths of one question, those of the directories in it included."""
+"""Paths of one question."""
+MOST_FILES = 2_000
+"""Files that are looked at in all, those of its directories included."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -73,7 +75,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             continue
         kept.asked[f"{place.rstrip('/')}/" if place else ""] = None
         for path in _files_below(workspace, *inside, sees):
-            if len(kept.files) < MOST_PATHS:
+            if len(kept.files) < MOST_FILES:
                 kept.files[path] = None
             elif path not in kept.files:
                 kept.more += 1
@@ -176,4 +178,4 @@ def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None
 def _files_below(workspace: Workspace, uri: Uri, directory: Directory, sees: sight.Sees | None) -> Iterator[str]:
     found = below(workspace.id, uri, directory)
     files = (path_of(one) for one in found if scheme_of(one) == "file" and (sees is None or sees(one)))
-    yield from islice(files, 10 * MOST_PATHS)
+    yield from islice(files, 10 * MOST_FILES)

@@ -17,7 +17,7 @@ from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
 from kgd.tools.knowing.findings import AREAS, Findings
 from kgd.tools.knowing.placing import uri_at
-from kgd.tools.nodes import moment, overlay_of
+from kgd.tools.nodes import moment, overlay_of, printable
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -121,14 +121,14 @@ def together(workspace: Workspace, found: Sequence[Touch], paths: Sequence[str])
     counted = Counter(path for touch in narrow for path in touch.files if path not in asked)
     often = sorted((-count, path) for path, count in counted.items() if count >= TWICE)
     shown = [(path, -count) for count, path in often if _is_there(workspace, path)][:TOGETHER]
-    return [{"path": path, "count": count, "of": len(narrow)} for path, count in shown]
+    return [{"path": printable(path), "count": count, "of": len(narrow)} for path, count in shown]
 
 
 def _commit(touch: Touch, asked: Asked) -> ChangeAnswer:
     mine = [path for path in touch.files if path in asked]
     answer: ChangeAnswer = {
         "at": moment(touch.at), "what": cut_at_word(touch.subject, LINE), "commit": touch.commit[:12],
-        "by": touch.author, "paths": mine[:3],
+        "by": touch.author, "paths": [printable(path) for path in mine[:3]],
     }  # fmt: skip
     return answer
 
