@@ -69,7 +69,8 @@ def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_li
     if node is None:
         return None
     count = version.count if version else 0
-    workspace.serve(uri, count)
+    if version:
+        workspace.serve(uri, count)
     answer: dict[str, Any] = {
         "id": uri, "projectId": workspace.id, "name": node.title, "knowledge": node.content,
         **_own(workspace, node, sees),
