@@ -291,9 +291,11 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             say(f"  {key}: {words.text(value)}")
     if updated := node.get("updated"):
         say(f"  updated {updated['at']} by {updated['by']}")
-    if node.get("content"):
+    texts = [node.get("content"), node.get("detail", {}).get("text")]
+    for text in filter(None, texts):
         say()
-        say(node["content"].rstrip("\n"))
+        say(text.rstrip("\n"))
+    if any(texts):
         say()
     for relation in node.get("relations", ()):
         broken = "  (broken link: nobody has written it)" if relation.get("broken") else ""
