@@ -77,7 +77,7 @@ class JsonEntry:
         if not text.strip():
             return self._bare() + text
         if self.state(text, known=True) == "outdated":
-            text = self.taken(text) or "{}"
+            return self.put(self.taken(text))
         return jsonc.inserted(text, self.path, self._entry())
 
     def taken(self, text: str) -> str | None:
@@ -144,7 +144,7 @@ class TomlEntry:
         if text is None:
             return self.shown()
         if self.state(text, known=True) == "outdated":
-            text = self.taken(text) or ""
+            return self.put(self.taken(text))
         return toml_table.inserted(text, self.keys, self.values)
 
     def taken(self, text: str) -> str | None:

@@ -6,6 +6,7 @@ state, for hosts that write their files anew in a layout of their own; without t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -157,4 +158,5 @@ def _one(piece: Piece, act: Any) -> Report:
 
 def _note(notes: Notes, dry_run: bool) -> None:
     if not dry_run:
-        notes.write()
+        with contextlib.suppress(KgdError, OSError):  # they only help, and what they are about is done
+            notes.write()

@@ -140,10 +140,11 @@ def _show(printer: Any, answer: Given, options: Given) -> int:
 
 
 def _root(here: Any) -> Any:
-    """The project's folder: that of the repository, else where we are."""
-    from kgd.git.layout import code_root
+    """The project's folder: that of the code repository, else where we are."""
+    from kgd.git.layout import WORK_TREE, code_root
 
-    return code_root(here) or here
+    top = code_root(here) or here
+    return top.parent if top.name == WORK_TREE else top
 
 
 def _reported(reports: Any, where: Any) -> Given:

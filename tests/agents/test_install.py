@@ -291,3 +291,20 @@ def test_any_other_client_gets_its_entry_printed(desk: Desk) -> None:
     assert '"mcpServers"' in shown
     assert "[mcp_servers.kgd]" in shown
     assert "prime --hook" in shown
+
+
+def test_within_the_project_the_files_are_those_at_its_top(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("src/deep", ".kgd/nodes"):
+        (desk.project / place).mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", desk.project / ".kgd"], check=True)
+    for place in ("src/deep", ".kgd/nodes"):
+        monkeypatch.chdir(desk.project / place)
+        assert "shop/.cursor/mcp.json" in desk.states("status", "--client", "cursor")
+
+
+def test_notes_that_cannot_be_kept_stop_nothing(desk: Desk) -> None:
+    (desk.home / "kgd").write_text("no folder")
+    desk.write({".cursor/mcp.json": CURSOR})
+    assert set(desk.states("install", "--user").values()) == {"added"}
+    assert set(desk.states("uninstall", "--user").values()) == {"removed"}
+    assert (desk.home / ".cursor/mcp.json").read_text() == CURSOR

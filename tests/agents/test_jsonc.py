@@ -178,3 +178,6 @@ def test_an_entry_of_an_earlier_place_of_kgd_is_brought_up_to_date() -> None:
     older = JsonEntry("server", ("mcpServers",), server("/old/kgd"), "kgd").put('{\n  "a": 1\n}\n')
     assert ENTRY.state(older, known=False) == "outdated"
     assert ENTRY.put(older) == ENTRY.put('{\n  "a": 1\n}\n')
+    of_before = JsonEntry("server", ("mcpServers",), server("/old/kgd"), "kgd")
+    for text in (None, "", "\n", "{}"):
+        assert ENTRY.put(of_before.put(text)) == ENTRY.put(text)

@@ -46,7 +46,7 @@ INTRODUCTION = (
 )
 BEFORE = (
     "Before you touch files: `context` with their `paths`. For a task: `context` with `task`. For a "
-    "question: `context` with `question`, or `search`."
+    "question: `context` with `question`, or `search`. In a shell: `kgd context PATH...`."
 )
 AFTER = (
     "When you learned what the code cannot say (a decision and why, a trap, a rule), `put` it: "
