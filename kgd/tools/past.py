@@ -21,7 +21,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace.past import field_diff
+from kgd.workspace.past import changed_fields
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Entry, NodeChange
@@ -222,7 +222,7 @@ def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: boo
 
 
 def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
-    fields: Sequence[Any] = field_diff(change.before, change.after)
+    fields: Sequence[Any] = changed_fields(change)
     limit = 10**9 if whole else LONGEST_VALUE
     return {
         "uri": change.uri,

@@ -27,7 +27,7 @@ from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace.past import field_diff
+from kgd.workspace.past import changed_fields
 from kgd.workspace.proposals import holder_name
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class _Learned:
             sum = nodes[change.uri]
             sum.commits.append(entry.commit)
             sum.exists = change.after is not None
-            for one in field_diff(change.before, change.after):
+            for one in changed_fields(change):
                 known = sum.fields.setdefault(one.field, [one.before, one.after])
                 known[1] = one.after
 

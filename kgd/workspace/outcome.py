@@ -104,6 +104,8 @@ class NodeChange:
     uri: Uri
     before: Node | None
     after: Node | None
+    detail: tuple[str | None, str | None] = (None, None)
+    """The text of its memory before and after; None where it has none, or where that did not change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kgd.codec import documents, memories, paths
 from kgd.errors import Invalid, KgdError, NotFound
@@ -95,10 +96,10 @@ class Past:
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
     def changes(self, commit: ObjectId) -> tuple[NodeChange, ...]:
-        return self._changes(self.files_of(self._store.commit(commit)))
+        return self._changes(self.files_of(self._store.commit(commit)), commit)
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
-        return self._changes(self._store.diff(self._store.tree_of(a), self._store.tree_of(b)))
+        return self._changes(self._store.diff(self._store.tree_of(a), self._store.tree_of(b)), b)
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
         """One line of history. `files` are what it changed, where that is known already."""
@@ -191,13 +192,33 @@ class Past:
         except KgdError:
             return None
 
-    def _changes(self, files: Iterable[File]) -> tuple[NodeChange, ...]:
-        found = []
+    def _changes(self, files: Iterable[File], after: ObjectId) -> tuple[NodeChange, ...]:
+        """What became of nodes; `after` is the commit that has the files as they are then."""
+        found: dict[Uri, NodeChange] = {}
+        details: dict[Uri, list[str | None]] = {}
         for path, old, new in files:
-            uri = self._uri(path, new or old)
-            if uri:
-                found.append(NodeChange(uri, self._readable(path, old), self._readable(path, new)))
-        return tuple(found)
+            if memories.is_path(path):
+                for side, blob in enumerate((old, new)):
+                    if (owner := self._about(path, blob)) is not None:
+                        details.setdefault(owner, [None, None])[side] = self._text(path, blob)
+            elif uri := self._uri(path, new or old):
+                found[uri] = NodeChange(uri, self._readable(path, old), self._readable(path, new))
+        for uri, (was, now) in details.items():
+            if uri not in found:
+                try:
+                    node = self.node_at(uri, after)
+                except KgdError:
+                    continue
+                if node is None:
+                    continue
+                found[uri] = NodeChange(uri, node, node)
+            if was != now:
+                found[uri] = replace(found[uri], detail=(was, now))
+        return tuple(found.values())
+
+    def _text(self, path: str, blob: ObjectId | None) -> str | None:
+        memory = memories.read(self._store.read(blob), path) if blob else None
+        return memory.text if memory else None
 
     def _uri(self, path: str, blob: ObjectId | None) -> Uri | None:
         if not paths.is_node_path(path):
@@ -254,6 +275,12 @@ class PastGraph:
         if self._nodes.get(uri) is not None:
             return uri
         return self._aliases.get(uri) or self._graph.resolve(uri)
+
+
+def changed_fields(change: NodeChange) -> tuple[FieldChange, ...]:
+    """What differs, as `field_diff`, and the text of the memory as the field `detail`."""
+    own = field_diff(change.before, change.after)
+    return (*own, FieldChange("detail", *change.detail)) if change.detail[0] != change.detail[1] else own
 
 
 def field_diff(before: Node | None, after: Node | None) -> tuple[FieldChange, ...]:

@@ -14,6 +14,8 @@ from kgd.errors import Invalid, KgdError, Limit, Refused, Stale
 from kgd.model.change import Delete, Move, Revert, Untag
 from kgd.model.node import Node
 from kgd.workspace.check import check
+from kgd.workspace.outcome import FieldChange
+from kgd.workspace.past import changed_fields
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, commit_file, upsert, uri
 
@@ -205,6 +207,8 @@ def test_a_change_of_the_prose_alone_is_in_the_nodes_history_and_can_be_taken_ba
     decide(ws)
     done = ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1)))
     assert [entry.nodes for entry in ws.history(uri=uri(CHOICE))][:1] == [(uri(CHOICE),)]
+    (changed,) = ws.changes(done.commit or "")
+    assert changed_fields(changed) == (FieldChange("detail", PROSE.strip("\n"), "other"),)
     ws.submit(change(upsert(CHOICE, tags=("late",))))
     ws.submit(change(Revert(done.commit or "")))
     assert (ws.detail(stored(ws)) or ("", ""))[1] == PROSE.strip("\n")
