@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -344,3 +346,15 @@ def test_paths_are_asked_for_in_any_spelling_and_answered_as_they_were_asked(ask
         assert found["unmatchedPaths"] == outside
     twice = ask.query_graph(operation="context", paths="b.py, a.py, b.py")["data"]
     assert twice == {"molecules": [], "orphanAtoms": [], "unmatchedPaths": ["b.py", "a.py"]}
+
+
+@pytest.mark.requirement("A7")
+def test_many_who_make_an_area_of_one_name_at_once_get_one_each(ask: Ask, session: Session) -> None:
+    def make(number: int) -> dict[str, Any]:
+        return atom(Ask(replace(session)), "Retry", knowledge=str(number))
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(make, range(8)))
+    assert len({one["id"] for one in made}) == 8
+    assert {one["version"] for one in made} == {1}
+    assert [one["knowledge"] for one in made] == [str(number) for number in range(8)]
