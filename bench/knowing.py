@@ -51,10 +51,10 @@ def rows(folder: Path, sizes: Sequence[int] = SIZES) -> Iterator[Row]:
         areas, paths = _made(patterns)
         times[patterns] = _asked(folder / f"{patterns}", areas, paths)
         yield from _calls(times[patterns], patterns)
-    first, last = times[sizes[0]], times[sizes[-1]]
+    fewer, most = sizes[-2:]
     for count in (1, PATHS):
-        yield compare(f"context of {count} paths, {sizes[-1]:,} patterns", f"{sizes[0]} patterns", "ms",
-                      last[f"{count}"], first[f"{count}"], 3.0)  # fmt: skip
+        yield compare(f"context of {count} paths, {most:,} patterns", f"{fewer:,} patterns", "ms",
+                      times[most][f"{count}"], times[fewer][f"{count}"], 3.0)  # fmt: skip
 
 
 def _made(patterns: int) -> tuple[Areas, list[str]]:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,8 +85,14 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
 
 def uri_at(workspace: Workspace, scheme: str, path: str) -> Uri | None:
     """The node of a path; None for a name that no URI can have."""
+    return _uri_at(workspace.id, scheme, path.rstrip("/"))
+
+
+@lru_cache(20_000)
+def _uri_at(workspace: str, scheme: str, path: str) -> Uri | None:
+    """Kept, because a hundred paths lie in a few directories, and are asked about again."""
     try:
-        return from_path(scheme, workspace.id, path.rstrip("/"))
+        return from_path(scheme, workspace, path)
     except KgdError:
         return None
 
