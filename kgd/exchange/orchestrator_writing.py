@@ -16,6 +16,7 @@ from kgd.exchange.view import View
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, name_of
 
+_MEMORY = re.compile(rf"{MEMORIES}[^./\\\x00-\x1f][^/\\\x00-\x1f]*\.md\Z").match
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*\Z").match
 
 
@@ -124,11 +125,11 @@ def _moment(seconds: int) -> str:
 
 def _file_name(node: Node, before: str, taken: set[str]) -> str:
     """The name that its file had there, else the one it has in the workspace."""
-    named = str(node.data.get(NAMED_FILE) or "")
-    name = before if before.startswith(MEMORIES) else named if named.startswith(MEMORIES) else f"{MEMORIES}memory.md"
+    wanted = (before, str(node.data.get(NAMED_FILE) or ""), f"{MEMORIES}memory.md")
+    name = next(name for name in wanted if _MEMORY(name))
     stem, number = name.removesuffix(".md"), 2
-    while name in taken or ".." in name.split("/"):
-        name, number = f"{stem.replace('..', '')}-{number}.md", number + 1
+    while name in taken:
+        name, number = f"{stem}-{number}.md", number + 1
     taken.add(name)
     return name
 

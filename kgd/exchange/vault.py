@@ -73,7 +73,7 @@ def read(root: Path, reading: Reading) -> Plan:
             folder.troubles.append(Trouble(shown(name), "its name is not UTF-8; not taken"))
         elif (text := folder.text(name)) is not None:
             pages[name.removesuffix(NOTE)] = front_matter.read(text)
-    vault = Vault(root.name, reading, folder.troubles)
+    vault = Vault(shown(root.name), reading, folder.troubles)
     vault.names.add(pages)
     for path, page in pages.items():
         for alias in aliases(page.front or {}):
@@ -99,7 +99,6 @@ class Vault:
     troubles: list[Trouble] = field(default_factory=list)
     names: Names = field(default_factory=Names)
     missing: dict[str, Uri] = field(default_factory=dict)
-    ours: dict[str, Uri] = field(default_factory=dict)
     links: int = 0
 
     def wanted(self, path: str, page: Page) -> Wanted | None:

@@ -31,6 +31,8 @@ def write(view: View) -> Written:
         if node.is_bare:
             continue
         path = path_in_vault(node)
+        if path and any(part.startswith(".") for part in path.split("/")[:-1]):
+            path = ""  # no node of a colleague's puts a file where programs keep their own
         if not path or (other := taken.setdefault(path.casefold(), node.uri)) != node.uri:
             why = f"{other} has the same file name" if path else "it has no path that a file could have"
             troubles.append(Trouble(node.uri, f"{why}; left out"))

@@ -296,3 +296,25 @@ def test_an_exported_folder_is_left_alone_where_a_link_is_in_the_way(ask: Ask, v
     answer = ask.export(target=str(out), format="vault")
     assert (answer["files"]["new"], answer["files"]["left"]) == (5, 2)
     assert list(elsewhere.iterdir()) == []
+
+
+def test_no_node_puts_a_file_where_it_does_not_belong(ask: Ask, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / ".git").mkdir(parents=True)
+    ask.put(
+        changes=[
+            upsert("one", source={"type": "vault", "id": "v/../../up.md"}),
+            upsert("two", source={"type": "vault", "id": "v/.git/refs/x.md"}),
+            upsert("concept:.git/hooks/three", summary="a name"),
+            upsert("four", source={"type": "vault", "id": "v//etc/four.md"}),
+            upsert("atom:five", source={"type": "rules", "id": "../.cursor/rules/x.mdc"}, data={"paths": ["a"]}),
+            upsert("insight:six", summary="s", detail="Text.",
+                   data={"orchestrator": {"file": "memories/../../six.md"}}),
+        ]
+    )  # fmt: skip
+    for name in ("vault", "rules", "orchestrator"):
+        ask.export(target=str(out), format=name)
+    assert list((out / ".git").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == []
+    assert not (out / "etc").exists()
+    assert [path.name[-6:] for path in (out / "memories").iterdir()] == ["six.md"]

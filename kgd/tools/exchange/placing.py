@@ -70,8 +70,8 @@ def _folder(target: Path, files: Iterable[Output], placed: Placed, *, replace: b
     known = _known(target)
     now = dict(known)
     for file in files:
-        path = target / file.path
         try:
+            path = target / file.path
             _refuse_links(target, path)
             old = _bytes(path)
         except KgdError as error:
@@ -115,7 +115,10 @@ def _within(old: bytes | None, block: bytes) -> bytes | None:
 
 
 def _refuse_links(target: Path, path: Path) -> None:
-    """A link in the way would lead the file elsewhere."""
+    """A link in the way would lead the file elsewhere; so would a path that some format let pass."""
+    parts = path.relative_to(target).parts
+    if ".." in parts or not parts or any(part.lower() == ".git" for part in parts):
+        raise InvariantViolation("this is no place for a file; left out", at=str(path)[-80:])
     for folder in [path, *path.parents]:
         if folder == target:
             break
