@@ -170,5 +170,5 @@ def _flat_start(command: str) -> JsonEntry:
 
 
 def _cursor_start(command: str) -> JsonEntry:
-    run = {"command": hook(shlex.quote(command), "cursor"), "timeout": SECONDS}
+    run = {"command": hook(shlex.quote(command), "cursor")}
     return JsonEntry("start hook", ("hooks", "sessionStart"), run, around=(("version", 1),))
