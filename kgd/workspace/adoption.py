@@ -18,6 +18,7 @@ from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature, with_
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
+from kgd.model.memory import MEMORY_TYPES
 from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -31,6 +32,9 @@ from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS, SETTINGS
 from kgd.workspace.writer import Staged
 
 R = TypeVar("R")
+
+_OF_MEMORIES = tuple(f"nodes/{scheme}/" for scheme in sorted(MEMORY_TYPES))
+"""Where nodes with a memory are, as a rule: a person's commit may change any number of others, which cost nothing."""
 
 
 class Job(Protocol):
@@ -262,10 +266,9 @@ def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
         versions = {
             path: (store.read(old) if old else None, store.read(new) if new else None)
             for path, old, new in store.diff(before, after)
-            if memories.is_path(path) or path.startswith("nodes/")
+            if memories.is_path(path) or path.startswith(_OF_MEMORIES)
         }
-        told = {path: both for path, both in versions.items() if memories.is_path(path) or _names_memory(*both)}
-        uris = follow_commits(_around(host, staging), told, lambda files: changed.update(write(staging, files)))
+        uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(write(staging, files)))
         if not changed:
             return Staged(None)
         by = Signature(*KGD, now)
@@ -274,10 +277,6 @@ def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
         return Staged(None, staging.commit(staging.write_tree(), [tip], by, message), changed, by)
 
     return job
-
-
-def _names_memory(*versions: bytes | None) -> bool:
-    return any(data and memories.FOLDER.encode() in data for data in versions)
 
 
 def _around(host: Host, staging: Staging) -> Around:
