@@ -14,7 +14,7 @@ from kgd.daemon.watch import Folder, Watch
 from kgd.errors import KgdError
 from kgd.freshness.freshness import Freshness
 from kgd.index.text import FileDoc
-from kgd.model.uri import Uri, path_of, scheme_of
+from kgd.model.uri import Uri, from_path, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
 from kgd.workspace.usage import Usage
@@ -53,7 +53,7 @@ class Tending:
         for watch in self._watches:
             watch.start()
         if (root := self._workspace.layout.code_tree) is not None:
-            self._freshness.start(root, Atlas.of(self._workspace))
+            self._freshness.start(root, Atlas.of(self._workspace), self._belongs)
         self._usage.start()
         self._first_look.start()
         self._first_look.join(FIRST_LOOK_SECONDS)
@@ -98,6 +98,13 @@ class Tending:
                 self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
                 changed_now = (*delta.added, *delta.changed, *delta.removed)
                 self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
+
+    def _belongs(self, path: str) -> bool:
+        """Whether the code tree has this file, and does not ignore it."""
+        try:
+            return self._overlay is not None and self._overlay.exists(from_path("file", self._workspace.id, path))
+        except KgdError:
+            return False
 
     def _work_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._stop.is_set():

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +63,9 @@ class Churn:
 class Code:
     """The code tree of a workspace. Safe for threads; no call raises for what is found or not found there."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, belongs: Callable[[str], bool] = lambda path: True) -> None:
+        self.root, self.belongs = root, belongs
+        self._real = os.path.realpath(root)
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], tuple[tuple[int, ...], Present]] = OrderedDict()
         self._past: OrderedDict[tuple[str, str, str], str | None] = OrderedDict()
@@ -84,14 +85,24 @@ class Code:
         if kept is not None and kept[0] == stamp:
             return kept[1]
         answer = self._look(path, symbol, found)
+        if not answer.id:
+            return answer
         with self._lock:
             self._known[path, symbol] = (stamp, answer)
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return answer
 
+    def shareable(self, path: str, symbol: str = "") -> Present:
+        """The same for a note, which others will have: of an ignored file it would be a hash of what nobody shares."""
+        found = self.present(path, symbol)
+        return found if not found.id or self.belongs(path) else Present()
+
     def _look(self, path: str, symbol: str, found: os.stat_result) -> Present:
         at = int(found.st_mtime)
+        above = os.path.dirname(path)
+        if os.path.realpath(self.root / above) != os.path.join(self._real, above).rstrip("/"):
+            return Present()  # a link on the way leads somewhere else, maybe out of the tree
         if stat.S_ISLNK(found.st_mode):
             return Present(id_of(os.fsencode(os.readlink(self.root / path)), path)[0], changed_at=at)
         if not stat.S_ISREG(found.st_mode):

@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,12 +71,14 @@ class Freshness:
 
     # ---- life
 
-    def start(self, root: Path, atlas: areas.Atlas | None = None) -> None:
+    def start(
+        self, root: Path, atlas: areas.Atlas | None = None, belongs: Callable[[str], bool] = lambda path: True
+    ) -> None:
         """Follow the code tree at `root` from now on; what cites it is looked for in the background. With an `atlas`
-        its areas are followed too."""
+        its areas are followed too. `belongs` tells whether a path is a file of the tree, or one that is ignored."""
         if self._thread is not None:
             return
-        self.code = Code(root)
+        self.code = Code(root, belongs)
         self._areas = areas.Areas(self._workspace, self.code, atlas) if atlas else None
         self._workspace.on_commit(self._written)
         self._enqueue(_Job(everything=True))

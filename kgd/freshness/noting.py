@@ -77,7 +77,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
 def _verified_now(code: Code, node: Node, cited: Mapping[str, Citation]) -> Iterator[tuple[str, Json]]:
     notes = notes_of(node)
     for text, one in cited.items():
-        now = code.present(one.path, one.symbol)
+        now = code.shareable(one.path, one.symbol)
         if not now.id and not one.at and text not in notes:
             continue  # it never was a file here: a book, or somebody else's code
         if not now.id:
@@ -105,7 +105,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
     known = {one.text for one in citations.of(before, workspace.id)}
     marks: dict[str, Any] = {}
     for one in citations.of(after, workspace.id):
-        now = code.present(one.path, one.symbol)
+        now = code.shareable(one.path, one.symbol)
         is_new = one.text not in old and not one.at
         if not now.id:
             if now.known and one.text in texts and _looks_like_a_path(one.path):

@@ -249,7 +249,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
             answer["conflicts"] = open_conflicts
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken
-        mark(found.workspace, [answer])
+        mark(found.workspace, [answer], found.sees)
     if "history" in include:
         lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]

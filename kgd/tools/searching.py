@@ -99,7 +99,7 @@ def search(session: Session, params: SearchParams) -> SearchResult:
                 key = (edge["source"], edge["target"], edge["type"])
                 if key not in edges and room.take(edge):
                     edges[key] = edge
-    mark(workspace, hits)
+    mark(workspace, hits, sees)
     result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": list(edges.values())}
     if offset - start < len(found):
         result["cursor"] = cursors.write("search", question, [offset])
@@ -109,16 +109,18 @@ def search(session: Session, params: SearchParams) -> SearchResult:
 def _seen(workspace: Workspace, params: SearchParams, offset: int, sees: sight.Sees) -> list[Hit]:
     """As `_look_up`, for somebody who may not read everything: what they may not counts for nothing, not even for
     where a page begins, since that would tell whether a hidden node has the words."""
-    found = [hit for hit in _look_up(workspace, params, 0, LOOKED_THROUGH) if sees(hit.uri)]
+    found = [hit for hit in _look_up(workspace, params, 0, LOOKED_THROUGH, partly=True) if sees(hit.uri)]
     return found[offset : offset + params.limit + 1]
 
 
-def _look_up(workspace: Workspace, params: SearchParams, offset: int, limit: int = 0) -> list[Hit]:
+def _look_up(
+    workspace: Workspace, params: SearchParams, offset: int, limit: int = 0, *, partly: bool = False
+) -> list[Hit]:
     """One more than asked for, to know whether there are more. Below `min_score` nothing follows: scores fall."""
     filters: dict[str, Any] = {"types": params.types or None, "namespace": params.namespace.strip("/")}
     limit = limit or params.limit + 1
     if params.query.strip():
-        filters["doubted"] = Freshness.of(workspace).doubted
+        filters["doubted"] = () if partly else Freshness.of(workspace).doubted
         found = workspace.search(params.query, tags=params.tags or None, limit=limit, offset=offset, **filters)
     else:
         found = workspace.search_tags(params.tags, limit=limit, offset=offset, **filters)

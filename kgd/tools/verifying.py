@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kgd.errors import Forbidden
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.noting import verification
 from kgd.model.access import Verb
@@ -15,18 +16,25 @@ from kgd.tools.nodes import UnverifiedAnswer, moment
 if TYPE_CHECKING:
     from kgd.freshness.state import Unverified
     from kgd.tools.session import Session
+    from kgd.tools.sight import Sees
     from kgd.workspace.workspace import Workspace
 
 
-def marks(workspace: Workspace, uris: Iterable[Uri]) -> dict[Uri, UnverifiedAnswer]:
-    """Those of the nodes that are unverified, each with the mark that its answer carries. A look-up for each."""
+def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -> dict[Uri, UnverifiedAnswer]:
+    """Those of the nodes that are unverified, each with the mark that its answer carries. A look-up for each.
+
+    Nothing is marked for a caller who may not see everything: whoever may write a node could else have it cite any file
+    of this machine's code, and be told when that changes.
+    """
+    if sees is not None:
+        return {}
     return {uri: as_answer(one) for uri, one in Freshness.of(workspace).unverified(uris).items()}
 
 
-def mark(workspace: Workspace, answers: Iterable[Any]) -> None:
-    """Set `unverified` in those answers about nodes of this workspace for which it is so."""
+def mark(workspace: Workspace, answers: Iterable[Any], sees: Sees | None = None) -> None:
+    """Set `unverified` in those answers about nodes of this workspace for which it is so, as `marks` has it."""
     by_uri = {Uri(answer["uri"]): answer for answer in answers}
-    for uri, one in marks(workspace, by_uri).items():
+    for uri, one in marks(workspace, by_uri, sees).items():
         by_uri[uri]["unverified"] = one
 
 
@@ -43,8 +51,13 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
     """The change by which this caller says that a node still holds.
 
     Raises:
-        Forbidden: They may not write it.
+        Forbidden: They may not write it, or come with a token: a note tells a hash of what a file here holds.
         NotFound, Invalid: As `kgd.freshness.noting.verification`.
     """
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])
+    if session.principal is not None:
+        raise Forbidden(
+            "the code is looked at by whoever works on the machine that has it", at=uri,
+            next="Write what you found with put; they verify it.",
+        )  # fmt: skip
     return verification(workspace, uri)

@@ -15,7 +15,7 @@ from kgd.graph.traverse import Link, Visited, Walk
 from kgd.model.fence import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
-from kgd.tools import addressing, cursors, nodes
+from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import Room, clip
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import Hint, enter
@@ -270,7 +270,8 @@ def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> N
     opened = {one.id: one for one in session.daemon.opened()}
     for id in ids:
         if id in opened:
-            mark(opened[id], [answer for answer in answers if workspace_of(answer["uri"]) in (None, id)])
+            here = [answer for answer in answers if workspace_of(answer["uri"]) in (None, id)]
+            mark(opened[id], here, sight.sight(session, id))
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:

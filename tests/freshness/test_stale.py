@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.freshness.citations import notes_of
 from kgd.freshness.freshness import Freshness
+from kgd.model.access import Principal, Scope
 from kgd.model.merge import merge
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
 from tests.surfaces.conftest import Ask, git, upsert
@@ -261,3 +263,32 @@ def test_two_people_who_cite_and_verify_on_two_branches_do_not_conflict() -> Non
     assert merged.node is not None
     assert notes_of(merged.node)["a.py"] == {"000000000001", "000000000002", "000000000003"}
     assert merged.node.data["cites"] in (["a.py", "b.py", "c.py"], ["a.py", "c.py", "b.py"])
+
+
+def test_no_note_is_taken_of_what_is_ignored_or_lies_behind_a_link(ask: Ask, code: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/secret.txt").write_text("1234\n")
+    (code / "link").symlink_to(tmp_path / "elsewhere")
+    (code / ".gitignore").write_text(".env\n")
+    (code / ".env").write_text("PIN=1234\n")
+    cite(ask, ".env", "link/secret.txt", "./src/new.py", uri="n")
+    (code / "src/new.py").write_text("just_made = True\n")
+    cite(ask, ".env", "link/secret.txt", "./src/new.py", uri="n", summary="again")
+    assert [key.partition("@")[0] for key in ask.get(uris="n")["nodes"][0]["data"]["verified"]] == ["./src/new.py"]
+
+
+def test_a_token_neither_takes_notes_of_the_code_nor_is_told_when_it_changes(ask: Ask, code: Path) -> None:
+    scope = Scope.of("shop", ["read", "write"], ["/infra/**"])
+    holder = Ask(Session(ask.session.daemon, trusted=False, principal=Principal("tok1", "agent", "agent", (scope,))))
+    head = git(code, "rev-parse", "HEAD").strip()
+    uri = "concept://shop/infra/spy"
+    holder.put(changes=upsert(uri, summary="tokens", data={"cites": [SESSION, f"README.md@{head}"]}))
+    assert "verified" not in holder.get(uris=uri)["nodes"][0]["data"]
+    with pytest.raises(Forbidden):
+        holder.put(changes={"op": "verify", "uri": uri})
+    commit(code, "README.md", "# Another\n")
+    becomes_stale(ask, uri)
+    assert "unverified" not in holder.get(uris=uri)["nodes"][0]
+    assert "unverified" not in holder.search(query="tokens")["hits"][0]
+    assert "unverified" not in holder.traverse(start=uri)["nodes"][0]
+    assert "unverified" not in holder.status()["counts"]

@@ -113,7 +113,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "changed_together": recent.together(workspace, touched, paths),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
-    lists, cut = packing.fill(room, workspace, found, sides, marks(workspace, [one.uri for one in found]))
+    doubts = marks(workspace, [one.uri for one in found], asked.findings.sees)
+    lists, cut = packing.fill(room, workspace, found, sides, doubts)
     if beyond := sum(asked.findings.beyond.values()):
         cut["relations"] += beyond
     if asked.places.more:
@@ -187,10 +188,10 @@ def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
     return found
 
 
-def _touched(asked: _Asked) -> list[Touch]:
+def _touched(asked: _Asked) -> Sequence[Touch]:
     """The code's history is for those who may read everything: a commit's message speaks of all that it changed."""
     if asked.findings.session.principal is not None and asked.findings.sees is not None:
-        return []
+        return ()
     return CodeHistory.of(asked.findings.workspace).touches([path or "." for path in asked.places.asked])
 
 
