@@ -6,7 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from bench import areas, client, commits, corpus, hub, knowing, mcp_calls, merge, search, starting, sync, traverse
+from bench import (
+    areas,
+    client,
+    commits,
+    corpus,
+    hub,
+    knowing,
+    mcp_calls,
+    memory_server,
+    merge,
+    search,
+    starting,
+    sync,
+    traverse,
+)
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
@@ -57,6 +71,10 @@ def test_patterns_and_context_are_measured(tmp_path: Path) -> None:
 
 def test_histories_of_areas_are_measured(tmp_path: Path) -> None:
     told(list(areas.rows(tmp_path, sizes=(5, 210))))
+
+
+def test_the_memory_servers_toolset_is_measured(tmp_path: Path) -> None:
+    told(list(memory_server.rows([NODES], tmp_path, None)))
 
 
 def test_sharing_is_measured(made: Made, tmp_path: Path) -> None:

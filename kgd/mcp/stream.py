@@ -6,6 +6,7 @@ The framing is that of MCP's stdio transport: one JSON-RPC message a line. One c
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from typing import Any, Protocol
 
@@ -104,7 +105,7 @@ def _message(line: bytes) -> JSONRPCMessage | bytes:
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return _error(None, PARSE_ERROR, "Parse error: each line must be one JSON-RPC message")
+        return _error(_id_in(line), PARSE_ERROR, "Parse error: each line must be one JSON-RPC message in valid Unicode")
     key = found.get("id") if isinstance(found, dict) else None
     is_id = isinstance(key, str | int) and not isinstance(key, bool)
     try:
@@ -114,6 +115,16 @@ def _message(line: bytes) -> JSONRPCMessage | bytes:
         return jsonrpc_message_adapter.validate_python(found, by_name=False)
     except ValueError:
         return _error(key if is_id else None, INVALID_REQUEST, "Invalid request: this is no JSON-RPC 2.0 message")
+
+
+def _id_in(line: bytes) -> int | None:
+    """The number of a request that is JSON but for half a surrogate pair in a text: its sender waits for an answer."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    key = found.get("id") if isinstance(found, dict) else None
+    return key if isinstance(key, int) and not isinstance(key, bool) else None
 
 
 def _error(key: str | int | None, code: int, message: str) -> bytes:

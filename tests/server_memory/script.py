@@ -282,6 +282,7 @@ DIFFERENT: tuple[tuple[Call, str], ...] = (
     (("no_such_tool", {}), "kgd names the tools that there are"),
     (_create(entity("secret", "note", "-----BEGIN RSA PRIVATE KEY-----")), "credentials are kept out of git"),
     (_create(entity("too large", "note", "x" * 300_000)), "one entity has at most 256 KiB"),
+    (_search("\ud83d"), "half of a character is no text"),
 )
 """What is answered otherwise on purpose, and why; docs/server-memory.md explains it. The script uses other names."""
 

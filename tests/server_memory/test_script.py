@@ -47,13 +47,14 @@ def differs_as_said(server: Asked, theirs: list[dict[str, Any]]) -> None:
     """What is answered otherwise on purpose differs in that, and in no more."""
     mine = [server.call(*one) for one, _ in DIFFERENT]
     assert all(told(one) != other for one, other in zip(mine, theirs, strict=True))
-    made, related, unknown, secret, large = mine
+    made, related, unknown, secret, large, half = mine
     assert made["structuredContent"]["entities"] == theirs[0]["structuredContent"]["entities"][:1]
     assert related["structuredContent"]["relations"] == theirs[1]["structuredContent"]["relations"][:1]
     assert "create_entities" in unknown["content"][0]["text"]
     for one, code in ((secret, "REFUSED_CONTENT"), (large, "LIMIT")):
         assert one["isError"]
         assert one["content"][0]["text"].startswith(f"{code}: ")
+    assert "valid Unicode" in half["error"]["message"]
     left = server.call("open_nodes", {"names": ["one", "secret", "too large"]})["structuredContent"]["entities"]
     assert left == made["structuredContent"]["entities"]
 
