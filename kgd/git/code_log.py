@@ -35,6 +35,14 @@ class Touch:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Touches:
+    """Commits, newest first. There may be more that are older where time ran out: then they are not `all` asked for."""
+
+    found: tuple[Touch, ...] = ()
+    all: bool = True
+
+
 def head(code: Place) -> str:
     """The commit that is checked out, from git's files alone; empty where that cannot be told."""
     with contextlib.suppress(KgdError, OSError, ValueError):
@@ -48,28 +56,29 @@ def head(code: Place) -> str:
     return ""
 
 
-def touches(code: Place, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> list[Touch]:
-    """The newest commits of what is checked out that changed one of the paths, newest first, without merges.
+def touches(code: Place, paths: Sequence[str], *, commits: int = COMMITS, seconds: float = SECONDS) -> Touches:
+    """The newest commits of what is checked out that changed one of the paths, without merges.
 
     `paths` are relative to the top of the work tree; a directory stands for what is below it. Those found in `seconds`
     are answered, which in a very long history may be fewer than there are.
     """
+    if not paths:
+        return Touches()
+    asked = [os.fspath(path).rstrip("/") or "." for path in paths[:PATHS]]
+    arguments = [
+        "log", "--no-merges", "--full-diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+        "--encoding=UTF-8", "--format=%x01%H %ct %an%x02%s", f"-n{commits}", "HEAD", "--", *asked,
+    ]  # fmt: skip
     found: list[Touch] = []
-    with contextlib.suppress(GitFailed, KgdError, OSError, ValueError):
-        if not paths:
-            return []
-        asked = [os.fspath(path).rstrip("/") or "." for path in paths[:PATHS]]
-        arguments = [
-            "log", "--no-merges", "--full-diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
-            "--encoding=UTF-8", "--format=%x01%H %ct %an%x02%s", f"-n{commits}", "HEAD", "--", *asked,
-        ]  # fmt: skip
-        records = program.stream(code.git_dir, arguments, deadline=seconds)
-        try:
+    try:
+        with contextlib.closing(program.stream(code.git_dir, arguments, deadline=seconds)) as records:  # type: ignore[type-var]
             for touch in _parsed(records):
                 found.append(touch)
-        finally:
-            records.close()  # type: ignore[attr-defined]
-    return found
+    except (GitFailed, ValueError):  # no commit yet, or nothing that git can read
+        return Touches(tuple(found))
+    except KgdError:
+        return Touches(tuple(found), all=False)
+    return Touches(tuple(found))
 
 
 def _parsed(records: Iterator[bytes]) -> Iterator[Touch]:

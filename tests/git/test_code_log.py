@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git.code_log import head, touches
+from kgd.git.code_log import Touches, head, touches
 from kgd.git.place import Place, find_place
 
 
@@ -38,14 +38,14 @@ def place(code: Path) -> Place:
 
 
 def test_the_newest_commits_of_a_file_come_with_all_that_they_changed(code: Path) -> None:
-    found = touches(place(code), ["src/a"])
+    found = touches(place(code), ["src/a"]).found
     assert [(one.subject, one.files) for one in found] == [
         ("four", ("src/a", "src/c")), ("two: ü 'x'", ("src/a", "src/c")), ("one", ("src/a", "src/b")),
     ]  # fmt: skip
     assert found[0].commit == git(code, "rev-parse", "HEAD")
     assert found[0].at == int(git(code, "log", "-1", "--format=%ct"))
-    assert [one.subject for one in touches(place(code), ["src/"], commits=2)] == ["four", "three"]
-    assert touches(place(code), ["src/a[b]", ":(glob)**"]) == []
+    assert [one.subject for one in touches(place(code), ["src/"], commits=2).found] == ["four", "three"]
+    assert touches(place(code), ["src/a[b]", ":(glob)**"]) == Touches()
 
 
 def test_the_commit_that_is_checked_out_is_known_without_asking_git(code: Path, tmp_path: Path) -> None:
@@ -57,13 +57,20 @@ def test_the_commit_that_is_checked_out_is_known_without_asking_git(code: Path, 
     assert head(place(code)) == git(code, "rev-parse", "HEAD") != wanted
     git(code, "worktree", "add", "-q", str(tmp_path / "other"), "main")
     assert head(place(tmp_path / "other")) == wanted
-    assert [one.subject for one in touches(place(tmp_path / "other"), ["src/b"])] == ["three", "one"]
+    assert [one.subject for one in touches(place(tmp_path / "other"), ["src/b"]).found] == ["three", "one"]
 
 
 def test_no_history_is_an_answer(tmp_path: Path, code: Path) -> None:
     git(tmp_path, "init", "-q", "empty")
-    assert (head(place(tmp_path / "empty")), touches(place(tmp_path / "empty"), ["a"])) == ("", [])
-    assert touches(place(code), []) == []
-    assert touches(place(code), ["src/a"], seconds=0.0) == []
+    assert (head(place(tmp_path / "empty")), touches(place(tmp_path / "empty"), ["a"])) == ("", Touches())
+    assert touches(place(code), []) == Touches()
     (code / ".git" / "HEAD").write_text("ref: refs/heads/../../etc/passwd\n")
     assert head(place(code)) == ""
+
+
+def test_when_time_is_over_the_newest_that_were_found_are_answered(code: Path) -> None:
+    whole = touches(place(code), ["src/a"])
+    late = touches(place(code), ["src/a"], seconds=0.0)
+    assert late.found == whole.found[: len(late.found)]
+    assert whole.all
+    assert not late.all or late == whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.areas import changelog
-from kgd.git.code_log import Touch, head, touches
+from kgd.git.code_log import Touch, Touches, head, touches
 from kgd.git.place import find_place
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 KEPT = 64
 """Questions about the code's history whose answer is remembered."""
+AGAIN = 60.0
+"""Seconds until git is asked again what it could not answer in time."""
 ENTRIES = 3
 """Of each area's changelog."""
 AREAS_ASKED = 12
@@ -77,27 +80,29 @@ class CodeHistory:
     def __init__(self, workspace: Workspace) -> None:
         root = workspace.layout.code_tree
         self._code, self._lock = find_place(root) if root is not None else None, threading.Lock()
-        self._known: OrderedDict[tuple[str, tuple[str, ...]], list[Touch]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, tuple[str, ...]], tuple[Touches, float]] = OrderedDict()
 
     @classmethod
     def of(cls, workspace: Workspace) -> CodeHistory:
         return workspace.beside(cls, cls)
 
-    def touches(self, paths: Sequence[str]) -> list[Touch]:
-        """As `kgd.git.code_log.touches`; once for each commit that is checked out."""
+    def touches(self, paths: Sequence[str]) -> Sequence[Touch]:
+        """As `kgd.git.code_log.touches`; once for each commit that is checked out, and not soon again where it took
+        too long."""
         if self._code is None or not paths or not (at := head(self._code)):
-            return []
+            return ()
         key = (at, tuple(sorted(paths)))
         with self._lock:
-            if key in self._known:
+            known, when = self._known.get(key, (None, 0.0))
+            if known is not None and (known.all or time.monotonic() - when < AGAIN):
                 self._known.move_to_end(key)
-                return self._known[key]
-        found = touches(self._code, key[1])
+                return known.found
+        asked = touches(self._code, key[1])
         with self._lock:
-            self._known[key] = found
+            self._known[key] = asked, time.monotonic()
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
-        return found
+        return asked.found
 
 
 def changes(findings: Findings, found: Sequence[Touch], paths: Sequence[str]) -> list[ChangeAnswer]:
