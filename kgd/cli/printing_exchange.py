@@ -40,7 +40,15 @@ def exported(answer: Answer) -> None:
 
 
 def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    return ", ".join(f"{count} {_named(name, count)}" for name, count in counts.items())
+
+
+def _named(name: str, count: int) -> str:
+    """The thing in its number: names of counts are plurals, or say what became of files and nodes."""
+    plain = name.replace("_", " ")
+    if count != 1 or not plain.endswith("s"):
+        return plain
+    return f"{plain[:-3]}y" if plain.endswith("ies") else plain[:-1]
 
 
 def _troubles(answer: Answer) -> None:

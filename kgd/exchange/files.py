@@ -12,6 +12,8 @@ from kgd.exchange.plan import Trouble
 
 BIGGEST = 256 * 1024
 """Bytes of a file: no node holds more."""
+MOST_BYTES = 2**30
+"""Bytes read of one source."""
 MOST_FILES = 200_000
 """Files looked at in a folder."""
 PRUNED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
@@ -24,6 +26,7 @@ class Folder:
     root: Path
     troubles: list[Trouble] = field(default_factory=list)
     left: dict[str, int] = field(default_factory=dict)
+    taken: int = 0
 
     def paths(self, wants: Callable[[str], bool], enters: Callable[[str], bool]) -> Iterator[str]:
         """The files that are wanted, in order; hidden folders and others that `enters` refuses are passed by.
@@ -52,7 +55,11 @@ class Folder:
                     self.left[suffix] = self.left.get(suffix, 0) + 1
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file; None, and a trouble, where they cannot be taken."""
+        """The bytes of a file; None, and a trouble, where they cannot be taken.
+
+        Raises:
+            Limit: All that was read is more than 1 GiB.
+        """
         full = self.root / path
         try:
             fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -65,6 +72,9 @@ class Folder:
         if len(data) > BIGGEST:
             self.troubles.append(Trouble(shown(path), f"it has more than {BIGGEST // 1024} KiB; not taken"))
             return None
+        self.taken += len(data)
+        if self.taken > MOST_BYTES:
+            raise Limit("this is more than 1 GiB of text", at=str(self.root)[-80:], next="Import a part of it.")
         return data
 
     def text(self, path: str) -> str | None:

@@ -119,7 +119,7 @@ def agents_md(view: View) -> Written:
         where = ", ".join(f"`{glob}`" for glob in area.globs) or (
             "everything" if area.always else "when it is asked for"
         )
-        parts += [f"## {one_line(area.node.title)}", "", f"For: {where}", "", _text(area.node).strip("\n"), ""]
+        parts += [f"## {one_line(area.node.title)}", "", f"For: {where}", "", area.node.content.strip("\n"), ""]
     text = "\n".join(parts).replace("<!-- kgd", "<!-- (kgd)")
     files = (Output("AGENTS.md", text.encode("utf-8", "replace"), block=True),) if count else ()
     return Written(files, (), {"areas": count})

@@ -59,7 +59,11 @@ def path_in_vault(node: Node) -> str:
     path = path_of(node.uri)
     if any(0xDC80 <= ord(c) <= 0xDCFF for c in path) or any(ord(c) < 32 for c in path):
         return ""
-    return f"{path}{NOTE}" if scheme == "concept" else f"{scheme}s/{path}{NOTE}"
+    return f"{path}{NOTE}" if scheme == "concept" else f"{_plural(scheme)}/{path}{NOTE}"
+
+
+def _plural(scheme: str) -> str:
+    return f"{scheme[:-1]}ies" if scheme.endswith("y") else f"{scheme}s"
 
 
 def _is_note(node: Node) -> bool:
