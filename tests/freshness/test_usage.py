@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from kgd.errors import Invalid, NotFound
 from kgd.index.usage import MOST_PAIRS, UsageFile
+from kgd.model.access import Principal, Scope
 from kgd.model.suggestion import Suggestion, at_least, suggestions
 from kgd.model.uri import Uri
 from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Tally
 from kgd.tools import call
+from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 
@@ -205,6 +207,16 @@ def test_a_suggestion_that_is_dismissed_stays_dismissed_and_changes_nothing(ask:
     assert ask.resolve(resolutions=[{"id": one["id"], "take": "reject"}])["commit"] is None
     assert ws.tip == tip
     assert ask.conflicts(suggestions=True)["suggestions"] == []
+
+
+def test_what_people_read_here_is_not_for_the_holders_of_tokens(ask: Ask) -> None:
+    used(ask)
+    (one,) = ask.conflicts(suggestions=True)["suggestions"]
+    scope = Scope.of("shop", ["read", "write", "resolve"], ["/**"])
+    holder = Ask(Session(ask.session.daemon, trusted=False, principal=Principal("tok1", "agent", "agent", (scope,))))
+    assert holder.resolve_conflicts(ids=["suggestions"])["suggestions"] == []
+    with pytest.raises(NotFound):
+        holder.resolve_conflicts(resolutions=[{"id": one["id"], "take": "accept"}])
 
 
 @pytest.mark.requirement("E19")
