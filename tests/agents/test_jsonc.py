@@ -92,6 +92,17 @@ def with_entry(data: dict[str, Any], entry: JsonEntry) -> dict[str, Any]:
     return copy
 
 
+@settings(max_examples=60, deadline=None)
+@given(text=documents(), number=st.integers(0, 3))
+def test_any_member_can_be_taken_out_and_the_others_stay(text: str, number: int) -> None:
+    """As where the person put others before ours, or comments behind it."""
+    root = jsonc.parse(text)
+    members = [one.key for one in root.items]
+    if members and members.count(key := members[number % len(members)]) == 1:
+        new = jsonc.removed(text, (), lambda one: one.key == key)
+        assert jsonc.parse(new).data == {name: value for name, value in root.data.items() if name != key}
+
+
 @settings(max_examples=80, deadline=None)
 @given(text=values)
 def test_json_is_read_as_the_standard_library_reads_it(text: str) -> None:
