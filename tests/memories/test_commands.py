@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from kgd.cli.verbs import EXIT_CODES
 from tests.cli.conftest import Kgd, kgd, module_home
 from tests.cli.conftest import code as cli_code
@@ -13,6 +15,7 @@ __all__ = ["code", "kgd", "module_home"]
 code = cli_code
 
 
+@pytest.mark.slow
 def test_a_decision_is_written_down_with_its_detail_and_found_by_its_tags(kgd: Kgd, tmp_path: Path) -> None:
     kgd("up")
     notes = tmp_path / "notes.md"

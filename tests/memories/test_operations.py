@@ -156,7 +156,7 @@ def test_connected_nodes_are_those_to_a_depth_each_once_and_without_the_start(ws
 
 
 @pytest.mark.requirement("M3")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_the_tag_index_is_exact_whatever_was_updated_untagged_moved_deleted_and_merged(
     ws: Workspace, seed: int
 ) -> None:
