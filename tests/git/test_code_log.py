@@ -70,7 +70,7 @@ def test_no_history_is_an_answer(tmp_path: Path, code: Path) -> None:
 
 def test_when_time_is_over_the_newest_that_were_found_are_answered(code: Path) -> None:
     whole = touches(place(code), ["src/a"])
-    late = touches(place(code), ["src/a"], seconds=0.0)
+    late = touches(place(code), ["src/a"], seconds=0.001)
     assert late.found == whole.found[: len(late.found)]
     assert whole.all
     assert not late.all or late == whole
