@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgd.errors import KgdError, Limit
+from kgd.errors import KgdError, Limit, NotFound
 from kgd.exchange import entities
 from kgd.tools import EVERY, TOOLSETS, call, chosen
 from kgd.tools.server_memory.finding import Pieces
@@ -186,6 +187,12 @@ def test_what_two_people_say_of_one_entity_merges_without_a_conflict() -> None:
     assert merged.node is not None
     found = entities.entity_in(merged.node)
     assert (set(found.observations), found.added) == ({"x", "mine", "yours"}, 7)
+
+
+def test_a_client_elsewhere_is_told_how_to_name_its_memory(session: Session, tmp_path: Path) -> None:
+    elsewhere = Session(session.daemon, cwd=tmp_path, client="test", context_id="elsewhere")
+    with pytest.raises(NotFound, match="kgd mcp -C"):
+        call(elsewhere, "create_entities", {"entities": [entity("a")]})
 
 
 def test_the_toolset_is_given_beside_the_usual_tools_or_alone() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from typing_extensions import TypedDict
 
-from kgd.errors import Limit
+from kgd.errors import Limit, NotFound
 from kgd.exchange.entities import Entity, Link, entity_in, is_implied, links_in, name_in, order
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -77,11 +77,26 @@ def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
     return answer.plain()
 
 
+def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
+    """The workspace of the client's directory: these tools cannot name one.
+
+    Raises:
+        NotFound: It has none; says what helps there.
+    """
+    try:
+        return addressing.choose(session, None, writing=writing)
+    except NotFound:
+        raise NotFound(
+            "there is no workspace in the directory of this client",
+            next="Name one where the client starts it, `kgd mcp -C FOLDER ...`; `kgd up` in a folder makes one.",
+        ) from None
+
+
 class View:
     """The entities of the caller's workspace, as the caller may see them."""
 
     def __init__(self, session: Session) -> None:
-        self.workspace: Workspace = addressing.choose(session, None)
+        self.workspace = workspace_of(session)
         self.catalogue = Catalogue.of(self.workspace)
         sees = sight.sight(session, self.workspace.id)
         self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)

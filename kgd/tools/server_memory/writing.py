@@ -29,7 +29,6 @@ from kgd.exchange.entities import (
 from kgd.model.change import ChangeSet, Delete, Edit, Relate, Unrelate, Upsert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
-from kgd.tools import addressing
 from kgd.tools.server_memory.catalogue import Catalogue
 from kgd.tools.server_memory.parameters import (
     AddObservations,
@@ -41,7 +40,7 @@ from kgd.tools.server_memory.parameters import (
     RelationGiven,
     Told,
 )
-from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer
+from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer, workspace_of
 from kgd.tools.session import Session
 from kgd.workspace.transaction import MAX_EDITS
 
@@ -169,7 +168,7 @@ def carry_out(session: Session, operation: str, names: Sequence[str], plan: Call
     Raises:
         KgdError: Nothing was written; of a call with more than 2,000 changes some of them may be.
     """
-    workspace = addressing.choose(session, None, writing=True)
+    workspace = workspace_of(session, writing=True)
     catalogue = Catalogue.of(workspace)
     author = session.author(workspace)
     with catalogue.turn(names):
