@@ -60,6 +60,7 @@ class Atlas:
         self._atoms: dict[Uri, Atom] = {}
         self._members: dict[Uri, set[Uri]] = {}
         """Atoms by the molecule that they name, be it there or not."""
+        self._listed: list[Atom] | None = None
         self._matcher: Matcher | None = None
         self._changed: set[Uri] = set()
         workspace.on_commit(self._note)
@@ -76,10 +77,12 @@ class Atlas:
             return sorted(self._molecules.values(), key=_by_name)
 
     def atoms(self) -> list[Atom]:
-        """By name, then by URI. O(atoms)."""
+        """By name, then by URI. Sorted once after each change of an area."""
         with self._lock:
             self._refresh()
-            return sorted(map(self._shown, self._atoms.values()), key=_by_name)
+            if self._listed is None:
+                self._listed = sorted(map(self._shown, self._atoms.values()), key=_by_name)
+            return list(self._listed)
 
     def molecule(self, uri: Uri) -> Molecule | None:
         with self._lock:
@@ -145,6 +148,8 @@ class Atlas:
                 for uri in graph.uris(scheme=scheme):
                     self._take(uri)
             self._matcher = Matcher((atom.uri, atom.patterns) for atom in self._atoms.values())
+        if changed:
+            self._listed = None
         for uri in changed:
             self._forget(uri)
             self._take(uri)

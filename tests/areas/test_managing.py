@@ -182,6 +182,15 @@ def test_an_update_changes_what_it_names_and_counts_one_version(ask: Ask, ws: Wo
     with pytest.raises(Stale) as stale:
         update(3, name="Too late")
     assert stale.value.current == 4
+    same = {
+        "operation": "update",
+        "entityType": "atom",
+        "id": made["id"],
+        "version": 4,
+        "lastTaskId": alone["lastTaskId"],
+    }
+    untouched = ask.manage_graph(**same)["data"]
+    assert (untouched["atom"], "nothing changed" in untouched["warnings"][0]) == (alone, True)
     commits = ws.history(limit=10)
     assert [entry.commit for entry in commits].index(before) == 3  # one commit each, the refused one none
     assert commits[0].subject == "update atom Event Bus"

@@ -70,6 +70,7 @@ class ManageGraphData(TypedDict, total=False):
     molecule: AreaAnswer | DeletedAnswer
     orphanedAtoms: list[str]
     deletedAtoms: list[str]
+    warnings: list[str]
 
 
 class ManageGraphResult(TypedDict):
@@ -185,8 +186,8 @@ def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     members = [atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] if kind == MOLECULE else []
     edits: list[Edit] = [Delete(uri, params.version)]
     edits += [Delete(atom) if params.cascade else Upsert(atom, data=data) for atom in members]
-    _submit(session, workspace, f"delete {kind} {name}", (*before, *edits))
-    answer: dict[str, Any] = {kind: {"id": uri, "name": name, "deleted": True}}
+    warnings = _submit(session, workspace, f"delete {kind} {name}", (*before, *edits))
+    answer: dict[str, Any] = {kind: {"id": uri, "name": name, "deleted": True}, **warnings}
     if kind == MOLECULE:
         answer["deletedAtoms" if params.cascade else "orphanedAtoms"] = members
     return answer
@@ -225,14 +226,16 @@ def _done(
     """Carry it out; the atom or molecule as it is then."""
     card = workspace.graph.card(uri)
     name = (params.name or "").strip() or (card.name if card else "") or name_of(uri)
-    _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
+    warnings = _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
     found = answer_of(workspace, uri, sight.sight(session, workspace.id), changelog_limit=None)
-    return {params.entityType: found}
+    return {params.entityType: found, **warnings}
 
 
-def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[Edit, ...]) -> None:
+def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[Edit, ...]) -> dict[str, Any]:
+    """Carry it out; `warnings`, where there is anything to say."""
     changes = ChangeSet(edits, session.author(workspace), message=message, operation="manage_graph")
-    session.submit(workspace, changes)
+    outcome = session.submit(workspace, changes)
+    return {"warnings": list(outcome.warnings)} if outcome.warnings else {}
 
 
 _OPERATIONS = {"create": _create, "update": _update, "delete": _delete}

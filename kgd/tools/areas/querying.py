@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LOOKED_THROUGH = 2_000
 """Hits of a text search among which those are found that pass the other filters; `total` counts no more."""
 MAX_LIMIT = 1_000
+TOLD_BY = 20
+"""Paths that may tell which workspace is meant, where none is named: each may have to be looked for on the disk."""
 
 _EVERYWHERE = frozenset({"operation", "workspace", "projectId", "includeChangelog", "changelogLimit"})
 _ALLOWED = {
@@ -185,7 +187,9 @@ def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | 
 def _context(session: Session, params: QueryGraphParams) -> Found:
     reading.needed(params, "context", ("paths",))
     paths = reading.requested_paths(params.paths)
-    workspace = naming.project(session, params.workspace, params.projectId, paths)
+    # Those of a token's holder are of another machine, and say nothing about where they are meant.
+    told = paths[:TOLD_BY] if session.principal is None else []
+    workspace = naming.project(session, params.workspace, params.projectId, told)
     return workspace, {**context_of(session, workspace, paths, entries=params.entries)}
 
 
