@@ -79,7 +79,7 @@ async def _one_size(entities: int, folder: Path, server: Path | None) -> list[Ro
 def _workspace(house: House, file: Path, entities: int, folder: Path, found: list[Row]) -> Made:
     if entities > IMPORTED_UP_TO:
         nodes = [one.node for one in jsonl.read(file, Reading(corpus.WORKSPACE)).wanted]
-        made = corpus.build(folder / "workspace", entities, work_tree=False, nodes=nodes)
+        made = corpus.build(folder / "workspace", entities, nodes=nodes)
         _opened(house, made)
         return made
     made = corpus.build(folder / "workspace", entities, work_tree=False, nodes=())
