@@ -36,6 +36,8 @@ SETTLED_WITHIN = 20.0
 _SIGNS = (b"cites", b"verified", b"commit", b"blob")
 """One of these is in the file of every node that cites code."""
 _AREA = "atom:"
+AGAIN_AFTER = 5.0
+"""Seconds after which the text index is asked again, if it could not answer."""
 LOOK_AGAIN = 5.0
 """Seconds after which a change that was in no commit may be looked for among the commits again."""
 
@@ -61,7 +63,7 @@ class Freshness:
         self._noted = self._done = 0
         self._progress = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._closing = False
+        self._stop = threading.Event()
         self._looked, self._has_looked = 0.0, False
         self._areas: areas.Areas | None = None
 
@@ -86,7 +88,7 @@ class Freshness:
         self._thread.start()
 
     def close(self) -> None:
-        self._closing = True
+        self._stop.set()
         self._queue.put(None)
         if self._thread is not None:
             self._thread.join(30)
@@ -165,12 +167,12 @@ class Freshness:
     # ---- following (its own thread)
 
     def _follow(self) -> None:
-        while (job := self._queue.get()) is not None and not self._closing:
+        while (job := self._queue.get()) is not None and not self._stop.is_set():
             jobs = [job]
             with contextlib.suppress(queue.Empty):  # what waits is one job: a thousand writes ask git once
                 while (another := self._queue.get_nowait()) is not None:
                     jobs.append(another)
-                self._closing = True
+                self._stop.set()
             try:
                 self._carry_out(jobs)
             except Exception:
@@ -191,7 +193,7 @@ class Freshness:
                 uris |= self._by_path.get(path, set())
         self._has_looked = False
         for uri in sorted(uris):
-            if self._closing:
+            if self._stop.is_set():
                 return
             self._judge(uri, deep=True)
         self._sum_up()
@@ -204,8 +206,10 @@ class Freshness:
         found: set[Uri] = set()
         try:
             found.update(self._workspace.with_data_words((citations.CITES, citations.VERIFIED)))
-        except KgdError:
-            log.warning("what cites the code is not known yet", exc_info=True)
+        except KgdError as error:  # an index that takes minutes to be built
+            log.warning("what cites the code is not known yet", extra={"reason": str(error)[:200]})
+            self._stop.wait(AGAIN_AFTER)
+            self._enqueue(_Job(everything=True))
         found |= self._workspace.graph.sources_with_data("file", frozenset(("commit", "blob")))
         return found
 
