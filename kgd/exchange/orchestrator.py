@@ -149,7 +149,7 @@ class Entries:
 
     def _node(self, entry: Entry, uri: Uri) -> tuple[Node, str]:
         summary = one_line(entry.summary)
-        content, detail = (entry.content, entry.detail) if entry.type in TYPES else (entry.detail, "")
+        content, detail = ("", entry.detail) if entry.type in TYPES else (entry.detail, "")
         if len(summary) > SUMMARY_LIMIT and not content:
             content = f"{summary}\n"
         relations = {self.uri(id): Relation(CONNECTED, self.uri(id)) for id in entry.connections}

@@ -56,7 +56,6 @@ class Entry:
     created: str = ""
     connections: list[str] = field(default_factory=list)
     data: dict[str, Json] = field(default_factory=dict)
-    content: str = ""
     detail: str = ""
     name: str = ""
 
@@ -104,8 +103,9 @@ def task(text: str) -> Task:
     sections: list[Json] = []
     marks = list(_SECTION.finditer(body))
     intro = body[: marks[0].start()] if marks else body
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
-        content = body[mark.end() : following.start() if following else len(body)].strip("\n")
+    ends = [*(mark.start() for mark in marks[1:]), len(body)]
+    for mark, end in zip(marks, ends, strict=False):
+        content = body[mark.end() : end].strip("\n")
         if len(mark[1]) == 1 and not found.title:
             found.title, intro = one_line(mark[2]), f"{intro}\n{content}"
         elif mark[2].strip():

@@ -12,7 +12,6 @@ from kgd.model.change import Edit
 from kgd.model.conflict import canonical_json
 from kgd.model.fields import plain
 from kgd.model.node import Json, Node, cut_at_word
-from kgd.model.uri import Uri
 
 IMPORTED = "imported"
 """The key of `data` under which a node that was imported notes what it was then, as a digest."""
@@ -134,9 +133,3 @@ def noted(wanted: Wanted) -> Wanted:
 def one_line(text: str) -> str:
     """The text as a name or summary may hold it."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
-def missing_targets(nodes: Sequence[Node], exists: Callable[[Uri], bool]) -> list[tuple[Uri, Uri]]:
-    """(source, target) of relations that lead to nothing, among the nodes or elsewhere."""
-    there = {node.uri for node in nodes}
-    return [(n.uri, r.target) for n in nodes for r in n.relations if r.target not in there and not exists(r.target)]

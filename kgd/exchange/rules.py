@@ -157,9 +157,9 @@ class Rules:
         except KgdError as error:
             self.troubles.append(Trouble(path, f"{error.message}; not taken"))
             return None
-        return Wanted(node, at=path) if node is not None else None
+        return Wanted(node, at=path)
 
-    def node(self, path: str, page: Page) -> Node | None:
+    def node(self, path: str, page: Page) -> Node:
         """Raises:
         KgdError: No area can be as the file says.
         """

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kgd.exchange import orchestrator
+from kgd.exchange.plan import Reading, digest
+from kgd.memories.keywords import keywords
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
@@ -229,3 +235,34 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
         "1 relations of type about have no place in this format",
         "1 nodes are no memories and have no place in this format",
     }
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-9, 9),
+        st.text(max_size=8),
+        st.sampled_from(["task-1", "decision", "../x", "journal/task-1.md"]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)),
+    max_leaves=4,
+)
+entries = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("id", "type", "tags", "summary", "file", "created", "connections", "more"), json_values)
+)
+
+
+@given(st.lists(st.one_of(entries, json_values), max_size=4), json_values, st.text(max_size=60))
+def test_no_folder_however_odd_is_more_than_lines_in_a_report(nodes: list[Any], state: Any, prose: str) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / ".orchestrator"
+        (root / "journal").mkdir(parents=True)
+        (root / "knowledge_graph.json").write_text(json.dumps({"nodes": nodes}))
+        (root / "state.json").write_text(json.dumps({"key_decisions": state, "learned_context": {"patterns": [state]}}))
+        (root / "journal/index.md").write_text(f"| task-1 | completed |\n{prose}", encoding="utf-8", errors="replace")
+        (root / "journal/task-1.md").write_text(prose, encoding="utf-8", errors="replace")
+        plan = orchestrator.read(root, Reading("w", keywords=keywords))
+        for one in plan.wanted:
+            assert one.node.type
+            assert digest(one.node, one.detail)
