@@ -92,10 +92,8 @@ def uris_of(workspace: str, name: str) -> tuple[Uri, ...]:
 
 def is_usual(uri: Uri, workspace: str, name: str) -> bool:
     """Whether an entity of this name is where one is looked for first. Quick for names of letters and blanks."""
-    if not name.startswith("~") and "%" not in name and "/" not in name:
-        if uri == f"{SCHEME}://{workspace}/{name.replace(' ', '%20')}":
-            return True
-    return uri in uris_of(workspace, name)
+    plain = not name.startswith("~") and "%" not in name and "/" not in name
+    return (plain and uri == f"{SCHEME}://{workspace}/{name.replace(' ', '%20')}") or uri in uris_of(workspace, name)
 
 
 def spelt_name(uri: Uri) -> str:

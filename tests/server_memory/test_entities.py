@@ -9,6 +9,7 @@ import pytest
 
 from kgd.errors import KgdError, Limit, NotFound
 from kgd.exchange import entities
+from kgd.model.uri import Uri
 from kgd.tools import EVERY, TOOLSETS, call, chosen
 from kgd.tools.server_memory.finding import Pieces
 from kgd.tools.session import Session
@@ -88,6 +89,9 @@ def test_pieces_are_found_wherever_they_stand_even_after_many_changes(monkeypatc
 def test_every_name_has_a_place_of_its_own_and_comes_back(name: str) -> None:
     literal, hashed = entities.literal_uri("shop", name), entities.hashed_uri("shop", name)
     assert literal is None or entities.spelt_name(literal) == name
+    known = {uri for other in UNUSUAL for uri in entities.uris_of("shop", other)}
+    for uri in {*known, Uri("entity://shop/~tilde"), Uri("entity://shop/a/b/c"), Uri("entity://shop/people/bob")}:
+        assert entities.is_usual(uri, "shop", name) == (uri in entities.uris_of("shop", name))
     assert len({entities.uris_of("shop", other) for other in UNUSUAL}) == len(UNUSUAL)
     assert hashed not in {entities.literal_uri("shop", other) for other in UNUSUAL}
 
@@ -172,7 +176,6 @@ def test_an_answer_is_whole_or_refused(ask: Ask, monkeypatch: pytest.MonkeyPatch
 def test_what_two_people_say_of_one_entity_merges_without_a_conflict() -> None:
     from kgd.model.merge import merge
     from kgd.model.node import Node
-    from kgd.model.uri import Uri
 
     uri = Uri("entity://shop/a")
 

@@ -18,6 +18,7 @@ from kgd.exchange.entities import (
     entity_in,
     is_entity,
     is_implied,
+    is_usual,
     link_in,
     literal_uri,
     name_in,
@@ -150,7 +151,7 @@ class Catalogue:
             card = graph.card(uri)
             if (old := self._names.pop(uri, None)) is not None:
                 self._elsewhere[old].discard(uri)
-            if card and card.name and uri not in uris_of(home, card.name):
+            if card and card.name and not is_usual(uri, home, card.name):
                 self._names[uri] = card.name
                 self._elsewhere.setdefault(card.name, set()).add(uri)
 
