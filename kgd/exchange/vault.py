@@ -78,6 +78,8 @@ def read(root: Path, reading: Reading) -> Plan:
     for path, page in pages.items():
         for alias in aliases(page.front or {}):
             vault.names.add_alias(alias, path)
+        if (uri := vault.own_uri(page)) is not None:
+            vault.ours[path] = uri
     wanted = [one for path, page in pages.items() if (one := vault.wanted(path, page)) is not None]
     if left := Counter({suffix or "without ending": n for suffix, n in folder.left.items()}):
         kinds = ", ".join(f"{n} {suffix}" for suffix, n in left.most_common(6))
@@ -99,6 +101,8 @@ class Vault:
     troubles: list[Trouble] = field(default_factory=list)
     names: Names = field(default_factory=Names)
     missing: dict[str, Uri] = field(default_factory=dict)
+    ours: dict[str, Uri] = field(default_factory=dict)
+    """Path to node, of notes that kgd wrote."""
     links: int = 0
 
     def wanted(self, path: str, page: Page) -> Wanted | None:
@@ -139,14 +143,21 @@ class Vault:
         below = f"{self.reading.below}/" if self.reading.below else ""
         return from_path("concept", self.reading.workspace, unicodedata.normalize("NFC", below + path))
 
+    def own_uri(self, page: Page) -> Uri | None:
+        """The node that a note says it is, in this workspace; None for a note that says nothing of the kind."""
+        mine = (page.front or {}).get(OURS)
+        text = str(mine.get("uri", "")) if isinstance(mine, Mapping) else ""
+        scheme, path = text.partition("://")[0], text.split("/", 3)[3:]
+        try:
+            return parse(f"{scheme}://{self.reading.workspace}/{path[0]}") if scheme in OWNED and path else None
+        except KgdError:
+            return None
+
     def _own(self, at: str, page: Page, mine: Mapping[str, Json]) -> Wanted:
         """A note that kgd wrote is the node that it says, with the text, tags and summary that stand there now."""
-        front = page.front or {}
-        text = str(mine.get("uri", ""))
-        if (scheme := text.partition("://")[0]) not in OWNED:
+        front, uri = page.front or {}, self.own_uri(page)
+        if uri is None:
             raise Invalid("its property 'kgd' names no node")
-        path = text.split("/", 3)[3:]
-        uri = parse(f"{scheme}://{self.reading.workspace}/{path[0] if path else ''}")
         values: dict[str, Any] = {
             "uri": uri, "type": mine.get("type", ""), "name": mine.get("name", ""), "content": page.body,
             "summary": front.get("summary") or "", "tags": strings(front.get("tags")),
@@ -207,7 +218,7 @@ class Vault:
             return parse(link.target)
         there = self.names.find(link, path)
         if there is not None:
-            return self.uri(there)
+            return self.ours.get(there) or self.uri(there)
         name = link.target.removesuffix(NOTE).strip("/")
         key = unicodedata.normalize("NFKC", name).casefold()
         if key not in self.missing:

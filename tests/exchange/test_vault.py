@@ -206,6 +206,9 @@ def test_nodes_of_every_kind_go_through_a_vault_and_back(ask: Ask, ws: Workspace
     assert at(ws, "concept://shop/auth").content.endswith("Added in the vault.\n")
     assert at(ws, "concept://shop/auth").relations == before["concept://shop/auth"].relations
     assert at(ws, "decision://shop/use-git") == before["decision://shop/use-git"]
+    (out / "Mine.md").write_text("Because of [[use-git]].\n")
+    take(ask, out)
+    assert [r.target for r in at(ws, "concept://shop/Mine").relations] == ["decision://shop/use-git"]
 
 
 def many(count: int, seed: int = 7) -> dict[str, str]:
