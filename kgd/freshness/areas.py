@@ -52,15 +52,18 @@ class Areas:
     def __init__(self, workspace: Workspace, code: Code, atlas: Atlas) -> None:
         self._workspace, self._code, self._atlas = workspace, code, atlas
         self._seen: tuple[str, dict[Uri, bytes | None]] | None = None
+        self._scan: object = None
         self._found: dict[Uri, Unverified] = {}
 
     def unverified(self) -> dict[Uri, Unverified]:
         """Counted anew only where the code has another commit, or an area was written."""
         blobs = {area.uri: card.blob for area in self._atlas.atoms() if (card := self._workspace.graph.card(area.uri))}
+        # The lines of files are those of a scan, which may come after the commit that changed them.
+        scan = getattr(self._workspace.overlay, "view", None)
         seen = (self._code.look() if blobs else "", blobs)
-        if seen != self._seen:
+        if seen != self._seen or scan is not self._scan:
             self._found = self._count({uri: self._written_at(uri) for uri in blobs}) if seen[0] else {}
-            self._seen = seen
+            self._seen, self._scan = seen, scan
         return self._found
 
     def _count(self, confirmed: Mapping[Uri, int]) -> dict[Uri, Unverified]:
@@ -68,6 +71,8 @@ class Areas:
         touched = self._atlas.matching(sorted({one.path for one in churn})).by_atom if churn else {}
         found: dict[Uri, Unverified] = {}
         lines = self._lines(set(touched)) if touched else {}
+        if lines is None:
+            return {}
         for uri, paths in touched.items():
             mine = self._since_confirmed(uri, churn, confirmed.get(uri, 0), set(paths))
             if mark := judge(mine, lines.get(uri, 0)):
@@ -90,16 +95,16 @@ class Areas:
                 mine.append(one)
         return mine
 
-    def _lines(self, wanted: set[Uri]) -> dict[Uri, int]:
-        """The lines of each of these areas, as the code tree is now. O(files)."""
+    def _lines(self, wanted: set[Uri]) -> dict[Uri, int] | None:
+        """The lines of each of these areas, as the code tree is now; None where that cannot be told. O(files)."""
         overlay = self._workspace.overlay
         uris = getattr(overlay, "uris", None)
         node = getattr(overlay, "node", None)
         if uris is None or node is None:
-            return {}
+            return None
         files = {path_of(uri): uri for uri in uris() if uri.startswith("file:")}
         if len(files) > FILES:
-            return {}
+            return None
         found: dict[Uri, int] = {}
         for area, paths in self._atlas.matching(list(files)).by_atom.items():
             if area in wanted:

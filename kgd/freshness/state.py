@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kgd.freshness.citations import Citation
 from kgd.freshness.code import READ, Code, Present
@@ -82,11 +81,3 @@ def _what(citation: Citation, now: Present) -> str:
     if citation.symbol and not now.has_symbol:
         return f"{citation.symbol} is gone from {citation.path}"
     return f"{citation.symbol} in {citation.path} changed" if citation.symbol else f"{citation.path} changed"
-
-
-def as_answer(one: Unverified, moment: Callable[[float], str]) -> dict[str, Any]:
-    """The field that marks a node in an answer."""
-    answer: dict[str, Any] = {"since": moment(one.since)} if one.since is not None else {}
-    if one.since_commit:
-        answer["commit"] = one.since_commit
-    return {**answer, "reason": one.reason}

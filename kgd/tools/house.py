@@ -248,6 +248,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         raise Invalid("this workspace has no code tree", at="source", next="Run `kgd up` in a code repository.")
     below = _inside(session, workspace, root, params.source)
     found = overlay.scan(lambda done, total: session.progress(done, total, "reading"))
+    moved = (*found.added, *found.changed, *found.removed)
+    Freshness.of(workspace).files_changed(path_of(uri) for uri in moved if scheme_of(uri) == "file")
     counts = {**tree_counts(workspace), "added": len(found.added), "changed": len(found.changed),
               "removed": len(found.removed)}  # fmt: skip
     answer: IngestResult = {"workspace": workspace.id, "kind": "tree", "source": str(root / below), "counts": counts}
