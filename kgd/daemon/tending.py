@@ -88,6 +88,7 @@ class Tending:
             try:
                 if self._overlay.scan(stop=self._stop).complete:
                     self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
+                    self._freshness.look_through()
             except (KgdError, OSError):
                 log.exception("the code tree cannot be read")
 

@@ -103,7 +103,7 @@ class Areas:
         if uris is None or node is None:
             return None
         files = {path_of(uri): uri for uri in uris() if uri.startswith("file:")}
-        if len(files) > FILES:
+        if not files or len(files) > FILES:  # none: not looked at yet, or away
             return None
         found: dict[Uri, int] = {}
         for area, paths in self._atlas.matching(list(files)).by_atom.items():
