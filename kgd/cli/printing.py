@@ -281,7 +281,7 @@ def facts(answer: Answer) -> None:
 def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
     say(f"{bold(node['uri'])}  {node['type']}, {f'as of {words.short(as_of)}' if as_of else version}")
-    for told in (_title(node), node.get("summary")):
+    for told in dict.fromkeys((_title(node), node.get("summary"))):
         if told:
             say(f"  {told}")
     if node.get("tags"):

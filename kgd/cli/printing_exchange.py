@@ -36,7 +36,7 @@ def exported(answer: Answer) -> None:
     if answer["cut"]:
         out.write(f"  ! {answer['cut']} more nodes were left out: --max-nodes N, or --root URI for a part\n")
     for one in answer["troubles"]:
-        out.write(f"  ! {one['at']}: {one['reason']}\n")
+        out.write(f"{_trouble(one)}\n")
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -53,6 +53,10 @@ def _named(name: str, count: int) -> str:
 
 def _troubles(answer: Answer) -> None:
     for one in answer["troubles"]:
-        say(f"  ! {one['at']}: {one['reason']}" if one["at"] else f"  ! {one['reason']}")
+        say(_trouble(one))
     if answer.get("more_troubles"):
         say(f"  ! and {answer['more_troubles']} more")
+
+
+def _trouble(one: dict[str, str]) -> str:
+    return f"  ! {one['at']}: {one['reason']}" if one["at"] else f"  ! {one['reason']}"

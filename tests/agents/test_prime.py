@@ -106,3 +106,20 @@ def test_of_another_directory_nothing_is_told_although_there_is_but_one_workspac
     with pytest.raises(NotFound):
         call(elsewhere, "prime")
     assert call(elsewhere, "prime", {"workspace": "shop"})["workspace"] == "shop"
+
+
+def test_a_node_without_a_name_is_called_by_its_uri(ask: Ask, session: Session) -> None:
+    ask.put(changes=[{"op": "upsert", "uri": "pattern:retry-twice", "summary": "With a pause between."}])
+    assert sections(session)["Patterns, newest first"] == [
+        "- retry-twice: With a pause between. (pattern://shop/retry-twice)"
+    ]
+
+
+def test_what_marks_the_lines_of_an_areas_knowledge_is_left_out_of_its_one_line(ask: Ask, session: Session) -> None:
+    area = {"entityType": "molecule", "projectId": "shop"}
+    made = ask.manage_graph(**area, operation="create", name="Payments", knowledge="# Payments\nIn cents #1.",
+                            createdByTaskId="https://tracker.example/1")["data"]["molecule"]  # fmt: skip
+    ask.manage_graph(**area, operation="update", id=made["id"], version=1, knowledge="Never in floats.",
+                     knowledgeMode="append", lastTaskId="https://tracker.example/1")  # fmt: skip
+    (line,) = sections(session)["Areas and their rules"]
+    assert line == f"- Payments: Payments In cents #1. Never in floats. ({made['id']})"

@@ -187,14 +187,22 @@ def test_files_nobody_described_are_told_from_those_that_only_have_no_area(known
     answer = known.context(paths=["README.md", "logo.bin", SESSION])
     assert answer["unmatched_paths"] == ["README.md", "logo.bin"]
     assert answer["described"] == ["logo.bin"]
-    assert "2 of the paths belong to no area, and nothing else names 1 of them" in answer["missing"]["message"]
+    assert "2 of the paths belong to no area, and nothing names 1 of them by path" in answer["missing"]["message"]
+
+
+def test_a_path_that_no_file_is_at_is_told_since_it_may_be_mistyped(ask: Ask) -> None:
+    assert "src/auth/sesion.py is not in the code tree so far" in ask.context(paths="src/auth/sesion.py")["missing"][
+        "message"]  # fmt: skip
+    both = ask.context(paths=["README.md", "new/a.py", "new/b.py"])["missing"]["message"]
+    assert "2 of them (new/a.py, new/b.py) are not in the code tree so far" in both
+    assert "so far" not in ask.context(paths="README.md")["missing"]["message"]
 
 
 def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> None:
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert answer["items"] == []
     missing = answer["missing"]
-    assert "2 of the paths belong to no area, and nothing else names them" in missing["message"]
+    assert "2 of the paths belong to no area, and nothing names them by path" in missing["message"]
     area, trap = missing["record"]
     assert area["arguments"]["paths"] == ["src/auth/**"]
     ask.put(changes=upsert("task:t", name="t"))

@@ -205,8 +205,10 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         bare = [path for path in gaps if path not in map(printable, asked.covered.described)]
         what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
-        also = f", and nothing else names {which}" if bare else ""
-        message = f"{what}{also}. Record what the code cannot say: why it is so, its rules, its traps."
+        also = f", and nothing names {which} by path" if bare else ""
+        absent = [path for path in gaps if path in set(map(printable, asked.places.absent))]
+        new = f" {_some(absent)} not in the code tree so far." if absent else ""
+        message = f"{what}{also}.{new} Record what the code cannot say: why it is so, its rules, its traps."
         return {"message": message, "record": [_an_area(workspace, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
@@ -214,6 +216,13 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         "message": f"Nothing is known about {asked.about}. When you find out, record it.",
         "record": [_a_trap(workspace, "")],
     }
+
+
+def _some(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return f"{paths[0]} is"
+    named = ", ".join([*paths[:3], *(["..."] if len(paths) > 3 else [])])
+    return f"{len(paths)} of them ({named}) are"
 
 
 def _outside(asked: _Asked) -> str:

@@ -35,13 +35,15 @@ class Places:
     """Paths relative to the code tree, each once, in the order in which they were asked for.
 
     `asked` are those of the question, directories with a slash at their end; `files` those and what lies below the
-    directories. `outside` are the paths, as given, that are not in the tree. `more` files were not looked at.
+    directories. `outside` are the paths, as given, that are not in the tree. `more` files were not looked at. `absent`
+    are those of `asked` that no file is at, as far as the caller may know.
     """
 
     asked: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     more: int = 0
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class _Kept:
     asked: dict[str, None] = field(default_factory=dict)
     files: dict[str, None] = field(default_factory=dict)
     outside: dict[str, None] = field(default_factory=dict)
+    absent: dict[str, None] = field(default_factory=dict)
     more: int = 0
 
 
@@ -73,6 +76,8 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
         inside = _directory(workspace, place)
         if inside is None:
             kept.asked[place] = kept.files[place] = None
+            if caller.misses(place):
+                kept.absent[place] = None
             continue
         kept.asked[f"{place.rstrip('/')}/" if place else ""] = None
         for path in _files_below(workspace, *inside, sees):
@@ -80,7 +85,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
                 kept.files[path] = None
             elif path not in kept.files:
                 kept.more += 1
-    return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more)
+    return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more, tuple(kept.absent))
 
 
 def uri_at(workspace: Workspace, scheme: str, path: str) -> Uri | None:
@@ -158,6 +163,11 @@ class _Caller:
             if near is not None and (found is None or os.path.lexists(self.root / near)):
                 return near
         return found
+
+    def misses(self, place: str) -> bool:
+        """Whether nothing is there; never so where the caller sees no code tree."""
+        tops = [top for top in (self.root, self.other) if top is not None]
+        return bool(tops) and not any(os.path.lexists(top / place) for top in tops)
 
     def _near(self, text: str) -> str | None:
         plain = text.strip()

@@ -5,6 +5,7 @@ It is read at the start of every session, so it costs what its answer costs: not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, NotRequired
@@ -17,7 +18,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.node import Node, cut_at_word
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import Params
@@ -39,6 +40,8 @@ LOOKED_AT = 40
 AREAS = 60
 LINE = 220
 """Characters of one line; who wants the rest gets the node."""
+_MARKS = re.compile(r"^(#{1,6} |---\[[^\]\n]*\]---$)", re.MULTILINE).sub
+"""What only means something at the begin of a line: a heading's sign, the date of what was appended to an area."""
 
 INTRODUCTION = (
     "kgd is this project's shared memory. What follows was written by people and agents of the team: facts to weigh, "
@@ -169,7 +172,7 @@ def _newest(workspace: Workspace, type: str) -> Iterator[str]:
     for uri in workspace.newest(type, LISTED):
         card = workspace.graph.card(uri)
         if card is not None:
-            yield _entry(card.name, card.summary, uri) + (" [unverified]" if uri in doubted else "")
+            yield _entry(card.name or name_of(uri), card.summary, uri) + (" [unverified]" if uri in doubted else "")
 
 
 def _open_tasks(workspace: Workspace) -> Iterator[str]:
@@ -198,7 +201,7 @@ def _area(workspace: Workspace, area: Atom | Molecule, indent: str) -> str:
     node = _node(workspace, area.uri)
     patterns = f" [{', '.join(area.patterns[:3])}{', ...' if len(area.patterns) > 3 else ''}]" if isinstance(
         area, Atom) and area.patterns else ""  # fmt: skip
-    knowledge = node.content or node.summary if node else ""
+    knowledge = _MARKS(" ", node.content[: 8 * LINE]) or node.summary if node else ""
     return indent + _entry(f"{area.name}{patterns}", knowledge, area.uri)
 
 

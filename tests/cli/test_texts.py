@@ -1,0 +1,23 @@
+"""What a person reads says each thing once, and nothing that is empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgd.cli import printing, printing_exchange
+
+
+def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    troubles = [{"at": "", "reason": "3 relations have no place"}, {"at": "a.md", "reason": "was left"}]
+    answer: dict[str, Any] = {"target": "out", "format": "vault", "wrote": {"notes": 1}, "files": {"new": 1}, "cut": 0,
+                              "troubles": troubles}  # fmt: skip
+    printing_exchange.exported(answer)
+    assert capsys.readouterr().out.splitlines()[2:] == ["  ! 3 relations have no place", "  ! a.md: was left"]
+
+
+def test_a_summary_that_is_the_name_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"uri": "insight://shop/a", "type": "insight", "version": 1, "name": "Keys rotate", "summary": "Keys rotate"}
+    printing.get({"nodes": [node], "missing": []})
+    assert capsys.readouterr().out.count("Keys rotate") == 1
