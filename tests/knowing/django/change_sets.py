@@ -29,9 +29,9 @@ SERIES = (
 HEADER = """\
 # Files below django/ that differ between consecutive releases, as change_sets.py lists them from the source
 # distributions, and the areas that a reader who is about to make that change would want to read about: judged from the
-# release notes and the files, before kgd was first asked. `memories` are some of those that bear on the change, `unmatched` the files that no area
-# is expected for. Nothing was made easier: areas of files that are not among the changed ones are expected where they
-# hold what one has to know, and areas of files in which only a comment changed are not.
+# release notes and the files, before kgd was first asked. `memories` are some of those that bear on the change,
+# `unmatched` the files that no area is expected for. Nothing was made easier: areas of files that did not change are
+# expected where they hold what one has to know, and areas of files in which only a comment changed are not.
 """
 
 

@@ -1,0 +1,139 @@
+"""`context` in Django's source: areas and memories about it, and the changes between its patch releases.
+
+What is known and what is expected is in `django/`; it was written before `context` was first asked. Slow, and needs the
+registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from kgd.tools.budget import size_of
+from tests.e2e.conftest import Machine, home, machine, shop
+from tests.e2e.lean import LeanClient
+from tests.e2e.test_django import django
+
+__all__ = ["django", "home", "machine", "shop"]
+
+HERE = Path(__file__).parent / "django"
+BUDGET = 4_000
+TASK = "https://tracker.example/NOTES-1"
+LIKELY = 12
+"""Items that somebody reads who stops half way."""
+
+
+@cache
+def read(name: str) -> Any:
+    return YAML(typ="safe").load(HERE / name)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What `context` said to one change set, against what a reader wants."""
+
+    change_set: dict[str, Any]
+    told: dict[str, Any]
+    named: list[str] = field(default_factory=list)
+    """Areas, in order."""
+    owners: list[str] = field(default_factory=list)
+    """Of those the ones that own a path."""
+    memories: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, change_set: dict[str, Any], told: dict[str, Any]) -> Answer:
+        areas = [item for item in told["items"] if item["kind"] == "atom"]
+        return cls(
+            change_set,
+            told,
+            [item["name"] for item in areas],
+            [item["name"] for item in areas if item["why"].startswith("owns ")],
+            [item["name"] for item in told["items"] if item["kind"] not in ("atom", "molecule", "file")],
+        )
+
+    @property
+    def expected(self) -> set[str]:
+        return set(self.change_set["expected"])
+
+    def lines(self) -> Iterator[str]:
+        hits, missed = self.expected & set(self.named), self.expected - set(self.named)
+        yield f"{self.change_set['release']}: {len(hits)}/{len(self.expected)} areas, {size_of(self.told) // 4} tokens"
+        for what, names in (
+            ("missed", missed),
+            ("owners beside", set(self.owners) - self.expected),
+            ("near beside", set(self.named) - set(self.owners) - self.expected),
+            ("memories missed", set(self.change_set["memories"]) - set(self.memories)),
+        ):
+            if names:
+                yield f"  {what}: {'; '.join(sorted(names))}"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("registry")
+@pytest.mark.timeout(240)
+def test_context_names_what_a_reader_of_a_change_to_django_wants(machine: Machine, django: Path) -> None:
+    here = machine.at(django)
+    here("up", "--quiet")
+    with here.client() as client:
+        write(client)
+        answers = [Answer.of(one, asked(client, one["changed"])) for one in read("change_sets.yaml")]
+    for answer in answers:
+        print("\n".join(answer.lines()))
+        assert answer.told["unmatched_paths"] == answer.change_set["unmatched"]
+    here("down")
+
+
+def write(client: LeanClient) -> None:
+    """The areas and memories, by the tools that an agent has."""
+    known = read("areas.yaml")
+    ids: dict[str, str] = {}
+    for entity, areas in (("molecule", known["molecules"]), ("atom", known["atoms"])):
+        for area in areas:
+            more = {"paths": json.dumps(area["paths"]), "moleculeId": ids[area["molecule"]]} if entity == "atom" else {}
+            made = client.call(
+                "manage_graph", operation="create", entityType=entity, name=area["name"], knowledge=area["knowledge"],
+                createdByTaskId=TASK, **more,
+            )  # fmt: skip
+            ids[area["name"]] = made["data"][entity]["id"]
+    related = [
+        {"op": "relate", "source": ids[area["name"]], "target": ids[other["area"]], "type": "related_to",
+         "data": {"reason": other["reason"]}}
+        for area in known["atoms"] for other in area.get("related", ())
+    ]  # fmt: skip
+    client.call("put", changes=related)
+    memories = read("memories.yaml")
+    uris = {one["name"]: f"{one['type']}:{one['name']}" for one in memories}
+    for begin in range(0, len(memories), 20):
+        client.call("put", changes=[memory(one, ids, uris) for one in memories[begin : begin + 20]])
+
+
+def memory(one: dict[str, Any], areas: dict[str, str], memories: dict[str, str]) -> dict[str, Any]:
+    relations = [
+        *({"type": "about", "target": f"./{path}"} for path in one.get("about", ())),
+        *({"type": "applies_to", "target": areas[name]} for name in one.get("areas", ())),
+        *({"type": "because_of", "target": memories[name]} for name in one.get("because", ())),
+    ]
+    fields = {"content": one["text"]} if "text" in one else {}
+    if "cites" in one:
+        fields["data"] = {"cites": one["cites"]}
+    return {
+        "op": "upsert", "type": one["type"], "name": one["name"], "summary": one["summary"], "tags": one["tags"],
+        "relations": relations, **fields,
+    }  # fmt: skip
+
+
+def asked(client: LeanClient, paths: list[str]) -> dict[str, Any]:
+    """The answer to these paths, which is never larger than its budget, however that is counted."""
+    result = client.request("tools/call", {"name": "context", "arguments": {"paths": paths, "budget": BUDGET}})
+    told: dict[str, Any] = result["structuredContent"]
+    assert not result.get("isError"), told
+    assert size_of(told) <= BUDGET * 4
+    assert len(json.dumps(told, ensure_ascii=False)) / 4 <= BUDGET
+    return told
