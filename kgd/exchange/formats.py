@@ -113,6 +113,11 @@ def named(name: str, at: str, does: Literal["read", "write"]) -> Format:
     )
 
 
+def passed_by(path: Path, chosen: Format) -> str:
+    """A folder in the source that another format would read, which the chosen one does not look into; or nothing."""
+    return orchestrator.FOLDER if chosen.name != "orchestrator" and orchestrator.within(path) else ""
+
+
 def sniffed(path: Path) -> Format:
     """The format that a source looks like.
 
@@ -120,6 +125,8 @@ def sniffed(path: Path) -> Format:
         Invalid: None of them.
     """
     for one in FORMATS:
+        if one.name == "vault" and orchestrator.within(path):
+            return named("orchestrator", "source", "read")  # a project's README alone makes no vault of it
         if one.read is not None and one.sniff(path):
             return one
     names = ", ".join(one.name for one in FORMATS if one.read is not None)

@@ -34,12 +34,20 @@ _MIRRORED = frozenset({"id", "type", "date", "tags"})
 _HEADING = re.compile(r"^#{1,2}\s+(.+)$", re.M).search
 
 
+FOLDER = ".orchestrator"
+
+
 def sniff(path: Path) -> bool:
-    return path.is_dir() and ((path / GRAPH).is_file() or path.name == ".orchestrator")
+    return path.is_dir() and ((path / GRAPH).is_file() or path.name == FOLDER)
+
+
+def within(path: Path) -> bool:
+    """Whether a folder, a project's say, has one of these in it without being one."""
+    return path.is_dir() and not sniff(path) and (path / FOLDER).is_dir()
 
 
 def read(root: Path, reading: Reading) -> Plan:
-    """Everything in the folder that is knowledge.
+    """Everything in the folder that is knowledge; of a project, everything in its own folder of the kind.
 
     Raises:
         Invalid: It is no folder, or there is nothing of the kind in it.
@@ -47,6 +55,8 @@ def read(root: Path, reading: Reading) -> Plan:
     """
     if not root.is_dir():
         raise Invalid(f"name the folder, not a file in it: the one with {GRAPH}", at="source")
+    if within(root):
+        root /= FOLDER
     entries = Entries(root, reading)
     entries.graph()
     entries.memories()

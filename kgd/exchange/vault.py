@@ -43,13 +43,13 @@ _HEADING = re.compile(r"#{1,6}\s+(.*)").match
 
 
 def sniff(path: Path) -> bool:
-    """A folder with the settings of a program for notes, or in which there are Markdown files."""
+    """A folder with the settings of a program for notes, or in which there are Markdown files that are not hidden."""
     if not path.is_dir():
         return False
     if any((path / mark).is_dir() for mark in MARKS):
         return True
     for number, found in enumerate(path.rglob("*")):
-        if found.suffix == NOTE:
+        if found.suffix == NOTE and not any(part.startswith(".") for part in found.relative_to(path).parts):
             return True
         if number > LOOKED_AT:
             break

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgd.errors import Invalid
 from kgd.exchange import orchestrator
 from kgd.exchange.plan import Reading, digest
 from kgd.memories.keywords import keywords
@@ -212,6 +213,29 @@ def test_one_broken_piece_is_one_line_and_the_rest_goes_on(ask: Ask, ws: Workspa
     (folder / "knowledge_graph.json").write_text('{"nodes": [\n oops')
     again = take(ask, folder)
     assert any(t["at"] == "knowledge_graph.json:2" for t in again["troubles"])
+
+
+def test_a_project_is_imported_by_the_folder_in_it(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    lay(tmp_path / "app")
+    (tmp_path / "app" / "README.md").write_text("# App\n")
+    answer = take(ask, tmp_path / "app")
+    assert (answer["format"], answer["nodes"]["new"]) == ("orchestrator", 4)
+    assert take(ask, tmp_path / "app" / ".orchestrator")["nodes"]["unchanged"] == 4
+
+
+def test_a_project_with_rules_as_well_is_told_of_what_was_not_looked_into(ask: Ask, tmp_path: Path) -> None:
+    lay(tmp_path)
+    (tmp_path / "CLAUDE.md").write_text("# Rules\nUse tabs.\n")
+    answer = take(ask, tmp_path)
+    assert (answer["format"], answer["nodes"]["new"]) == ("rules", 1)
+    assert answer["troubles"] == [{"at": ".orchestrator/", "reason": "it was not looked into: import it by itself"}]
+
+
+def test_hidden_notes_alone_make_no_vault_of_a_folder(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "app" / ".cache").mkdir(parents=True)
+    (tmp_path / "app" / ".cache" / "a.md").write_text("# A\n")
+    with pytest.raises(Invalid, match="looks like nothing that can be imported"):
+        take(ask, tmp_path / "app")
 
 
 def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -> None:

@@ -70,6 +70,8 @@ def take(session: Session, params: ImportParams) -> ImportResult:
     plan = chosen.read(path, reading)
     found = reconcile(workspace, plan.wanted, replace=params.replace)
     troubles = [*plan.troubles, *found.troubles]
+    if other := formats.passed_by(path, chosen):
+        troubles.append(Trouble(f"{other}/", "it was not looked into: import it by itself"))
     changes = _Changes(session, workspace, f"import {path.name}" if path.name else "import")
     batches = list(changes.checked(list(_batches(_steps(found, plan))), troubles))
     commits: list[str] = []
