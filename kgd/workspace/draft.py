@@ -13,7 +13,7 @@ from kgd.codec import documents, memories, paths
 from kgd.errors import InvariantViolation, Limit
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
-from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
+from kgd.model.uri import Uri, collision_key, is_owned, scheme_of, workspace_of
 from kgd.workspace import memory_files
 from kgd.workspace.merge_files import record_files
 from kgd.workspace.outcome import InvalidFile
@@ -164,7 +164,7 @@ class Draft:
         """
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
         self.files |= memory_files.keep_in_step(nodes, self.read_file)
-        files = dict(self.files)
+        files, made = dict(self.files), dict[str, Uri]()
         for uri in self.touched():
             node, read = self._after[uri], self._before[uri]
             if node is None:
@@ -175,7 +175,7 @@ class Draft:
                         self.settled.append(record)
                 continue
             if read.node is None:
-                self._refuse_twin(uri)
+                self._refuse_twin(uri, made.setdefault(collision_key(uri), uri))
             refuse_secrets(node, read.node)
             data = documents.rewrite(read.data, node)
             if len(data) > MAX_NODE_BYTES:
@@ -189,8 +189,9 @@ class Draft:
     def _differs(self, path: str, data: bytes | None) -> bool:
         return self.tip.read(path) != data
 
-    def _refuse_twin(self, uri: Uri) -> None:
-        twin = self.around.twin(uri)
+    def _refuse_twin(self, uri: Uri, made: Uri) -> None:
+        """`made` is the first node of this change that has such a name; it may be this one."""
+        twin = made if made != uri else self.around.twin(uri)
         if twin and twin != uri and self.node(twin) is not None:
             raise InvariantViolation(
                 "a node whose name differs only by case or normal form is already there", at=uri,

@@ -305,3 +305,14 @@ def test_a_new_node_that_looks_like_an_older_one_is_answered_with_it(ws: Workspa
     ws.search("auth")
     outcome = ws.submit(change(upsert("authentication", name="The auth service")))
     assert [(one.uri, one.like) for one in outcome.similar] == [(uri("authentication"), (uri("auth"),))]
+
+
+@pytest.mark.requirement("B2")
+def test_one_change_makes_no_two_names_that_differ_only_by_case(ws: Workspace) -> None:
+    with pytest.raises(InvariantViolation, match="differs only by case") as refused:
+        ws.submit(change(upsert("Auth"), upsert("auth")))
+    assert uri("Auth") in (refused.value.next or "")
+    assert ws.node(uri("auth")) is None
+    ws.submit(change(upsert("Auth")))
+    ws.submit(change(Delete(uri("Auth")), upsert("auth")))
+    assert ws.node(uri("auth"))
