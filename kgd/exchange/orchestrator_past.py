@@ -36,9 +36,10 @@ KINDS: Mapping[str, str] = {
 """Headings under which each list item is one entry."""
 
 _TASK_ID = re.compile(r"\btask-[\w.-]*\w", re.I)
-_STATUS = re.compile(r"^\W*status\W+([\w-]+)", re.I | re.M).search
-_DEPENDENCIES = re.compile(r"^\W*(?:dependencies|depends[ _]on)\W+(.*)$", re.I | re.M).search
-_SECTION = re.compile(r"^(#{1,6})[ \t]+(.*?)[ \t]*#*$", re.M)
+# None of these looks at one character more than once for each line, however hostile the text.
+_STATUS = re.compile(r"^[^\w\n]*status\W+([\w-]+)", re.I | re.M).search
+_DEPENDENCIES = re.compile(r"^[^\w\n]*(?:dependencies|depends[ _]on)\W+(.*)$", re.I | re.M).search
+_SECTION = re.compile(r"^(#{1,6})[ \t]+(.*)$", re.M)
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d+[.)])[ \t]+(.*)$")
 _BLOCK = re.compile(r"^```(?:ya?ml|json)[ \t]*\n(.*?)^```[ \t]*$", re.S | re.M | re.I)
 
@@ -107,9 +108,9 @@ def task(text: str) -> Task:
     for mark, end in zip(marks, ends, strict=False):
         content = body[mark.end() : end].strip("\n")
         if len(mark[1]) == 1 and not found.title:
-            found.title, intro = one_line(mark[2]), f"{intro}\n{content}"
-        elif mark[2].strip():
-            sections.append({"title": one_line(mark[2])[:120], "content": content})
+            found.title, intro = one_line(_title(mark)), f"{intro}\n{content}"
+        elif title := _title(mark).strip():
+            sections.append({"title": one_line(title)[:120], "content": content})
     if sections:
         found.data["sections"] = sections
     if not found.status:
@@ -121,6 +122,11 @@ def task(text: str) -> Task:
     found.summary = str(front.get("summary") or "") or _first_line(found.section("summary", "result", "outcome"))
     found.data["status"] = "completed" if found.status in COMPLETED else found.status or "completed"
     return found
+
+
+def _title(heading: re.Match[str]) -> str:
+    """Without the number signs that may close a heading."""
+    return heading[2].rstrip("#").rstrip(" \t")
 
 
 def _journal(folder: Folder, known: Collection[str], reading: Reading) -> Iterator[Entry]:
@@ -234,7 +240,7 @@ def _of_prose(text: str, name: str) -> Iterator[tuple[str, Any, str]]:
     kind = ""
     for number, line in enumerate(text.splitlines(), 1):
         if heading := _SECTION.match(line):
-            kind = KINDS.get(heading[2].strip(" :*").lower(), "")
+            kind = KINDS.get(_title(heading).strip(" :*").lower(), "")
         elif kind and (item := _ITEM.match(line)) and not line.startswith((" ", "\t")):
             yield kind, item[1].strip(), f"{name}:{number}"
 

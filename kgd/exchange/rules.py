@@ -38,9 +38,9 @@ BLOCKS = (
 )
 """How a part of a person's file begins and ends that kgd wrote: `kgd agents install`, and an export."""
 
-_BARE = re.compile(r"^(globs|paths|applyTo):[ \t]*([^\s\[\"'#|>&][^\n#]*?)[ \t]*$", re.M)
-_BARE_ITEM = re.compile(r"^([ \t]*-[ \t]+)([*{!][^\n]*?)[ \t]*$", re.M)
-_HEADING = re.compile(r"^#{1,2}[ \t]+(.+?)[ \t]*#*$", re.M).search
+_BARE = re.compile(r"^(globs|paths|applyTo):[ \t]*([^\s\[\"'#|>&][^\n#]*)$", re.M)
+_BARE_ITEM = re.compile(r"^([ \t]*-[ \t]+)([*{!][^\n]*)$", re.M)
+_HEADING = re.compile(r"^#{1,2}[ \t]+(.+)$", re.M).search
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,11 @@ class Rules:
         data: dict[str, Json] = {KEPT: kept} | ({"paths": list(patterns)} if patterns else {})
         described = front.get("description")
         heading = _HEADING(page.body)
-        title = one_line(heading[1]) if heading else one_line(f"{base}/{name}" if base else name)
+        title = (
+            one_line(heading[1].rstrip("# \t") or heading[1])
+            if heading
+            else one_line(f"{base}/{name}" if base else name)
+        )
         return Node(
             from_path(scheme, self.reading.workspace, where), name=title[:NAME_LIMIT],
             summary=cut_at_word(one_line(described)) if isinstance(described, str) else "",
@@ -238,8 +242,8 @@ def page_of(text: str) -> Page:
     page = front_matter.read(text)
     if not page.head:
         return page
-    mended = _BARE.sub(lambda m: f"{m[1]}: {json.dumps(m[2])}", page.head)
-    mended = _BARE_ITEM.sub(lambda m: m[1] + json.dumps(m[2]), mended)
+    mended = _BARE.sub(lambda m: f"{m[1]}: {json.dumps(m[2].rstrip())}", page.head)
+    mended = _BARE_ITEM.sub(lambda m: m[1] + json.dumps(m[2].rstrip()), mended)
     read = front_matter.read(mended)
     return Page(page.head, page.body, read.front, read.problem, read.line)
 

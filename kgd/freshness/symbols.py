@@ -15,10 +15,15 @@ _DEFINES = (
     r"\b(?:function|func|fun|fn|def|class|struct|interface|type|enum|trait|impl|mod|module|namespace|record|object|const|"
     r"let|var|val|static|sub|proc|procedure|macro_rules!|#define|message|service|rpc|CREATE\s+(?:TABLE|VIEW|FUNCTION))"
 )
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _CLOSES = re.compile(r"\s*(?:[)\]}]|end\b)")
 LONGEST = 20_000
 """Lines of a file that is looked through; of a longer one the whole file counts."""
+PARSED = 1 << 20
+"""Characters of a Python file that is parsed; a longer one was made by a program, and is read by its shape."""
+DOTS = 500
+"""Names joined by dots, one after the other: of a long chain in an import Python's parser keeps every beginning."""
+_CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
 
 
 def text_of(source: str, name: str, path: str) -> str | None:
@@ -39,6 +44,8 @@ def text_of(source: str, name: str, path: str) -> str | None:
 
 
 def _in_python(source: str, name: str) -> tuple[int, int] | None:
+    if len(source) > PARSED or any(one[0].count(".") > DOTS for one in _CHAIN.finditer(source)):
+        return _by_shape(source.splitlines(), name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a file's author wrote is none of our business

@@ -1,0 +1,88 @@
+"""Texts that people did not write for people: what reads them costs no more than a moment, whatever stands in them.
+
+A thread that is in a regular expression or in Python's parser holds up all others, so the whole daemon.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kgd.exchange import front_matter, orchestrator_past, rules, vault, wiki_links
+from kgd.exchange.plan import Reading
+from kgd.freshness.symbols import text_of
+from kgd.memories.context_files import read_paths
+from kgd.memories.keywords import keywords
+from kgd.memories.tasks import parsed
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+
+SIZE = 40_000
+SECONDS = 0.8
+"""Of this thread's own time; what looks at each character again for each character takes many seconds."""
+
+TEXTS = {
+    "a heading with blanks": "# a" + " " * SIZE + "b",
+    "a heading of number signs": "# " + "#" * SIZE + "x",
+    "empty lines": "\n" * SIZE + "x",
+    "lines of dashes": ("-" * 500 + "\n") * (SIZE // 501),
+    "a list without an end": "- " * (SIZE // 2),
+    "brackets": "[[" * (SIZE // 2),
+    "links without an end": "[](a" * (SIZE // 4),
+    "backticks of all lengths": "".join("`" * (n % 46 + 1) + " " for n in range(SIZE // 24)),
+    "one word": "a" * SIZE,
+    "dots": "a." * (SIZE // 2),
+    "slashes": "a/" * (SIZE // 2),
+    "braces": "{" * SIZE,
+    "marks above one letter": "e" + "\u0301" * SIZE,
+}
+READERS: dict[str, Callable[[str], Any]] = {
+    "front matter": lambda text: front_matter.read(f"---\n{text}\n---\n"),
+    "globs": lambda text: rules.page_of(f"---\nglobs: a{text}#\n---\n"),
+    "a list of globs": lambda text: rules.page_of(f"---\nglobs:\n- *{text}\n---\n"),
+    "a rule": lambda text: rules.Rules(Reading("shop")).wanted("CLAUDE.md", text[:30_000]),
+    "a task's file": orchestrator_past.task,
+    "a section's heading": lambda text: orchestrator_past.task(f"# t\n## Status\n{text}"),
+    "a journal's index": orchestrator_past._index,
+    "links of a note": lambda text: list(wiki_links.links(wiki_links.prose(text))),
+    "tags of a note": wiki_links.tags,
+    "summary of a note": lambda text: vault.summary({}, text),
+    "keywords": keywords,
+    "context files": read_paths,
+    "a task": lambda text: parsed(Node(Uri("task://shop/x"), content=text)),
+    "a section of the code's documentation": lambda text: text_of(text, "name", "a.md"),
+    "a symbol": lambda text: text_of(text, "name", "a.py"),
+    "a symbol of another language": lambda text: text_of(text, "name", "a.js"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_looks_at_each_character_a_few_times(reader: str) -> None:
+    for name, text in TEXTS.items():
+        began = time.thread_time()
+        READERS[reader](text)
+        assert time.thread_time() - began < SECONDS, name
+
+
+def test_headings_and_globs_are_read_as_ever() -> None:
+    task = orchestrator_past.task("# Title ##\n\n* **Status**: Done\n\n## Handoff Notes #\nx\n")
+    assert (task.title, task.status) == ("Title", "done")
+    assert task.data["sections"] == [{"title": "Handoff Notes", "content": "x"}]
+    page = rules.page_of("---\nglobs: *.ts, *.tsx \t\n---\nx")
+    assert page.front == {"globs": "*.ts, *.tsx"}
+    assert rules.page_of("---\nglobs:\n  - **/*.py  \n---\nx").front == {"globs": ["**/*.py"]}
+    found = rules.Rules(Reading("shop")).wanted("CLAUDE.md", "# The house # \nx\n")
+    assert found is not None
+    assert found.node.name == "The house"
+    assert text_of("# A\n\n## The name ##  \nx\n## B\n", "the-name", "a.md") == "## The name ##\nx"
+
+
+@pytest.mark.parametrize("source", ["import a" + ".b" * 25_000, "from a" + "\\\n.b" * 9_000 + " import x"])
+def test_an_import_of_very_many_names_is_not_parsed(source: str) -> None:
+    """Python's parser keeps every beginning of it: gigabytes, and minutes, of a file of 600 KB."""
+    began = time.thread_time()
+    assert text_of(f"{source}\n\ndef name():\n    pass\n\nx = 1\n", "name", "a.py") == "def name():\n    pass"
+    assert time.thread_time() - began < 0.15
