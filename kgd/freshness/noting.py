@@ -107,6 +107,9 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
     for one in citations.of(after, workspace.id):
         now = code.shareable(one.path, one.symbol)
         is_new = one.text not in old and not one.at
+        if one.at and one.text not in known and code.id_at(one.at, one.path) is None:
+            warnings.append(f"{one.text[:200]} is cited, and nothing of that id is known here: no change can be told")
+            continue
         if not now.id:
             if now.known and one.text in texts and _looks_like_a_path(one.path):
                 warnings.append(f"{one.text[:200]} is cited, and there is no such file in the code tree")

@@ -25,9 +25,13 @@ _LONGEST = 4_000
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """`text` has `{here}` for the workspace, and the name of each argument where its words go."""
+    """`text` has `{here}` for the workspace, and the name of each argument where its words go.
+
+    Hosts list either the title or the description.
+    """
 
     title: str
+    description: str
     text: str
     arguments: tuple[PromptArgument, ...] = ()
 
@@ -38,17 +42,20 @@ _PATHS = PromptArgument(name="paths", description="files or directories, with co
 _TEXTS = {
     "onboard": _Text(
         "What this team already knows",
+        "Look around in the team's memory, and tell what is there and what is missing; writes nothing",
         "Before we begin, learn what this team already knows{here}. Call `status`, then `search` for decisions, "
         "gotchas and patterns, and `traverse` from the directories that matter most. Tell me in a few lines what you "
         "found and what is missing. Write nothing yet.",
     ),
     "review_conflicts": _Text(
         "Settle what two people wrote differently",
+        "Go through the open conflicts side by side, and settle each as you say",
         'Go through the open conflicts{here}: call `resolve_conflicts` with via="agent". For each show me both sides, '
         "who wrote them and when, and propose what to keep. Call it again with `resolutions` only after I agreed.",
     ),
     "discovery": _Text(
         "What must be known before a task",
+        "Gather rules, traps, decisions and undescribed files of a task before it begins; writes nothing",
         "Find out what this team knows{here} before we begin with: {task}\n\n"
         "1. Call `context` with `task`{paths}. If the task names Context Files, they are read with it.\n"
         '2. Call `query_graph` with operation "context" for the files that it will touch: the areas\' rules, what '
@@ -60,6 +67,7 @@ _TEXTS = {
     ),
     "planning": _Text(
         "Plan a task with what is known",
+        "Make a plan by the rules of the areas; areas and the task itself are written down once you agreed",
         "Plan this task with what the team knows{here}: {task}\n\n"
         '1. `context` with `task`{paths}, then `query_graph` with operation "search" for the areas of the work.\n'
         "2. Write the plan with their knowledge: Objective, Acceptance Criteria, Context Files (one path a line), and "
@@ -72,6 +80,7 @@ _TEXTS = {
     ),
     "execution": _Text(
         "Write back what was learned",
+        "After the work: bring areas and changelogs up to date, and record decisions, traps and patterns",
         "The work on this task is done and checked: {task}\n\nWrite back what the team should know{here}:\n\n"
         '1. Which files were touched{paths}? `query_graph` with operation "context" says which areas they belong to.\n'
         '2. Where the work changed how an area works, update it: `manage_graph` with operation "update", the version '
@@ -90,7 +99,8 @@ _WORKSPACE = PromptArgument(name="workspace", description="which workspace; that
 async def listed(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListPromptsResult:
     return ListPromptsResult(
         prompts=[
-            Prompt(name=name, title=one.title, arguments=[*one.arguments, _WORKSPACE]) for name, one in _TEXTS.items()
+            Prompt(name=name, title=one.title, description=one.description, arguments=[*one.arguments, _WORKSPACE])
+            for name, one in _TEXTS.items()
         ]
     )
 
@@ -109,4 +119,4 @@ async def get(ctx: ServerRequestContext[Any], params: GetPromptRequestParams) ->
         "paths": f" (they are about {paths})" if paths else "",
     }
     message = PromptMessage(role="user", content=TextContent(type="text", text=known.text.format_map(words)))
-    return GetPromptResult(description=known.title, messages=[message])
+    return GetPromptResult(description=known.description, messages=[message])

@@ -69,6 +69,7 @@ class Surface:
 
     def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS, *, patience: float | None = None) -> None:
         self._daemon, self._tools, self._patience = daemon, tools, patience
+        ours = any(name in TOOLS for name in tools)  # else it stands in for another server, which says nothing of kgd
         self.subscriptions = Subscriptions()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
@@ -78,15 +79,15 @@ class Surface:
             version=__version__,
             title="kgd: shared memory",
             description="A graph of what this team's agents learned, kept in git",
-            instructions=INSTRUCTIONS if any(name in TOOLS for name in tools) else None,
+            instructions=INSTRUCTIONS if ours else None,
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
             on_call_tool=cast(Any, self._call_tool),  # plain data is as good as the model, see `_put_answer_in`
             on_list_resources=resources.list,
             on_list_resource_templates=resources.templates,
             on_read_resource=resources.read,
-            on_list_prompts=prompts.listed,
-            on_get_prompt=prompts.get,
+            on_list_prompts=prompts.listed if ours else None,
+            on_get_prompt=prompts.get if ours else None,
             on_subscriptions_listen=self._listen,
         )
         self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kgd.errors import Forbidden
+from kgd.errors import Forbidden, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.noting import verification
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
-from kgd.model.uri import Uri
-from kgd.tools.nodes import UnverifiedAnswer, moment
+from kgd.model.uri import CODE_TREE, Uri, scheme_of
+from kgd.tools.nodes import UnverifiedAnswer, moment, similar
 
 if TYPE_CHECKING:
     from kgd.freshness.state import Unverified
@@ -60,4 +60,9 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
             "the code is looked at by whoever works on the machine that has it", at=uri,
             next="Write what you found with put; they verify it.",
         )  # fmt: skip
-    return verification(workspace, uri)
+    try:
+        return verification(workspace, uri)
+    except NotFound as missing:
+        if like := [one for one in similar(workspace, uri) if scheme_of(one) not in CODE_TREE]:
+            missing.next = f"Did you mean {' or '.join(like)}?"
+        raise

@@ -101,8 +101,23 @@ def test_stale_verifies_what_it_is_told_and_lists_the_rest(ask: Ask, code: Path)
     answer = ask.stale(verify=["n0", "n1"])
     assert stale(ask) == [node["uri"] for node in answer["nodes"]] == ["concept://shop/n2"]
     assert ask.history(limit=1)["commits"][0]["nodes"] == ["concept://shop/n0", "concept://shop/n1"]
+    assert ask.history(limit=1)["commits"][0]["message"] == "verify concept://shop/n0 and 1 more"
     first = ask.stale(limit=1)
     assert "cursor" not in first
+
+
+def test_who_verifies_what_is_not_there_is_told_what_it_may_be_called(ask: Ask) -> None:
+    ask.put(changes={"op": "upsert", "uri": "gotcha:keys-rotate", "summary": "s", "data": {"cites": [SESSION]}})
+    with pytest.raises(NotFound) as refused:
+        ask.stale(verify="keys-rotate")
+    assert refused.value.next == "Did you mean gotcha://shop/keys-rotate?"
+
+
+def test_a_citation_as_of_a_commit_that_is_not_here_is_told_when_it_is_written(ask: Ask, code: Path) -> None:
+    unknown, known = f"{SESSION}@1234567", f"{SESSION}@{git(code, 'rev-parse', 'HEAD')[:12]}"
+    answer = ask.put(changes=upsert(FACT, data={"cites": [unknown, known]}))
+    assert answer["warnings"] == [f"{unknown} is cited, and nothing of that id is known here: no change can be told"]
+    assert ask.put(changes=upsert(FACT, tags=["auth"]))["warnings"] == []
 
 
 def test_what_changed_before_it_was_committed_says_so_and_names_the_commit_later(ask: Ask, code: Path) -> None:

@@ -127,6 +127,7 @@ def test_each_call_is_a_commit_that_says_what_it_was(ask: Ask, ws: Workspace) ->
     ask.add_observations(observations=[{"entityName": "a", "contents": ["x"]}, {"entityName": "b", "contents": ["y"]}])
     newest = ws.history(limit=2)
     assert [one.operation for one in newest] == ["add_observations", "create_entities"]
+    assert newest[1].subject == "create entities: entity://shop/a and 1 more"
     assert newest[1].parents == (before,)
     tip = ws.tip
     ask.create_entities(entities=[entity("a")])

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.types import CallToolResult
 
 from kgd.mcp.server import Surface
-from kgd.tools import LOCAL, TOOLS
+from kgd.tools import LOCAL, TOOLS, TOOLSETS
 from kgd.tools.schemas import full_schema
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
@@ -224,12 +224,22 @@ async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> Non
 
 async def test_prompts_set_an_agent_on_the_workspace_that_is_named(connect: Connect) -> None:
     async with connect() as client:
-        assert {"onboard", "review_conflicts"} < {prompt.name for prompt in (await client.list_prompts()).prompts}
+        listed = (await client.list_prompts()).prompts
+        assert {"onboard", "review_conflicts"} < {prompt.name for prompt in listed}
+        assert all(prompt.title and prompt.description for prompt in listed)
         for name in ("onboard", "review_conflicts"):
             got = await client.get_prompt(name, {"workspace": "shop"})
             assert "`shop`" in got.messages[0].content.text  # type: ignore[union-attr]
         with pytest.raises(Exception, match="no prompt"):
             await client.get_prompt("other")
+
+
+async def test_who_stands_in_for_another_server_offers_no_prompts_about_tools_that_are_not_there(
+    session: Session,
+) -> None:
+    async with Client(Surface(session.daemon, TOOLSETS["server-memory"]).server) as client:
+        assert client.server_capabilities.prompts is None
+        assert (await client.list_tools()).tools
 
 
 async def test_many_calls_at_once_on_one_connection_all_answer(connect: Connect) -> None:

@@ -8,7 +8,6 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.freshness.freshness import Freshness
-from kgd.freshness.noting import verification
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri, name_of
@@ -16,7 +15,7 @@ from kgd.tools import addressing, cursors, sight
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.parameters import Many, Params
 from kgd.tools.tool import Hints, Tool
-from kgd.tools.verifying import as_answer
+from kgd.tools.verifying import as_answer, verified
 from kgd.tools.writing import PutResult, answer_of
 
 if TYPE_CHECKING:
@@ -81,8 +80,9 @@ def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutR
     """All of them in one commit, or none."""
     uris = [addressing.resolve(session, workspace, text, at=f"verify[{n}]") for n, text in enumerate(params.verify)]
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri) for uri in uris])
-    edits = tuple(verification(workspace, uri) for uri in uris)
-    changes = ChangeSet(edits, session.author(workspace), operation="verify")
+    edits = tuple(verified(session, workspace, uri) for uri in uris)
+    subject = f"verify {edits[0].uri}"[:100] + (f" and {len(edits) - 1} more" if len(edits) > 1 else "")
+    changes = ChangeSet(edits, session.author(workspace), subject, operation="verify")
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
 
 

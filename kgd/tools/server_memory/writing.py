@@ -179,13 +179,20 @@ def carry_out(session: Session, operation: str, names: Sequence[str], plan: Call
             try:
                 for start in range(0, len(edits), MAX_EDITS):
                     part = tuple(edits[start : start + MAX_EDITS])
-                    session.submit(workspace, ChangeSet(part, author, operation=operation))
+                    session.submit(workspace, ChangeSet(part, author, _subject(operation, part), operation=operation))
             except (Stale, NotFound, InvariantViolation) as refusal:
                 if attempt == ATTEMPTS - 1 or not _may_pass(refusal, attempt):
                     raise
             else:
                 return answer
     raise AssertionError("unreachable")
+
+
+def _subject(operation: str, edits: Sequence[Edit]) -> str:
+    """What `kgd log` shows: the tool's name says more than the kinds of edits, which for most tools are one."""
+    first, *others = dict.fromkeys(str(getattr(edit, "uri", "") or getattr(edit, "source", "")) for edit in edits)
+    more = f" and {len(others)} more" if others else ""
+    return f"{operation.replace('_', ' ')}: {first[:100]}{more}"
 
 
 def _may_pass(refusal: KgdError, attempt: int) -> bool:
