@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,8 +68,16 @@ class Folder:
             why = "a symbolic link is not followed" if full.is_symlink() else f"it cannot be read: {error.strerror}"
             self.troubles.append(Trouble(shown(path), why))
             return None
-        with os.fdopen(fd, "rb") as file:
-            data = file.read(BIGGEST + 1)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            self.troubles.append(Trouble(shown(path), "it is a folder, a pipe or a device and no file; not taken"))
+            return None
+        try:
+            with os.fdopen(fd, "rb") as file:
+                data = file.read(BIGGEST + 1)
+        except OSError as error:
+            self.troubles.append(Trouble(shown(path), f"it cannot be read: {error.strerror}"))
+            return None
         if len(data) > BIGGEST:
             self.troubles.append(Trouble(shown(path), f"it has more than {BIGGEST // 1024} KiB; not taken"))
             return None
@@ -76,6 +85,11 @@ class Folder:
         if self.taken > MOST_BYTES:
             raise Limit("this is more than 1 GiB of text", at=str(self.root)[-80:], next="Import a part of it.")
         return data
+
+    def leads_out(self, path: str) -> bool:
+        """Whether a folder on the way to this path is a symbolic link. Walks do not follow one; a name that stands in a
+        file may."""
+        return any((self.root / "/".join(path.split("/")[:n])).is_symlink() for n in range(1, path.count("/") + 1))
 
     def text(self, path: str) -> str | None:
         """The text of a file; None, and a trouble, where it is none."""

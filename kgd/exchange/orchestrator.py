@@ -188,8 +188,8 @@ class Entries:
         if not path.exists():
             return []
         try:
-            if path.is_symlink() or path.stat().st_size > BIGGEST_GRAPH:
-                self.trouble(GRAPH, "it is a link, or has more than 64 MiB; not taken")
+            if path.is_symlink() or not path.is_file() or path.stat().st_size > BIGGEST_GRAPH:
+                self.trouble(GRAPH, "it is no file, or a link, or has more than 64 MiB; not taken")
                 return []
             values = json.loads(path.read_text(encoding="utf-8-sig"))
         except json.JSONDecodeError as error:
@@ -209,6 +209,8 @@ class Entries:
         name = entry.file
         if name.startswith("/") or ".." in name.split("/") or "\\" in name:
             self.trouble(entry.at, f"its file {name[:80]} is outside of the folder; not read")
+        elif self.folder.leads_out(name):
+            self.trouble(entry.at, f"its file {name[:80]} is behind a symbolic link; not read")
         elif not (self.root / name).exists():
             self.trouble(entry.at, f"its file {name[:80]} is not there")
         elif name in self._files:

@@ -133,7 +133,8 @@ def _journal(folder: Folder, known: Collection[str], reading: Reading) -> Iterat
     """The completed tasks that no node of the graph stands for."""
     names = list(folder.paths(lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
                               lambda path: path == JOURNAL.strip("/")))  # fmt: skip
-    index = folder.text(INDEX) if (folder.root / INDEX).is_file() else None
+    is_there = (folder.root / INDEX).is_file() and not folder.leads_out(INDEX)
+    index = folder.text(INDEX) if is_there else None
     statuses = _index(index or "")
     unfinished, listed = 0, set[str]()
     for name in names:

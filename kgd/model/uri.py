@@ -122,7 +122,10 @@ def build(scheme: str, workspace: str, segments: list[bytes]) -> Uri:
 
 def from_path(scheme: str, workspace: str, path: bytes | str) -> Uri:
     """The URI of a slash-separated path; `str` paths come from the operating system (surrogateescape)."""
-    raw = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
+    try:
+        raw = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise Invalid("a name cannot hold half of a character") from None
     return build(scheme, workspace, raw.split(b"/") if raw else [])
 
 

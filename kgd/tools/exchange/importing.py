@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.patterns import check_pattern
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale, Unavailable
 from kgd.exchange import formats
 from kgd.exchange.plan import Plan, Reading, Trouble
 from kgd.memories.keywords import keywords
@@ -63,11 +63,16 @@ def take(session: Session, params: ImportParams) -> ImportResult:
     path = place(session, params.source)
     if not path.exists():
         raise NotFound("there is no such file or folder", at=str(path)[-80:])
-    chosen = formats.named(params.format, "format", "read") if params.format else formats.sniffed(path)
-    assert chosen.read is not None
+    if not path.is_file() and not path.is_dir():
+        raise Invalid("this is a pipe or a device", at="source", next="Name a file or a folder.")
     reading = Reading(workspace.id, params.below.strip("/"), workspace.layout.code_tree, check_pattern, keywords)
     session.progress(0, None, f"reading {path.name}")
-    plan = chosen.read(path, reading)
+    try:
+        chosen = formats.named(params.format, "format", "read") if params.format else formats.sniffed(path)
+        assert chosen.read is not None
+        plan = chosen.read(path, reading)
+    except OSError as error:
+        raise Unavailable(f"this cannot be read: {error.strerror}", at=str(path)[-80:]) from None
     found = reconcile(workspace, plan.wanted, replace=params.replace)
     troubles = [*plan.troubles, *found.troubles]
     if other := formats.passed_by(path, chosen):

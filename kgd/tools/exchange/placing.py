@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -128,7 +129,10 @@ def _refuse_links(target: Path, path: Path) -> None:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        if path.stat().st_size > BIGGEST:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise InvariantViolation("what is there is no file", at=str(path)[-80:], next="Name another place.")
+        if found.st_size > BIGGEST:
             raise InvariantViolation("a file of more than 64 MiB is there", at=str(path)[-80:])
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,0 +1,103 @@
+"""Folders that others put together: what is no file is not opened, what leads out is not read, the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
+from tests.surfaces.conftest import Ask
+
+
+def take(ask: Ask, source: Path, **more: Any) -> dict[str, Any]:
+    return dict(getattr(ask, "import")(source=str(source), **more))
+
+
+def orchestrator(root: Path, *nodes: dict[str, Any]) -> Path:
+    folder = root / ".orchestrator"
+    (folder / "memories").mkdir(parents=True)
+    whole = [{"type": "decision", "summary": f"Why {node['id']}", **node} for node in nodes]
+    (folder / "knowledge_graph.json").write_text(json.dumps({"nodes": whole}))
+    return folder
+
+
+def test_what_is_neither_a_file_nor_a_folder_is_refused_unopened(ask: Ask, tmp_path: Path) -> None:
+    pipe = tmp_path / "memory.jsonl"
+    os.mkfifo(pipe)  # nobody ever writes into it: to open it is to wait for ever
+    for source in (pipe, Path("/dev/zero")):
+        for format in ("jsonl", "rules", "vault", "orchestrator", ""):
+            with pytest.raises(Invalid, match="pipe or a device"):
+                take(ask, source, format=format)
+    with pytest.raises(NotFound):
+        take(ask, tmp_path / "nothing")
+
+
+def test_what_cannot_be_read_is_told_and_is_no_defect(ask: Ask) -> None:
+    with pytest.raises(Unavailable, match="cannot be read"):
+        take(ask, Path("/proc/self/mem"), format="jsonl")
+    assert "cannot be read" in str(take(ask, Path("/proc/self/mem"), format="rules")["troubles"])
+
+
+def test_a_graph_that_is_a_pipe_is_one_line(ask: Ask, tmp_path: Path) -> None:
+    folder = tmp_path / ".orchestrator"
+    folder.mkdir()
+    os.mkfifo(folder / "knowledge_graph.json")
+    assert [one["at"] for one in take(ask, folder)["troubles"]] == ["knowledge_graph.json"]
+
+
+def test_a_file_is_not_read_through_a_link_a_pipe_or_a_folder(ask: Ask, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("task-1.md", "index.md"):
+        (outside / name).write_text("# a secret of task-1\n\nstatus: completed\n")
+    folder = orchestrator(
+        tmp_path / "in",
+        {"id": "decision-1", "file": "memories/below/task-1.md"},
+        {"id": "decision-2", "file": "memories/alone.md"},
+        {"id": "decision-3", "file": "memories/pipe.md"},
+        {"id": "decision-4", "file": "memories"},
+        {"id": "decision-5", "file": "../../outside/task-1.md"},
+    )
+    (folder / "memories" / "below").symlink_to(outside)
+    (folder / "memories" / "alone.md").symlink_to(outside / "task-1.md")
+    (folder / "journal").symlink_to(outside)
+    os.mkfifo(folder / "memories" / "pipe.md")
+    found = take(ask, folder)
+    assert found["nodes"]["new"] == 5
+    told = {one["at"].rpartition(" ")[2] for one in found["troubles"]}
+    assert told >= {"decision-1", "memories/alone.md", "memories/pipe.md", "memories", "decision-5", "journal"}
+    nodes = ask.get(uris=[f"decision://shop/decision-{n}" for n in range(1, 6)])["nodes"]
+    assert "secret" not in json.dumps([found, nodes])
+
+
+def test_values_that_no_node_holds_cost_their_own_entry_alone(ask: Ask, tmp_path: Path) -> None:
+    folder = orchestrator(tmp_path, {"id": "decision-1"})
+    half, deep = '"\\ud800"', "[" * 500 + "]" * 500
+    bad = [f'"x": {half}', f'{half}: 1', f'"connections": [{half}]', f'"tags": [{half}]', '"x": NaN', '"x": 1e999',
+           f'"x": {"9" * 400}', f'"x": {deep}', '"id": "../../x"', '"type": "a\\nb\\u202e"']  # fmt: skip
+    nodes = [f'{{"id": "bad-{n}", "type": "decision", "summary": "s", {one}}}' for n, one in enumerate(bad)]
+    nodes.append('{"id": "decision-1", "type": "decision", "summary": "Sound"}')
+    (folder / "knowledge_graph.json").write_text(f'{{"nodes": [{", ".join(nodes)}]}}')
+    found = take(ask, folder)
+    assert ask.get(uris=["decision://shop/decision-1"])["nodes"][0]["summary"] == "Sound"
+    assert len({one["at"] for one in found["troubles"]}) >= len(bad) - 2
+    assert found == {**take(ask, folder), "commits": found["commits"], "nodes": found["nodes"]}
+
+
+def test_an_export_does_not_write_over_a_pipe_or_wait_for_it(ask: Ask, tmp_path: Path) -> None:
+    ask.put(changes=[{"op": "upsert", "uri": "concept://shop/a", "content": "text"}])
+    pipe, folder = tmp_path / "out", tmp_path / "vault"
+    folder.mkdir()
+    for place in (pipe, folder / "a.md", folder / "AGENTS.md"):
+        os.mkfifo(place)
+    with pytest.raises(InvariantViolation, match="no file"):
+        ask.export(target=str(pipe), format="graphml")
+    assert ask.export(target=str(folder), format="vault")["files"]["left"] == 1
+    os.mkfifo(folder / ".kgd-export.json")
+    with pytest.raises(InvariantViolation, match="no file"):
+        ask.export(target=str(folder), format="vault")
+    assert pipe.is_fifo()
