@@ -10,6 +10,8 @@ from kgd.cli.requests import program
 from kgd.cli.terminal import bold, red, say
 
 Answer = dict[str, Any]
+_OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
+"""Keys of `data` by which an import and an export know again what they wrote; of no use to a reader."""
 
 
 def up(answer: Answer) -> None:
@@ -288,7 +290,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(f"  tags: {', '.join(node['tags'])}")
     if node.get("data"):
         for key, value in node["data"].items():
-            say(f"  {key}: {words.text(value)}")
+            if key not in (_OF_AN_IMPORT if "imported" in node["data"] else ()) and key != "verified":
+                say(f"  {key}: {words.text(value)}")
     if updated := node.get("updated"):
         say(f"  updated {updated['at']} by {updated['by']}")
     texts = [node.get("content"), node.get("detail", {}).get("text")]

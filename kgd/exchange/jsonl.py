@@ -61,11 +61,13 @@ def read(path: Path, reading: Reading) -> Plan:
     """The entities with their relations; a line that cannot be read is one trouble, and the rest goes on.
 
     Raises:
-        Invalid: The URIs are asked to begin with a path: an entity's is its name.
+        Invalid: It is no file, or the URIs are asked to begin with a path: an entity's is its name.
         Limit: The file is larger than 512 MiB.
     """
     if reading.below:
         raise Invalid("the URI of an entity is its name alone", at="below", next="Import it without --below.")
+    if not path.is_file():
+        raise Invalid("name the file itself, such as memory.jsonl", at="source")
     if path.stat().st_size > LARGEST:
         raise Limit(f"a file has at most {LARGEST // 2**20} MiB", at=str(path)[-80:], next="Split it by lines.")
     found = _Found(path.name)

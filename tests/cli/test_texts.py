@@ -21,3 +21,14 @@ def test_a_summary_that_is_the_name_again_is_shown_once(capsys: pytest.CaptureFi
     node = {"uri": "insight://shop/a", "type": "insight", "version": 1, "name": "Keys rotate", "summary": "Keys rotate"}
     printing.get({"nodes": [node], "missing": []})
     assert capsys.readouterr().out.count("Keys rotate") == 1
+
+
+def test_what_imports_and_verifications_note_for_themselves_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"uri": "concept://shop/a", "type": "concept", "version": 1, "name": "A"}
+    data = {"imported": "1f", "vault": {"head": "---"}, "verified": {"a@1": True}, "author": "Ann"}
+    printing.get({"nodes": [{**node, "data": data}], "missing": []})
+    shown = capsys.readouterr().out
+    assert "author: Ann" in shown
+    assert not any(key in shown for key in ("imported", "head", "a@1"))
+    printing.get({"nodes": [{**node, "data": {"vault": "a bank's"}}], "missing": []})
+    assert "vault: a bank's" in capsys.readouterr().out

@@ -146,6 +146,8 @@ def test_other_files_are_not_taken_for_it_and_none_is_written_over(ask: Ask, tmp
     assert "no entities" in told["troubles"][0]["reason"]
     with pytest.raises(Invalid):
         take(ask, tmp_path / "memory.jsonl", below="people")
+    with pytest.raises(Invalid, match="name the file itself"):
+        take(ask, tmp_path, format="jsonl")
 
 
 class _Kept:
