@@ -6,7 +6,7 @@ then the rest; and before any of those that are only near, those that are about 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from kgd.tools import sight
 from kgd.tools.nodes import printable
 
 if TYPE_CHECKING:
+    from kgd.index.ranking import Hit
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -30,6 +31,8 @@ AREAS = ("molecule", "atom")
 _ORDER = {kind: number for number, kind in enumerate((*AREAS, *MEMORIES[:-1], "concept", "task", "file", "dir"))}
 _ORDER["molecule"] = _ORDER["atom"]  # their ranks say which atoms follow which molecule
 _OTHERS = _ORDER["concept"]
+LOOKED_THROUGH = 2_000
+"""Hits among which those are found that the caller may see."""
 REASONS = 2
 """Reasons that an item names."""
 LONGEST_REASON = 160
@@ -106,6 +109,16 @@ class Findings:
     def may_see(self, uri: Uri) -> bool:
         return self.sees is None or self.sees(uri)
 
+    def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
+        """The best hits in full text among what the caller may see: what they may not takes no place from it."""
+        found = self.workspace.search(query, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
+        return [hit for hit in found if self.may_see(hit.uri)][:limit]
+
+    def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
+        """The same by tags."""
+        found = self.workspace.search_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
+        return [hit for hit in found if self.may_see(hit.uri)][:limit]
+
     def title(self, uri: Uri) -> str:
         card = self.workspace.graph.card(uri)
         return (card.name if card is not None else "") or name_of(uri)
@@ -115,7 +128,8 @@ class Findings:
 
     def ordered(self) -> list[Found]:
         """All of it, in reading order."""
-        doubted = Freshness.of(self.workspace).doubted
+        # Where a node stands would tell whoever wrote it whether a file that it cites is as they guess it.
+        doubted = Freshness.of(self.workspace).doubted if self.sees is None else frozenset()
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
 
     def __contains__(self, uri: object) -> bool:

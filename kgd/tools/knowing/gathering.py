@@ -85,15 +85,14 @@ def by_task(findings: Findings, task: Task) -> None:
 
 def by_keywords(findings: Findings, text: str) -> None:
     """Memories by the tags that the text's keywords are, then areas and memories by its words."""
-    workspace = findings.workspace
     if words := keywords(text):
-        for number, hit in enumerate(workspace.search_tags(words, types=MEMORIES, limit=TAGGED)):
+        for number, hit in enumerate(findings.tagged(words, TAGGED, MEMORIES)):
             findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
     if text.strip():
         query = " ".join(words) or text[:400]
-        for number, hit in enumerate(workspace.search(query, types=AREAS, limit=5)):
+        for number, hit in enumerate(findings.hits(query, 5, AREAS)):
             findings.add(hit.uri, NEAR, f"found by {', '.join(hit.why)}", number)
-        for number, hit in enumerate(workspace.search(query, types=MEMORIES, limit=TAGGED)):
+        for number, hit in enumerate(findings.hits(query, TAGGED, MEMORIES)):
             findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
 
 
@@ -101,7 +100,7 @@ def by_question(findings: Findings, question: str) -> None:
     """What full text finds, best first, then the areas of the files it found, and what hangs on them."""
     workspace = findings.workspace
     files: list[str] = []
-    for number, hit in enumerate(workspace.search(question, limit=HITS)):
+    for number, hit in enumerate(findings.hits(question, HITS)):
         if scheme_of(hit.uri) in CODE_TREE and workspace.graph.card(hit.uri) is None:
             files += [path_of(hit.uri)] if scheme_of(hit.uri) == "file" and findings.may_see(hit.uri) else []
             findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
@@ -209,8 +208,8 @@ def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
     workspace = findings.workspace
     for path in paths:
         tail = "/".join(path.split("/")[-2:])
-        for hit in workspace.search(path, types=MEMORIES, limit=5):
-            if hit.uri in findings or not findings.may_see(hit.uri):
+        for hit in findings.hits(path, 5, MEMORIES):
+            if hit.uri in findings:
                 continue
             node = _stored(workspace, hit.uri)
             if node is not None and any(tail in text for text in (node.summary, node.content, str(dict(node.data)))):
@@ -221,7 +220,7 @@ def _tagged_like(findings: Findings, areas: Sequence[Found]) -> None:
     """Memories that carry the name of an area as a tag."""
     names = [word for area in areas[:6] for word in keywords(findings.title(area.uri), 4)]
     if names:
-        for number, hit in enumerate(findings.workspace.search_tags(names, types=MEMORIES, limit=TAGGED)):
+        for number, hit in enumerate(findings.tagged(names, TAGGED, MEMORIES)):
             findings.add(hit.uri, FAR, ", ".join(hit.why), number)
 
 

@@ -61,7 +61,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
     Raises:
         Limit: There are more than `MOST_PATHS`.
     """
-    given = [one for text in texts for one in _separated(workspace, text)]
+    given = [one for text in texts for one in _separated(session, workspace, text)]
     if len(given) > MOST_PATHS:
         raise Limit(
             f"at most {MOST_PATHS} paths can be asked about at once, these are {len(given)}", at="paths",
@@ -74,13 +74,15 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             kept.outside[text.strip()] = None
             continue
         inside = _directory(workspace, place)
-        if inside is None:
+        files = [] if inside is None else _files_below(workspace, *inside, sees)
+        if inside is None or (sees is not None and not files and not sees(inside[0])):
+            # Nobody learns from a slash that there is a directory of which they may see nothing.
             kept.asked[place] = kept.files[place] = None
             if caller.misses(place):
                 kept.absent[place] = None
             continue
         kept.asked[f"{place.rstrip('/')}/" if place else ""] = None
-        for path in _files_below(workspace, *inside, sees):
+        for path in files:
             if len(kept.files) < MOST_FILES:
                 kept.files[path] = None
             elif path not in kept.files:
@@ -116,11 +118,12 @@ def common_directory(paths: Iterable[str]) -> str:
     return os.path.commonpath(folders) if folders and all(folders) else ""
 
 
-def _separated(workspace: Workspace, text: str) -> list[str]:
+def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
     """One path, or several with commas or one a line, as other tools take them."""
     if not _SEPARATORS.search(text):
         return [text] if text.strip() else []
-    root = workspace.layout.code_tree
+    # Whether there is a file of such a name is for those of this machine to know.
+    root = workspace.layout.code_tree if session.principal is None else None
     if "\n" not in text and root is not None and os.path.lexists(root / text.strip()[:1_024]):
         return [text]
     return [one for one in _SEPARATORS.split(text) if one.strip()]
@@ -192,7 +195,7 @@ def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None
     return (uri, found) if uri is not None and isinstance(found, Directory) else None
 
 
-def _files_below(workspace: Workspace, uri: Uri, directory: Directory, sees: sight.Sees | None) -> Iterator[str]:
+def _files_below(workspace: Workspace, uri: Uri, directory: Directory, sees: sight.Sees | None) -> list[str]:
     found = below(workspace.id, uri, directory)
     files = (path_of(one) for one in found if scheme_of(one) == "file" and (sees is None or sees(one)))
-    yield from islice(files, 10 * MOST_FILES)
+    return list(islice(files, 10 * MOST_FILES))
