@@ -33,11 +33,12 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Where a program's rules lie and how their front matter is written."""
+    """Where a program's rules lie, how their front matter is written, and which files of others it reads as well."""
 
     name: str
     path: str
     front: Callable[[Area], str]
+    reads: tuple[str, ...]
 
 
 def _cursor(area: Area) -> str:
@@ -63,9 +64,11 @@ def _copilot(area: Area) -> str:
 
 
 PROGRAMS = {
-    "cursor-rules": Program("cursor", ".cursor/rules/kgd/{}.mdc", _cursor),
-    "claude-rules": Program("claude", ".claude/rules/kgd/{}.md", _claude),
-    "copilot-rules": Program("copilot", ".github/instructions/kgd/{}.instructions.md", _copilot),
+    "cursor-rules": Program("cursor", ".cursor/rules/kgd/{}.mdc", _cursor, ("AGENTS.md", ".cursorrules")),
+    "claude-rules": Program("claude", ".claude/rules/kgd/{}.md", _claude, ("CLAUDE.md",)),
+    "copilot-rules": Program(
+        "copilot", ".github/instructions/kgd/{}.instructions.md", _copilot, ("AGENTS.md", "copilot-instructions.md")
+    ),
 }
 
 
@@ -87,7 +90,10 @@ def write_back(view: View) -> Written:
 
 
 def for_program(name: str) -> Callable[[View], Written]:
-    """Every area as a rule file of this program; those that came from one of its files go back there."""
+    """Every area as a rule file of this program; those that came from a file that it reads go back there.
+
+    In a file of its own beside that, the program would be told it twice.
+    """
     program = PROGRAMS[name]
 
     def write(view: View) -> Written:
@@ -97,7 +103,7 @@ def for_program(name: str) -> Callable[[View], Written]:
         for area in _areas(view):
             path = _origin(area.node)
             found = kind_of(path) if path else None
-            if found is not None and found[0].program == program.name:
+            if found is not None and (found[0].program == program.name or path.rpartition("/")[2] in program.reads):
                 files.append(Output(path, _as_it_was(area, path, view, troubles)))
                 continue
             slug = _slug(area.node, taken)

@@ -31,6 +31,8 @@ KEPT = "vault"
 """The key of `data` that holds what only this format needs."""
 OURS = "kgd"
 """The property under which a note that kgd wrote says which node it is."""
+DETAIL = "detail"
+"""What such a note says its text is, where that is the prose of a memory file and not the node's content."""
 MARKS = (".obsidian", ".logseq", ".foam")
 LINKS_TO, EMBEDS = "links_to", "embeds"
 WEIGHT = 0.5
@@ -158,8 +160,10 @@ class Vault:
         front, uri = page.front or {}, self.own_uri(page)
         if uri is None:
             raise Invalid("its property 'kgd' names no node")
+        is_detail = mine.get("text") == DETAIL
+        content = mine.get("content") or "" if is_detail else page.body
         values: dict[str, Any] = {
-            "uri": uri, "type": mine.get("type", ""), "name": mine.get("name", ""), "content": page.body,
+            "uri": uri, "type": mine.get("type", ""), "name": mine.get("name", ""), "content": content,
             "summary": front.get("summary") or "", "tags": strings(front.get("tags")),
             "relations": mine.get("relations") or [], "data": mine.get("data") or {}, "source": mine.get("source"),
         }  # fmt: skip
@@ -167,7 +171,7 @@ class Vault:
             node = from_plain(values)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise Invalid("its property 'kgd' is not as kgd wrote it") from None
-        return Wanted(node, at=at, base=str(mine.get("digest") or "-"))
+        return Wanted(node, page.body if is_detail else "", at=at, base=str(mine.get("digest") or "-"))
 
     def _tags(self, path: str, front: Mapping[str, Json], prose: str) -> list[str]:
         found = [tag.removeprefix("#").strip() for tag in (*strings(front.get("tags")), *strings(front.get("tag")))]

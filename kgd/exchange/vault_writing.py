@@ -14,7 +14,7 @@ from kgd.codec.canonical import Ordered
 from kgd.errors import KgdError
 from kgd.exchange import front_matter
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Reading, Trouble, Written, digest
-from kgd.exchange.vault import KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
+from kgd.exchange.vault import DETAIL, KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
 from kgd.exchange.view import View
 from kgd.exchange.wiki_links import NOTE
 from kgd.model.fields import plain
@@ -38,7 +38,7 @@ def write(view: View) -> Written:
             troubles.append(Trouble(node.uri, f"{why}; left out"))
             continue
         try:
-            text = _from_vault(node, path, view, troubles) if _is_note(node) else _own(node, view, troubles)
+            text = _from_vault(node, path, view, troubles) if _is_note(node) else _own(node, view)
             files.append(Output(path, text.encode()))
         except KgdError as error:
             troubles.append(Trouble(node.uri, f"{error.message}; left out"))
@@ -113,11 +113,12 @@ def _changes(node: Node, was: Node, front: Mapping[str, Json], data: Mapping[str
     return changes
 
 
-def _own(node: Node, view: View, troubles: list[Trouble]) -> str:
-    """A note of a node that kgd had first: its links as properties for graph views, and all of it under `kgd`."""
-    body = node.content
-    if view.detail(node) is not None:
-        troubles.append(Trouble(node.uri, "the prose of its memory file is not part of the note"))
+def _own(node: Node, view: View) -> str:
+    """A note of a node that kgd had first: its links as properties for graph views, and all of it under `kgd`.
+
+    The text is the prose of its memory file where it has one, as that is what somebody wrote to be read.
+    """
+    detail = (view.detail(node) or "").strip("\n")
     values: dict[str, Any] = plain(node)
     data = {key: value for key, value in node.data.items() if key not in (IMPORTED, NAMED_FILE)}
     front: dict[str, Json] = {}
@@ -131,8 +132,12 @@ def _own(node: Node, view: View, troubles: list[Trouble]) -> str:
     ours |= {key: values[key] for key in ("type", "name", "source", "relations") if key in values}
     if data:
         ours["data"] = data
-    front[OURS] = Ordered({**ours, "digest": digest(node)})
-    return front_matter.write(front) + body
+    if detail:
+        ours["text"] = DETAIL
+        if node.content:
+            ours["content"] = node.content
+    front[OURS] = Ordered({**ours, "digest": digest(node, detail)})
+    return front_matter.write(front) + (f"{detail}\n" if detail else node.content)
 
 
 def _links(node: Node, view: View) -> dict[str, list[Json]]:

@@ -123,6 +123,14 @@ def test_areas_that_kgd_had_first_become_rules_of_each_program(
     assert (again["read"], ws.tip) == ({"rule_files": 1, "written_by_kgd": 1}, tip)
 
 
+def test_a_program_is_not_given_a_second_file_of_what_it_reads_already(ask: Ask, code: Path) -> None:
+    (code / "CLAUDE.md").write_text("# Rules\nUse tabs.\n")
+    take(ask, code, format="rules")
+    told = ask.export(target=str(code), format="claude-rules")
+    assert (told["files"]["unchanged"], told["files"]["new"]) == (1, 0)
+    assert ask.export(target=str(code), format="cursor-rules", dry_run=True)["files"]["new"] == 1
+
+
 def test_agents_md_keeps_what_a_person_wrote_around_the_block(ask: Ask, code: Path) -> None:
     (code / "AGENTS.md").write_bytes(b"# Ours\r\n\r\nBe kind.")
     ask.put(changes=[upsert("atom:checkout", name="Checkout", content="One.\n", data={"paths": ["src/checkout.py"]})])

@@ -321,3 +321,25 @@ def test_no_node_puts_a_file_where_it_does_not_belong(ask: Ask, tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == []
     assert not (out / "etc").exists()
     assert [path.name[-6:] for path in (out / "memories").iterdir()] == ["six.md"]
+
+
+def test_the_prose_of_a_memory_goes_through_a_vault_is_edited_there_and_comes_back(
+    ask: Ask, ws: Workspace, tmp_path: Path
+) -> None:
+    prose = "    # indented\n\nTwo signers drifted apart in March.\n\n---\nno front matter"
+    ask.put(changes=[
+        upsert("decision:one-signer", summary="Only auth signs", detail=prose),
+        upsert("gotcha:keys", summary="They rotate", content="Weekly.\n", detail="# Why\nAsk Ann."),
+    ])  # fmt: skip
+    out = tmp_path / "out"
+    assert ask.export(target=str(out), format="vault")["troubles"] == []
+    note = out / "decisions" / "one-signer.md"
+    assert note.read_text().endswith(f"---\n{prose}\n")
+    assert take(ask, out)["nodes"]["unchanged"] == 2
+    note.write_text(note.read_text().replace("March", "April"))
+    (out / "gotchas" / "keys.md").write_text((out / "gotchas" / "keys.md").read_text().replace("Ann", "Bob"))
+    assert take(ask, out)["nodes"]["changed"] == 2
+    decision, gotcha = ask.get(uris=["decision:one-signer", "gotcha:keys"], include=["content"])["nodes"]
+    assert decision["detail"]["text"].strip("\n") == prose.replace("March", "April")
+    assert (gotcha["content"], gotcha["detail"]["text"].strip()) == ("Weekly.\n", "# Why\nAsk Bob.")
+    assert take(ask, out)["nodes"]["unchanged"] == 2
