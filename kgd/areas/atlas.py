@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgd.areas.patterns import Matcher, check_pattern
 from kgd.areas.places import normalise
-from kgd.errors import KgdError
+from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 
@@ -104,22 +104,35 @@ class Atlas:
             found = (self._shown(self._atoms[uri]) for uri in named)
             return sorted((atom for atom in found if atom.molecule == molecule), key=_by_name)
 
+    def begins(self, folder: str) -> bool:
+        """Whether an area has a pattern that begins with this directory of the code tree, or is it."""
+        with self._lock:
+            return self._refresh().begins(folder)
+
     def matching(
-        self, paths: Sequence[str], *, sees: Callable[[Uri], bool] | None = None, at_home: bool = True
-    ) -> Matches:
+        self, paths: Sequence[str], *, sees: Callable[[Uri], bool] | None = None, at_home: bool = True,
+        most: int | None = None,
+    ) -> Matches:  # fmt: skip
         """Which areas these paths belong to; a path may have any number of them.
 
         Args:
             paths: In any spelling that `places.normalise` reads; what lies outside the code tree is unmatched.
             sees: Which atoms count; all of them where it is not given.
             at_home: Whether absolute paths are of this machine. From another one they mean nothing here.
+            most: Steps after which it is given up; others wait meanwhile.
+
+        Raises:
+            Limit: It took more steps.
         """
         root = self._workspace.layout.code_tree if at_home else None
         by_atom: dict[Uri, list[str]] = {}
         unmatched = []
         with self._lock:
             matcher = self._refresh()
+            begun = matcher.steps
             for path in dict.fromkeys(paths):
+                if most is not None and matcher.steps - begun > most:
+                    raise Limit("these are too many paths for the patterns here", at="paths", next="Ask about fewer.")
                 place = normalise(path, root, workspace=self._workspace.id)
                 hits = matcher.matches(place) if place is not None else ()
                 found = [uri for uri in hits if sees is None or sees(uri)]

@@ -51,9 +51,9 @@ def test_rules_and_traps_come_first_and_what_is_only_near_last(known: Ask) -> No
 def test_each_says_why_it_is_there(known: Ask) -> None:
     answer = known.context(paths=SESSION)
     assert {one["name"]: one["why"] for one in answer["items"]} == {
-        "Security": f"Auth in it: {SESSION}",
+        "Security": "Auth in it",
         "Auth": f"owns {SESSION}; Everything related_to it: asks it who may",
-        "Everything": f"owns {SESSION}; related_to Auth",
+        "Everything": f"owns {SESSION}; related_to Auth: asks it who may",
         "Clocks differ": f"about {SESSION}",
         "Keys": "applies_to Auth",
         "JWT": "about src/auth/",
@@ -212,6 +212,46 @@ def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> Non
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert "missing" not in answer
     assert [one["kind"] for one in answer["items"]] == ["atom", "gotcha"]
+
+
+def test_an_area_is_not_proposed_for_a_folder_that_has_areas_below(known: Ask) -> None:
+    known.put(changes=upsert("atom:session", data={"paths": ["lib/pay/stripe/*.py"]}))
+    for gap, proposed in (
+        ("lib/pay/__init__.py", ["lib/pay/__init__.py"]),
+        ("lib/pay/stripe/notes.md", ["lib/pay/stripe/notes.md"]),
+        ("lib/mail/send.py", ["lib/mail/**"]),
+        ("lib/pay/paypal/client.py", ["lib/pay/paypal/**"]),
+        ("README.md", ["README.md"]),
+    ):
+        assert known.context(paths=gap)["missing"]["record"][0]["arguments"]["paths"] == proposed, gap
+
+
+def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
+    ask.put(changes=[
+        change for number in range(20) for change in (
+            upsert(f"molecule:m{number}", content="What holds for all."),
+            upsert(f"atom:a{number}", content="What is so. " * 60,
+                   data={"paths": [f"lib/{number}.py"], "moleculeId": f"molecule://shop/m{number}"}),
+            upsert(f"gotcha:g{number}", summary=f"Trap {number}",
+                   relations=[{"type": "applies_to", "target": f"atom:a{number}"}]),
+        )
+    ])  # fmt: skip
+    answer = ask.context(paths=[f"lib/{number}.py" for number in range(20)], budget=6_000)
+    assert {one["name"] for one in answer["items"] if one["kind"] == "gotcha"} == {f"g{number}" for number in range(20)}
+    tight = ask.context(paths=[f"lib/{number}.py" for number in range(15)])
+    assert [one["kind"] for one in tight["items"]].count("gotcha") == 15
+    assert tight["cut"] == []
+
+
+def test_the_rules_of_the_areas_come_before_what_is_only_near(ask: Ask) -> None:
+    near = [upsert(f"atom:near{number}", content="About something else. " * 30, data={"paths": [f"n{number}/**"]},
+                   relations=[{"type": "related_to", "target": "atom:own"}]) for number in range(30)]  # fmt: skip
+    rules = "A rule of this area. " * 30
+    ask.put(changes=[upsert("atom:own", content=rules, data={"paths": ["src/**"]}), *near])
+    answer = ask.context(paths=SESSION, budget=1_000)
+    assert item(answer, "own")["text"] == rules.strip()
+    assert any(one["what"] == "atom" and one["count"] > 5 for one in answer["cut"])
+    assert all("text" not in one for one in answer["items"][1:])
 
 
 def test_nothing_known_is_no_empty_success(known: Ask) -> None:

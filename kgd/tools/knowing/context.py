@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.areas.atlas import Atlas
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.memories import tasks
 from kgd.model.node import Node
@@ -209,7 +210,7 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         absent = [path for path in gaps if path in set(map(printable, asked.places.absent))]
         new = f" {_some(absent)} not in the code tree so far." if absent else ""
         message = f"{what}{also}.{new} Record what the code cannot say: why it is so, its rules, its traps."
-        return {"message": message, "record": [_an_area(workspace, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
+        return {"message": message, "record": [_an_area(asked.findings, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
     return {
@@ -231,13 +232,16 @@ def _outside(asked: _Asked) -> str:
     return "The code tree has no files there, and nothing else is known about it."
 
 
-def _an_area(workspace: str, gaps: Sequence[str]) -> Call:
-    folder = common_directory(gaps)
-    patterns = [f"{folder}/**"] if folder else list(gaps[:GAPS_NAMED])
+def _an_area(findings: Findings, gaps: Sequence[str]) -> Call:
+    """An area of the folder that the gaps lie in; of the files alone where other areas are below that folder."""
+    workspace, folder = findings.workspace, common_directory(gaps)
+    hidden = findings.sees is not None  # who does not see all areas is not told by this that one is there
+    is_free = folder and (hidden or not Atlas.of(workspace).begins(folder))
+    patterns = [f"{folder}/**"] if is_free else list(gaps[:GAPS_NAMED])
     return {
         "tool": "manage_graph",
         "arguments": {
-            "operation": "create", "entityType": "atom", "projectId": workspace, "name": "<the area>",
+            "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": "<the area>",
             "paths": patterns, "knowledge": "<rules, reasons and traps>", "createdByTaskId": "<task>",
         },
     }  # fmt: skip

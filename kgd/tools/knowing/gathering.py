@@ -33,8 +33,8 @@ NEIGHBOURS = 30
 TAGGED = 10
 """Nodes by tags, as the specification of context gathering has it."""
 HITS = 20
-AREAS_FOLLOWED = 12
-"""Areas whose own memories and neighbours are looked at."""
+AREAS_FOLLOWED = 40
+"""Areas whose own memories and neighbours are looked at: as many as an answer of the usual budget can name."""
 MENTIONS = 8
 """Paths that the text of memories is searched for."""
 STARTS = 120
@@ -132,9 +132,9 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
         groups.setdefault(atom.molecule or atom.uri, []).append((atom, mine))
     for number, (group, members) in enumerate(groups.items()):
         if group != members[0][0].uri:
-            names = ", ".join(atom.name for atom, _ in members[:3])
-            owned = list(dict.fromkeys(path for _, mine in members for path in mine))
-            findings.add(group, closeness, f"{names} in it: {_told(owned)}", number, 0)
+            names = [atom.name for atom, _ in members]
+            others = f" and {len(names) - 3} more of its areas" if len(names) > 3 else ""
+            findings.add(group, closeness, f"{', '.join(names[:3])}{others} in it", number, 0)
         for place, (atom, mine) in enumerate(members, 1):
             shown = [path for path in mine if not path.endswith("/") and path] or mine
             findings.add(atom.uri, closeness, f"owns {_told(shown)}", number, place, paths=shown)
@@ -191,16 +191,20 @@ def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEA
         name = findings.title(area.uri)
         for edge in _incoming(findings, area.uri):
             is_area = scheme_of(edge.target) in AREAS
-            findings.add(edge.target, FAR if is_area else closeness, f"{edge.type} {name}", edge.weight, number)
+            told = f"{edge.type} {name}{_reason(findings, edge.target, area.uri, edge.type)}"
+            findings.add(edge.target, FAR if is_area else closeness, told, edge.weight, number)
         for edge in islice(graph.out(area.uri), RELATIONS):
             if scheme_of(edge.target) in CODE_TREE:
                 continue
             is_area = scheme_of(edge.target) in AREAS
-            reason = graph.relation_data(area.uri, edge.target, edge.type).get("reason")
-            told = f": {cut_at_word(reason, 90)}" if isinstance(reason, str) and reason.strip() else ""
-            findings.add(
-                edge.target, FAR if is_area else closeness, f"{name} {edge.type} it{told}", edge.weight, number
-            )
+            told = f"{name} {edge.type} it{_reason(findings, area.uri, edge.target, edge.type)}"
+            findings.add(edge.target, FAR if is_area else closeness, told, edge.weight, number)
+
+
+def _reason(findings: Findings, source: Uri, target: Uri, type: str) -> str:
+    """Why they are related, where somebody said so."""
+    reason = findings.workspace.graph.relation_data(source, target, type).get("reason")
+    return f": {cut_at_word(reason, 90)}" if isinstance(reason, str) and reason.strip() else ""
 
 
 def _mentioning(findings: Findings, paths: Sequence[str]) -> None:

@@ -1,12 +1,13 @@
-"""This file is where what was found is fitted into a budget: summaries of everything first, then text in reading order.
+"""This file is where what was found is fitted into a budget: summaries first, then text in reading order.
 
-An answer is never larger than its budget, and what was left out is counted.
+Before what is only near is named at all, the areas asked about have told their rules. An answer is never larger than
+its budget, and what was left out is counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict
 from kgd.errors import KgdError
 from kgd.model.uri import Uri
 from kgd.tools.budget import HARD_LIMIT, fitting, size_of
-from kgd.tools.knowing.findings import Found
+from kgd.tools.knowing.findings import AREAS, FAR, Found
 from kgd.tools.nodes import UnverifiedAnswer
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 BYTES_PER_TOKEN = 4
 BRIEF = 240
 """Characters of a text that stand for a summary where there is none."""
+BRIEFER = 100
+"""The same where else not everything that is close could be named."""
+RULES = 700
+"""Bytes of text that each area asked about may have before what is only near is named."""
 FIRST_HELPING = 1_200
 """Bytes of text that each item may have before any has more."""
 LEAST_TEXT = 80
@@ -91,11 +96,19 @@ def fill(
             room -= used
 
     serve(sides, room // SIDE_SHARE)
-    items = _Items(workspace, marks)
-    room = items.take(found[:MOST_ITEMS], room)
+    close = [one for one in found[:MOST_ITEMS] if one.closeness < FAR]
+    for brief in (BRIEF, BRIEFER):
+        items = _Items(workspace, marks)
+        left = items.take(close, room, brief)
+        if len(items.answers) == len(close):
+            break
+    room = left
+    serve((name for name in sides if name in PATHS), room // 2)
+    if len(items.answers) == len(close):
+        room = items.extend(room, RULES, AREAS)
+        room = items.take(found[len(close) : MOST_ITEMS], room, brief=0)
     for one in found[len(items.answers) :]:
         cut[one.kind] += 1
-    serve((name for name in sides if name in PATHS), room // 2)
     for helping in (FIRST_HELPING, HARD_LIMIT):
         room = items.extend(room, helping)
     serve(sides, room)
@@ -137,11 +150,11 @@ class _Items:
         self.answers: list[ItemAnswer] = []
         self._contents: list[_Content] = []
 
-    def take(self, found: Sequence[Found], room: int) -> int:
-        """Each with its summary, as many as there is room for; what room is left."""
+    def take(self, found: Sequence[Found], room: int, brief: int) -> int:
+        """Each with its summary, or so much of its text, as many as there is room for; what room is left."""
         for one in found:
             content = self._content(one.uri)
-            answer = _brief(one, content.text)
+            answer = _brief(one, content.text, brief)
             if one.uri in self._marks:
                 answer["unverified"] = self._marks[one.uri]
             answer = content.with_more(answer)
@@ -153,11 +166,11 @@ class _Items:
             self._contents.append(content)
         return room
 
-    def extend(self, room: int, helping: int) -> int:
-        """Each with more of its text, in order, up to so many bytes of it; what room is left."""
+    def extend(self, room: int, helping: int, kinds: Collection[str] = ()) -> int:
+        """Each, or each of these kinds, with more of its text, in order, up to so many bytes of it; what is left."""
         for number, (answer, content) in enumerate(zip(self.answers, self._contents, strict=True)):
             shown = answer.get("text", "")
-            if shown == content.text or room < LEAST_TEXT:
+            if shown == content.text or room < LEAST_TEXT or (kinds and answer["kind"] not in kinds):
                 continue
             text = _cut(content.text, min(room + size_of(shown) - len(',"text":'), helping))
             if len(text) <= len(shown):
@@ -194,13 +207,13 @@ class _Content(NamedTuple):
         return answer
 
 
-def _brief(one: Found, text: str) -> ItemAnswer:
+def _brief(one: Found, text: str, size: int) -> ItemAnswer:
     name = one.card.name or one.uri.rpartition("/")[2]
     answer: ItemAnswer = {"uri": one.uri, "kind": one.kind, "name": name, "why": one.why}
     if one.card.summary and one.card.summary != name:
         answer["summary"] = one.card.summary
-    elif text and not one.card.summary:
-        answer["text"] = _cut(text, BRIEF)
+    elif text and size and not one.card.summary:
+        answer["text"] = _cut(text, size)
     if one.paths and (len(one.paths) > 1):
         answer["paths"] = one.paths[:5]
     return answer
