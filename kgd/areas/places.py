@@ -11,7 +11,8 @@ from urllib.parse import unquote_to_bytes
 from kgd.errors import KgdError
 from kgd.model import uri as uris
 
-LONGEST = 4096
+LONGEST, LONGEST_NAME, DEEPEST = 4096, 255, 128
+"""Characters of a path and bytes of a name in it; names of a path. No tree of code has more of any."""
 _LINES = re.compile(r"(?:(?::\d+){1,2}(?:-\d+)?|#L\d+(?:-L?\d+)?)$")
 _DRIVE = re.compile(r"[A-Za-z]:/").match
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://").match
@@ -30,6 +31,11 @@ def normalise(text: str, code_tree: Path | None, *, workspace: str = "") -> str 
     text = text.strip().strip("\"'`")
     if not text or len(text) > LONGEST or not _is_name(text):
         return None
+    found = _found(text, code_tree, workspace)
+    return found if found is None or _may_be_there(found) else None
+
+
+def _found(text: str, code_tree: Path | None, workspace: str) -> str | None:
     if _SCHEME(text):
         return _of_uri(text, code_tree, workspace)
     if not _is_there(code_tree, text):
@@ -37,6 +43,14 @@ def normalise(text: str, code_tree: Path | None, *, workspace: str = "") -> str 
         if not _is_there(code_tree, text):
             text = text.replace("\\", "/")
     return _inside(text, code_tree)
+
+
+def _may_be_there(path: str) -> bool:
+    """Whether a tree could have it: what is matched against patterns is bounded by that."""
+    names = path.split("/")
+    return len(names) <= DEEPEST and (
+        len(path) <= LONGEST_NAME // 4 or all(len(os.fsencode(n)) <= LONGEST_NAME for n in names)
+    )
 
 
 def _of_uri(text: str, code_tree: Path | None, workspace: str) -> str | None:

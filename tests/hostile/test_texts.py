@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from kgd.areas.patterns import Matcher
+from kgd.areas.places import normalise
+from kgd.errors import Limit
 from kgd.exchange import front_matter, orchestrator_past, rules, vault, wiki_links
 from kgd.exchange.plan import Reading
 from kgd.freshness.symbols import text_of
@@ -86,3 +89,20 @@ def test_an_import_of_very_many_names_is_not_parsed(source: str) -> None:
     began = time.thread_time()
     assert text_of(f"{source}\n\ndef name():\n    pass\n\nx = 1\n", "name", "a.py") == "def name():\n    pass"
     assert time.thread_time() - began < 0.15
+
+
+def test_patterns_that_are_made_to_be_slow_cost_a_question_its_answer_and_no_more() -> None:
+    """Some atoms of one stranger, and no path is looked up any more: the matcher gives up after so many steps."""
+    patterns = ["/".join(f"**/{'*b*' if n >> place & 1 else '*a*'}" for place in range(30)) + "/x" for n in range(99)]
+    matcher = Matcher((Uri(f"atom://shop/{n}"), [pattern]) for n, pattern in enumerate(patterns))
+    began = time.thread_time()
+    with pytest.raises(Limit):
+        matcher.matches("/".join(["ab"] * 120), 50_000)
+    assert time.thread_time() - began < SECONDS
+
+
+def test_what_no_code_tree_can_have_is_no_path_of_it() -> None:
+    assert normalise("/".join(["a"] * 129), None) is None
+    assert normalise("é" * 128, None) is None
+    for path in ("/".join(["a"] * 128), "é" * 127, "a" * 255):
+        assert normalise(path, None) == path

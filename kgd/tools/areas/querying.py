@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.areas.atlas import ATOM, MOLECULE, Atlas, Atom, Molecule
+from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom, Molecule
 from kgd.errors import Invalid
 from kgd.model.uri import Uri
 from kgd.tools import addressing, origins, sight
@@ -202,7 +202,7 @@ def context_of(
         entries: How many of its newest changelog entries go with each area; None for none.
     """
     sees = sight.sight(session, workspace.id)
-    matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None)
+    matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None, most=STEPS)
     groups: dict[Uri, list[ContextAtom]] = {}
     orphans: list[ContextAtom] = []
     for uri, matched in matches.by_atom.items():
