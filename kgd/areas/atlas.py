@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kgd.areas.patterns import Matcher, check_pattern
 from kgd.areas.places import normalise
-from kgd.errors import KgdError, Limit
+from kgd.errors import KgdError
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ATOM, MOLECULE = "atom", "molecule"
+STEPS = 10_000_000
+"""What matching the paths of one call may cost: some seconds, in which other questions about areas wait."""
 _OURS = (f"{ATOM}:", f"{MOLECULE}:")
 
 
@@ -129,12 +131,10 @@ class Atlas:
         unmatched = []
         with self._lock:
             matcher = self._refresh()
-            begun = matcher.steps
+            upto = matcher.steps + most if most is not None else None
             for path in dict.fromkeys(paths):
-                if most is not None and matcher.steps - begun > most:
-                    raise Limit("these are too many paths for the patterns here", at="paths", next="Ask about fewer.")
                 place = normalise(path, root, workspace=self._workspace.id)
-                hits = matcher.matches(place) if place is not None else ()
+                hits = matcher.matches(place, upto) if place is not None else ()
                 found = [uri for uri in hits if sees is None or sees(uri)]
                 for uri in found:
                     by_atom.setdefault(uri, []).append(path)

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
 
 MAX_CHARACTERS = 512
@@ -98,11 +98,15 @@ class Matcher:
         """The entry matches nothing any more; one that is not there is none."""
         self.put(uri, ())
 
-    def matches(self, path: str) -> list[Uri]:
+    def matches(self, path: str, most: int | None = None) -> list[Uri]:
         """The entries with a pattern that matches the path, in the order of their URIs.
 
         Args:
             path: Relative to the code tree, as `kgd.areas.places.normalise` gives it.
+            most: How many `steps` there may be then; patterns come from anybody, and may be made to be slow.
+
+        Raises:
+            Limit: There were more.
         """
         segments = _composed(path).split("/")
         found: set[Uri] = set()
@@ -112,6 +116,8 @@ class Matcher:
         while waiting:
             branch, depth = waiting.pop()
             self.steps += 1
+            if most is not None and self.steps > most:
+                raise Limit("these are too many paths for the patterns here", at="paths", next="Ask about fewer.")
             if branch.below and depth < len(segments):
                 found.update(branch.below)
             if (anywhere := branch.anywhere) is not None:
@@ -126,7 +132,7 @@ class Matcher:
             segment = segments[depth]
             if (literal := branch.literal.get(segment)) is not None:
                 waiting.append((literal, depth + 1))
-            self.steps += len(branch.wild) * (1 + len(segment) // 16)
+            self.steps += len(branch.wild) * (1 + len(segment) // 4)
             for fits, further_on in branch.wild.values():
                 if fits(segment):
                     waiting.append((further_on, depth + 1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kgd.areas.atlas import Atlas, Atom
+from kgd.areas.atlas import STEPS, Atlas, Atom
 from kgd.errors import KgdError
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Edge
@@ -124,7 +124,7 @@ def by_question(findings: Findings, question: str) -> None:
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
     """The atoms that own the paths, each below its molecule: the narrower first, of those the ones of most paths."""
     atlas = Atlas.of(findings.workspace)
-    matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None)
+    matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None, most=STEPS)
     atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
     atoms.sort(key=lambda one: (-_depth(one[0]), -len(one[1]), one[0].name, one[0].uri))
     groups: dict[Uri, list[tuple[Atom, list[str]]]] = {}
