@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from kgd.mcp.server import Surface
     from kgd.serve.hub import Hub
 
+WARM_SECONDS = 3.0
+"""After so long a daemon gets ready for MCP, unless somebody speaks it before."""
+
 log = logging.getLogger("kgd.serve")
 
 
@@ -39,9 +42,8 @@ class Parts:
     def __init__(self, home: Home, since: str, listen: tuple[Listen, socket.socket] | None = None) -> None:
         self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
         self._home = home
-        self._surface: asyncio.Task[Surface] | None = None
-        self._others: dict[frozenset[str], asyncio.Task[Surface]] = {}
-        """For clients that asked for other toolsets than the settings name, by the names of their tools."""
+        self._surfaces: dict[frozenset[str], asyncio.Task[Surface]] = {}
+        """By the names of their tools: clients may ask for other toolsets than the settings name."""
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
@@ -49,8 +51,12 @@ class Parts:
         self._starting_hub: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin what takes its time: the MCP SDK is a second of imports, which no other call waits for."""
-        self._surface = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, self._usual()))
+        """Begin what takes its time.
+
+        The MCP SDK is more than a second of imports: the command that started this daemon does not share the processor
+        with them, and the first MCP client, if it comes later, does not wait for them.
+        """
+        asyncio.get_running_loop().call_later(WARM_SECONDS, self._usual_surface)
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         self.daemon.organisation.start()
         if port := self.daemon.registry.current().settings.http_port:
@@ -81,20 +87,18 @@ class Parts:
         chosen(peer.tools)
 
     async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter) -> None:
-        surface = await asyncio.shield(self._surface_for(chosen(peer.tools) if peer.tools else self._usual()))
+        task = self._surface_for(chosen(peer.tools)) if peer.tools else self._usual_surface()
+        surface = await asyncio.shield(task)
         await surface.serve(reader, writer, cwd=peer.cwd, client=peer.client, context_id=peer.context_id)
 
-    def _usual(self) -> Mapping[str, Tool]:
-        return chosen(self.daemon.registry.current().settings.tools)
+    def _usual_surface(self) -> asyncio.Task[Surface]:
+        return self._surface_for(chosen(self.daemon.registry.current().settings.tools))
 
     def _surface_for(self, tools: Mapping[str, Tool]) -> asyncio.Task[Surface]:
-        assert self._surface is not None
-        if not self._others:
-            self._others[frozenset(self._usual())] = self._surface
         names = frozenset(tools)
-        if names not in self._others:
-            self._others[names] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools))
-        return self._others[names]
+        if names not in self._surfaces:
+            self._surfaces[names] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools))
+        return self._surfaces[names]
 
     async def close(self) -> None:
         """Stop HTTP and close every workspace; what is being published or written comes to its end first."""
@@ -107,8 +111,7 @@ class Parts:
         await asyncio.to_thread(self.daemon.close)
 
     async def _start_http(self, port: int) -> None:
-        assert self._surface is not None
-        surface = await self._surface
+        surface = await self._usual_surface()
         from kgd.mcp.http import HttpServer, token_of
 
         server = HttpServer(surface, token_of(Path(self._home.state) / "http.token"), port)
@@ -116,9 +119,8 @@ class Parts:
         log.info("serving HTTP", extra={"port": port})
 
     async def _start_hub(self, listen: Listen, listening: socket.socket) -> None:
-        assert self._surface is not None
         try:
-            surface = await self._surface
+            surface = await self._usual_surface()
             from kgd.serve.hub import Hub
 
             self._hub = Hub(self.daemon, listen, listening)
