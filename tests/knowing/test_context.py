@@ -198,6 +198,19 @@ def test_a_path_that_no_file_is_at_is_told_since_it_may_be_mistyped(ask: Ask) ->
     assert "so far" not in ask.context(paths="README.md")["missing"]["message"]
 
 
+def test_a_file_of_many_traps_does_not_hide_what_was_decided_about_it(ask: Ask) -> None:
+    about = {"relations": [{"type": "about", "target": f"./{SESSION}"}]}
+    ask.put(changes=[
+        *(upsert(f"gotcha:g{n}", name=f"Trap {n}", summary=f"One of many, number {n}", **about) for n in range(60)),
+        upsert("decision:d", name="One signer", **about), upsert("task:t", name="Rotate", **about),
+    ])  # fmt: skip
+    answer = ask.context(paths=SESSION, budget=1_500)
+    kinds = [one["kind"] for one in answer["items"]]
+    assert 15 <= kinds.count("gotcha") < 60
+    assert kinds[-2:] == ["decision", "task"]
+    assert answer["cut"] == [{"what": "gotcha", "count": 60 - kinds.count("gotcha")}]
+
+
 def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> None:
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert answer["items"] == []
@@ -252,6 +265,19 @@ def test_the_rules_of_the_areas_come_before_what_is_only_near(ask: Ask) -> None:
     assert item(answer, "own")["text"] == rules.strip()
     assert any(one["what"] == "atom" and one["count"] > 5 for one in answer["cut"])
     assert all("text" not in one for one in answer["items"][1:])
+
+
+def test_what_names_the_file_is_kept_before_what_hangs_on_its_area(ask: Ask) -> None:
+    hanging = [upsert(f"{kind}:{kind}{number}", summary=f"What holds in all of the area, number {number}",
+                      relations=[{"type": "applies_to", "target": "atom:own"}])
+               for kind in ("gotcha", "pattern", "decision") for number in range(12)]  # fmt: skip
+    ask.put(changes=[
+        upsert("atom:own", data={"paths": ["src/**"]}), *hanging,
+        upsert("insight:this", summary="Of this very file.", relations=[{"type": "about", "target": f"./{SESSION}"}]),
+    ])  # fmt: skip
+    answer = ask.context(paths=SESSION, budget=1_000)
+    assert [names(answer)[0], names(answer)[-1]] == ["own", "this"]
+    assert {"what": "decision", "count": 12} in answer["cut"]
 
 
 def test_nothing_known_is_no_empty_success(known: Ask) -> None:

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from kgd.errors import KgdError
 from kgd.model.uri import Uri
 from kgd.tools.budget import HARD_LIMIT, fitting, size_of
-from kgd.tools.knowing.findings import AREAS, FAR, Found
+from kgd.tools.knowing.findings import ANSWER, AREAS, FAR, Found
 from kgd.tools.nodes import UnverifiedAnswer
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ PATHS = ("unmatched_paths", "described")
 CUT_RESERVE = 500
 HINT_RESERVE = 1_300
 MOST_ITEMS = 80
+MANY = 15
+"""So many of one kind of memory have room before the other kinds; else the traps of a file would hide its decisions."""
 
 
 class More(TypedDict):
@@ -107,13 +109,23 @@ def fill(
     if len(items.answers) == len(close):
         room = items.extend(room, RULES, AREAS)
         room = items.take(found[len(close) : MOST_ITEMS], room, brief=0)
-    for one in found[len(items.answers) :]:
-        cut[one.kind] += 1
+    cut.update(one.kind for one in found if one.uri not in items.uris)
     for helping in (FIRST_HELPING, HARD_LIMIT):
         room = items.extend(room, helping)
     serve(sides, room)
     cut.update({name: left for name, values in sides.items() if (left := len(values) - len(lists[name]))})
     return {"items": items.answers, **lists}, cut
+
+
+def _needed_first(found: Sequence[Found]) -> list[Found]:
+    """The same, closest first, but what is beyond `MANY` of a kind of memory behind the other kinds that are as far."""
+    seen: Counter[tuple[str, bool]] = Counter()
+    keys: dict[Uri, tuple[bool, bool, int]] = {}
+    for one in sorted(found, key=lambda one: one.closeness):
+        kind = one.kind, one.closeness == FAR
+        seen[kind] += one.kind not in AREAS and one.closeness != ANSWER
+        keys[one.uri] = (one.closeness == FAR, seen[kind] > MANY, one.closeness)
+    return sorted(found, key=lambda one: keys[one.uri])
 
 
 def told(cut: Counter[str]) -> list[CutAnswer]:
@@ -149,10 +161,16 @@ class _Items:
         self._workspace, self._marks = workspace, marks
         self.answers: list[ItemAnswer] = []
         self._contents: list[_Content] = []
+        self.uris: set[Uri] = set()
 
     def take(self, found: Sequence[Found], room: int, brief: int) -> int:
-        """Each with its summary, or so much of its text, as many as there is room for; what room is left."""
-        for one in found:
+        """Each with its summary, or so much of its text, as many as there is room for; what room is left.
+
+        Where there is not enough, what is about the things asked for comes before what hangs on their areas, as if it
+        were read first.
+        """
+        taken: dict[Uri, tuple[ItemAnswer, _Content]] = {}
+        for one in _needed_first(found):
             content = self._content(one.uri)
             answer = _brief(one, content.text, brief)
             if one.uri in self._marks:
@@ -162,8 +180,13 @@ class _Items:
             if size > room:
                 break
             room -= size
-            self.answers.append(answer)
-            self._contents.append(content)
+            taken[one.uri] = answer, content
+        for one in found:
+            if one.uri in taken:
+                answer, content = taken[one.uri]
+                self.answers.append(answer)
+                self._contents.append(content)
+        self.uris |= taken.keys()
         return room
 
     def extend(self, room: int, helping: int, kinds: Collection[str] = ()) -> int:
