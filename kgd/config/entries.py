@@ -100,7 +100,10 @@ class Settings:
     )
     tools: str = _setting(
         "",
-        Form("(only:)?(tasks|server-memory)(,(tasks|server-memory))*", "tasks, server-memory; only:server-memory for those alone"),
+        Form(
+            "(only:)?(tasks|server-memory)(,(tasks|server-memory))*",
+            "tasks, server-memory; only:server-memory for those alone",
+        ),
         "toolsets that MCP clients are given beside the usual tools; `kgd mcp --tools` names others for one client",
     )
     http_port: int = _setting(

@@ -52,9 +52,9 @@ def test_what_is_written_reads_back_the_same_here_and_in_ruamel(value: dict[str,
 
 
 @pytest.mark.slow
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(values)
-def test_what_is_written_reads_back_the_same_three_thousand_times(value: dict[str, Any]) -> None:
+def test_what_is_written_reads_back_the_same_a_thousand_times(value: dict[str, Any]) -> None:
     text = canonical.dump(value)
     assert same(canonical.load(text), by_ruamel(text))
 
@@ -177,9 +177,9 @@ def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel_in_50_000_documents() -> None:
-    accepted = sum(map(check_against_ruamel, mutated(BASES, 50_000, seed=11)))
-    assert accepted > 5_000
+def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel_in_15_000_documents() -> None:
+    accepted = sum(map(check_against_ruamel, mutated(BASES, 15_000, seed=11)))
+    assert accepted > 1_500
 
 
 @pytest.mark.requirement("E1")
