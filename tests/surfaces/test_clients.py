@@ -21,8 +21,8 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 KGD = [sys.executable, "-m", "kgd.cli"]
 TOOLS = [
-    "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "put", "history", "status",
-    "ingest", "sync", "resolve_conflicts", "submit_subgraph",
+    "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "put", "history",
+    "status", "ingest", "sync", "resolve_conflicts", "submit_subgraph",
 ]  # fmt: skip
 
 
