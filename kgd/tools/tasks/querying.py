@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.memories.tasks import STATUSES, parsed
-from kgd.tools import nodes, sight
+from kgd.tools import nodes, origins, sight
 from kgd.tools.areas import naming
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.querying import GraphContext, context_of
@@ -57,7 +58,8 @@ class QueryContainerResult(TypedDict):
 def query_container(session: Session, params: QueryContainerParams) -> Envelope:
     """`get` answers a task, its sections and, where asked for, what is known of its files; `search` a list."""
     if params.operation == "search":
-        return answered(_search(session, params))
+        workspace = naming.project(session, params.workspace, params.projectId)
+        return answered(_shown(session, workspace, _search(session, workspace, params)))
     if not params.id or not params.id.strip():
         raise Invalid("get needs the id of a task", at="id", next="Find it with operation 'search'.")
     workspace = naming.project(session, params.workspace, params.projectId, [params.id])
@@ -68,12 +70,16 @@ def query_container(session: Session, params: QueryContainerParams) -> Envelope:
         data["sections"] = sections_answer(task)
     if params.includeGraphContext:
         data["graphContext"] = context_of(session, workspace, task.files)
-    return answered(data)
+    return answered(_shown(session, workspace, data))
 
 
-def _search(session: Session, params: QueryContainerParams) -> QueryContainerData:
+def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> Mapping[str, Any]:
+    """What a stranger wrote is shown with every character visible."""
+    return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
+
+
+def _search(session: Session, workspace: Workspace, params: QueryContainerParams) -> QueryContainerData:
     """Without words by status, what is worked on first; with words the best match first. Sections are left to `get`."""
-    workspace = naming.project(session, params.workspace, params.projectId)
     status = _status(params.status)
     sees = sight.sight(session, workspace.id)
     board = Board.of(workspace)
