@@ -29,7 +29,7 @@ def parse(text: str) -> dict[str, Any]:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
-        line = place.partition(",")[0] or "the end"
+        line = place.removesuffix(")").partition(",")[0] or "the end"
         raise Invalid(f"this is no TOML: {what}", at=line) from None
     except RecursionError:
         raise Invalid("this is no TOML that can be read: it is nested too deeply") from None

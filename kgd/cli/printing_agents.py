@@ -24,10 +24,11 @@ def agents(answer: Answer) -> None:
     dry = answer.get("dry_run")
     for one in answer["entries"]:
         if error := one.get("error"):
-            say(f"! {bold(one['path'])}: {error['message']}" + (f" ({error['at']})" if error.get("at") else ""))
+            place = error.get("at", "").removeprefix(one["path"]).removeprefix(", ")
+            say(f"! {bold(_near(one['path']))}: {error['message']}" + (f" ({place})" if place else ""))
             say(f"    nothing was written there. {error.get('next', '')}".rstrip())
             continue
-        path = min(os.path.relpath(one["path"]), one["path"], key=len)
+        path = _near(one["path"])
         readers = ", ".join(one["clients"])
         said = _WOULD.get(one["state"], "") if dry else ""
         say(f"{bold(path)}  {one['kind']} for {readers}: {said or _SAID[one['state']]}")
@@ -39,6 +40,10 @@ def agents(answer: Answer) -> None:
     changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
     if changed and not dry:
         say(f"{counted(changed, 'entries')} written. Restart the client; it may ask whether you trust them.")
+
+
+def _near(path: str) -> str:
+    return min(os.path.relpath(path), path, key=len)
 
 
 def agents_shown(answer: Answer) -> None:

@@ -18,6 +18,7 @@ _OTHER_VERBS = (
     ("an upsert needs", "`kgd put` needs"),
     ("Get the node, then put again", "Look at it with `kgd get`, then write again"),
     ("append to it instead", "add to it with `kgd append`"),
+    ("Make it with put, or look for it: operation 'search'", "`kgd task list` lists them, `kgd task add` makes one"),
 )
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
 _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_exchange
+from kgd.cli import printing, printing_agents, printing_exchange
+from kgd.cli.refusals import spoken
+from kgd.cli.verbs import verb
+from kgd.errors import NotFound
 
 
 def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,3 +36,22 @@ def test_what_imports_and_verifications_note_for_themselves_is_not_shown(capsys:
     assert not any(key in shown for key in ("imported", "head", "a@1"))
     printing.get({"nodes": [{**node, "data": {"vault": "a bank's"}}], "missing": []})
     assert "vault: a bank's" in capsys.readouterr().out
+
+
+def test_a_file_that_is_left_is_named_once_with_its_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(tmp_path / "a.json")
+    broken = {"path": path, "state": "", "error": {"message": "this is no JSON", "at": f"{path}, line 3", "next": ""}}
+    whole = {"path": path, "state": "", "error": {"message": "this file is not UTF-8", "at": path}}
+    printing_agents.agents({"entries": [broken, whole]})
+    assert capsys.readouterr().out.splitlines() == [
+        "! a.json: this is no JSON (line 3)", "    nothing was written there.",
+        "! a.json: this file is not UTF-8", "    nothing was written there.",
+    ]  # fmt: skip
+
+
+def test_a_task_that_is_not_there_is_looked_for_with_a_command() -> None:
+    said = NotFound("there is no such task", at="id", next="Make it with put, or look for it: operation 'search'.")
+    assert spoken(said, verb("task"), {})[2] == "`kgd task list` lists them, `kgd task add` makes one."
