@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -336,12 +337,22 @@ def test_a_question_that_makes_no_sense_is_refused(ask: Ask) -> None:
 
 @pytest.mark.slow
 def test_an_answer_that_nobody_could_take_is_refused_by_its_size(ask: Ask, session: Session) -> None:
-    changes = [{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 240_000, "data": {"paths": ["a"]}}
-               for n in range(36)]  # fmt: skip
-    ask.put(changes=changes)
-    with pytest.raises(Limit, match="8 are sent at once"):
-        ask.query_graph(operation="context", paths="a")
-    assert ask.query_graph(operation="search", entityType="atom", limit=2)["data"]["total"] == 36
+    ask.put(changes=[{"op": "upsert", "uri": "molecule://shop/All"}])
+    data = {"paths": ["a"], "moleculeId": "molecule://shop/All"}
+    for first in (0, 36):
+        ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 240_000, "data": data}
+                         for n in range(first, first + 36)])  # fmt: skip
+    for question in (
+        {"operation": "context", "paths": "a"},
+        {"operation": "get", "entityType": "molecule", "id": "All"},
+        {"operation": "search", "entityType": "atom", "limit": 100},
+    ):
+        tracemalloc.start()
+        with pytest.raises(Limit, match="8 are sent at once"):
+            ask.query_graph(**question)
+        assert tracemalloc.get_traced_memory()[1] < 14 * 2**20  # no more is read than was asked for
+        tracemalloc.stop()
+    assert ask.query_graph(operation="search", entityType="atom", limit=2)["data"]["total"] == 72
 
 
 def test_paths_are_asked_for_in_any_spelling_and_answered_as_they_were_asked(ask: Ask, session: Session) -> None:

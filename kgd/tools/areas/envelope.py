@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -28,11 +28,32 @@ def answered(data: Mapping[str, Any]) -> Envelope:
     """
     size = len(orjson.dumps(data))
     if size > LARGEST:
-        raise Limit(
-            f"the answer has {size >> 20} MB, and at most {LARGEST >> 20} are sent at once",
-            next="Ask for less: a smaller limit, fewer paths, includeChangelog false.",
-        )
+        raise _too_large(size)
     return {"success": True, "data": dict(data)}
+
+
+class Room:
+    """What is left for an answer while it is put together, so that none is built that could not be sent."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def take(self, knowledge: str, entries: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Count the texts of one area.
+
+        Raises:
+            Limit: It is too much, however it will be written.
+        """
+        self._taken += len(knowledge) + sum(len(entry["summary"]) for entry in entries)
+        if self._taken > LARGEST:
+            raise _too_large(self._taken)
+
+
+def _too_large(size: int) -> Limit:
+    return Limit(
+        f"the answer has {size >> 20} MB, and at most {LARGEST >> 20} are sent at once",
+        next="Ask for less: a smaller limit, fewer paths, includeChangelog false.",
+    )
 
 
 def enveloped(error: KgdError) -> Refusal:

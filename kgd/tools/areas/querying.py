@@ -22,7 +22,7 @@ from kgd.tools.areas.answers import (
     short_entries,
     shown_molecule,
 )
-from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.envelope import Envelope, Room, answered, enveloped
 from kgd.tools.areas.far import from_hub
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -180,8 +180,12 @@ def _is_orphan(atom: Atom, sees: Sees | None) -> bool:
 
 
 def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | None) -> list[AreaAnswer]:
-    found = (answer_of(workspace, uri, sees, changelog_limit=entries) for uri in uris)
-    return [one for one in found if one is not None]
+    room, found = Room(), []
+    for uri in uris:
+        if (one := answer_of(workspace, uri, sees, changelog_limit=entries)) is not None:
+            room.take(one["knowledge"], one.get("changelog", ()))
+            found.append(one)
+    return found
 
 
 def _context(session: Session, params: QueryGraphParams) -> Found:
@@ -203,6 +207,7 @@ def context_of(
     """
     sees = sight.sight(session, workspace.id)
     matches = Atlas.of(workspace).matching(paths, sees=sees, at_home=session.principal is None, most=STEPS)
+    room = Room()
     groups: dict[Uri, list[ContextAtom]] = {}
     orphans: list[ContextAtom] = []
     for uri, matched in matches.by_atom.items():
@@ -215,6 +220,7 @@ def context_of(
         }  # fmt: skip
         if entries is not None:
             atom["changelog"] = short_entries(workspace, uri, entries)
+        room.take(node.content, atom.get("changelog", ()))
         molecule = shown_molecule(workspace, node, sees)
         (groups.setdefault(molecule, []) if molecule else orphans).append(atom)
     molecules = [one for uri, atoms in groups.items() if (one := _molecule(workspace, uri, atoms, entries))]
