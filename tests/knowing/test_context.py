@@ -267,6 +267,17 @@ def test_the_rules_of_the_areas_come_before_what_is_only_near(ask: Ask) -> None:
     assert all("text" not in one for one in answer["items"][1:])
 
 
+def test_areas_whose_paths_are_all_a_narrower_ones_come_behind_the_others(ask: Ask) -> None:
+    ask.put(changes=[
+        upsert("atom:words", data={"paths": ["apps/*/words/**", "tools/words/merge/run.py"]}),
+        upsert("atom:blog", data={"paths": ["apps/blog/**"]}),
+        upsert("atom:docs", data={"paths": ["docs/**"]}),
+    ])  # fmt: skip
+    wording = ["apps/blog/words/de.txt", "docs/index.md"]
+    assert names(ask.context(paths=wording)) == ["words", "docs", "blog"]
+    assert names(ask.context(paths=[*wording, "apps/blog/views.py"])) == ["words", "blog", "docs"]
+
+
 def test_what_names_the_file_is_kept_before_what_hangs_on_its_area(ask: Ask) -> None:
     hanging = [upsert(f"{kind}:{kind}{number}", summary=f"What holds in all of the area, number {number}",
                       relations=[{"type": "applies_to", "target": "atom:own"}])

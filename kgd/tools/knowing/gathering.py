@@ -122,11 +122,18 @@ def by_question(findings: Findings, question: str) -> None:
 
 
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
-    """The atoms that own the paths, each below its molecule: the narrower first, of those the ones of most paths."""
+    """The atoms that own the paths, each below its molecule: the narrower first, of those the ones of most paths; and
+    behind them those whose paths all are a narrower one's as well."""
     atlas = Atlas.of(findings.workspace)
     matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None, most=STEPS)
     atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
     atoms.sort(key=lambda one: (-_depth(one[0]), -len(one[1]), one[0].name, one[0].uri))
+    first_of: dict[str, Uri] = {}
+    for atom, mine in atoms:
+        for path in mine:
+            first_of.setdefault(path, atom.uri)
+    narrowest = set(first_of.values())
+    atoms.sort(key=lambda one: one[0].uri not in narrowest)
     groups: dict[Uri, list[tuple[Atom, list[str]]]] = {}
     for atom, mine in atoms:
         groups.setdefault(atom.molecule or atom.uri, []).append((atom, mine))
