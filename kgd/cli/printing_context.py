@@ -11,7 +11,7 @@ Answer = dict[str, Any]
 
 _HEADINGS = {
     "molecule": "Areas", "atom": "Areas", "gotcha": "Traps", "pattern": "Patterns", "decision": "Decisions",
-    "insight": "Facts", "task": "Tasks", "file": "Files", "dir": "Files",
+    "insight": "Facts", "task": "Tasks", "concept": "Concepts", "file": "Files", "dir": "Files",
 }  # fmt: skip
 _NAMED = 20
 
@@ -19,7 +19,7 @@ _NAMED = 20
 def context(answer: Answer) -> None:
     heading = ""
     for item in answer["items"]:
-        if (found := _HEADINGS.get(item["kind"], "Beside them")) != heading:
+        if (found := _HEADINGS.get(item["kind"], "Other nodes")) != heading:
             heading = found
             say(bold(heading))
         _item(item)

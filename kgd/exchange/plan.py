@@ -12,9 +12,12 @@ from kgd.model.change import Edit
 from kgd.model.conflict import canonical_json
 from kgd.model.fields import plain
 from kgd.model.node import Json, Node, cut_at_word
+from kgd.model.uri import scheme_of
 
 IMPORTED = "imported"
 """The key of `data` under which a node that was imported notes what it was then, as a digest."""
+PLACE = "added"
+"""The key of an entity's `data`, and of its relations', for its place among the others."""
 NAMED_FILE = "file"
 """The key of `data` that names the memory file of a node."""
 REASON = 240
@@ -105,12 +108,23 @@ class Written:
 
 def digest(node: Node, detail: str = "") -> str:
     """Equal for equal knowledge, wherever it is called and wherever it came from; 16 hex digits."""
-    data = {key: value for key, value in node.data.items() if key not in (IMPORTED, NAMED_FILE)}
-    values: dict[str, Any] = plain(replace(node, data=data, source=None, aliases=()))
+    apart = (IMPORTED, NAMED_FILE, *_places(node))
+    data = {key: value for key, value in node.data.items() if key not in apart}
+    relations = tuple(replace(one, data=_without(one.data, _places(node))) for one in node.relations)
+    values: dict[str, Any] = plain(replace(node, data=data, relations=relations, source=None, aliases=()))
     values["uri"] = values["detail"] = ""
     if detail:
         values["detail"] = detail.strip("\n")
     return hashlib.sha256(canonical_json(values).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _places(node: Node) -> tuple[str, ...]:
+    """Where an entity stood among the others is no knowledge: one line less in the file, and each has another place."""
+    return (PLACE,) if scheme_of(node.uri) == "entity" else ()
+
+
+def _without(data: Mapping[str, Json], keys: Sequence[str]) -> Mapping[str, Json]:
+    return {key: value for key, value in data.items() if key not in keys} if keys else data
 
 
 def without_nulls(data: Mapping[str, Json]) -> dict[str, Json]:

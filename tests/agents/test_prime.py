@@ -123,3 +123,14 @@ def test_what_marks_the_lines_of_an_areas_knowledge_is_left_out_of_its_one_line(
                      knowledgeMode="append", lastTaskId="https://tracker.example/1")  # fmt: skip
     (line,) = sections(session)["Areas and their rules"]
     assert line == f"- Payments: Payments In cents #1. Never in floats. ({made['id']})"
+
+
+def test_concepts_are_listed_last_and_nodes_of_other_kinds_are_at_least_counted(ask: Ask, session: Session) -> None:
+    ask.put(changes=[{"op": "upsert", "uri": "entity://shop/Ann", "type": "person"}])
+    assert not call(session, "prime")["known"]
+    (told,) = sections(session)["What is known"]
+    assert told.startswith("No rules, traps or decisions yet; `search` finds what there is (1 node). Worth recording")
+    ask.put(changes=[{"op": "upsert", "uri": "services/auth", "summary": "Checks tokens"}, upsert("gotcha", "Clocks")])
+    titles = list(sections(session))
+    assert titles.index("Concepts, newest first") > titles.index("Traps, newest first")
+    assert sections(session)["Concepts, newest first"] == ["- auth: Checks tokens (concept://shop/services/auth)"]

@@ -189,3 +189,16 @@ def test_any_memory_comes_back_byte_for_byte_through_files(
     assert len({paths.path_of(uri).casefold() for uri in kept.files}) == len(plan.wanted)
     written = jsonl.write(View(kept, sorted(kept.files)))
     assert written.files[0].data == memory
+
+
+def test_what_only_stands_in_another_line_is_no_change(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    file = tmp_path / "memory.jsonl"
+    items = [an_entity("Gone"), an_entity("Ann", "person", "x"), an_entity("Bob"), a_relation("Ann", "Bob")]
+    file.write_bytes(lines_of(*items))
+    take(ask, file)
+    tip = ws.tip
+    file.write_bytes(lines_of(*items[1:]))
+    assert take(ask, file)["nodes"] == {"new": 0, "changed": 0, "unchanged": 2, "kept": 0}
+    assert ws.tip == tip
+    file.write_bytes(lines_of(*items[1:-1], a_relation("Ann", "Bob", "likes")))
+    assert take(ask, file)["nodes"]["changed"] == 1

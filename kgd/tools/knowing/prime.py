@@ -56,8 +56,8 @@ AFTER = (
     '{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", "target": '
     '"./path/of/the/file"}]}. One fact a node.'
 )
-NOTHING_KNOWN = (
-    "Nothing is known here yet. Worth recording first: why the architecture is as it is (`decision`), what breaks when "
+WORTH_RECORDING = (
+    "Worth recording first: why the architecture is as it is (`decision`), what breaks when "
     "one touches it (`gotcha`), what is always done the same way (`pattern`); and an area for each part of the code, "
     'with `manage_graph`: {"operation": "create", "entityType": "atom", "name": "...", "paths": ["src/part/**"], '
     '"knowledge": "...", "createdByTaskId": "https://tracker/1"}.'
@@ -105,7 +105,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
     knowledge = [section for section in _knowledge(workspace) if section.lines]
     sections = [_Section(f"kgd: what the team knows in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
     sections += [one for one in (_waiting(workspace), _Section("Before you work", [BEFORE])) if one.lines]
-    sections += knowledge or [_Section("What is known", [NOTHING_KNOWN])]
+    sections += knowledge or [_Section("What is known", [_none_of_use(len(workspace.graph))])]
     sections.append(_Section("When you are done", [AFTER]))
     _pack(sections, params.budget * CHARACTERS_PER_TOKEN)
     return {
@@ -136,6 +136,12 @@ def _answer(section: _Section) -> SectionAnswer:
     return answer
 
 
+def _none_of_use(count: int) -> str:
+    """What is said where nothing can be listed; nodes of a kind of their own, such as entities, are only named."""
+    others = f"No rules, traps or decisions yet; `search` finds what there is ({_counted(count, 'node')})."
+    return f"{others if count else 'Nothing is known here yet.'} {WORTH_RECORDING}"
+
+
 def _holds(workspace: Workspace) -> str:
     told = _counted(count := len(workspace.graph), "node")
     last = workspace.past.commit(workspace.past.commit_id(workspace.tip))
@@ -163,7 +169,8 @@ def _waiting(workspace: Workspace) -> _Section:
 def _knowledge(workspace: Workspace) -> Iterator[_Section]:
     yield _Section("In progress", list(_open_tasks(workspace)))
     yield _areas(workspace)
-    for type, title in (("gotcha", "Traps"), ("decision", "Decisions"), ("pattern", "Patterns"), ("insight", "Facts")):
+    for type, title in (("gotcha", "Traps"), ("decision", "Decisions"), ("pattern", "Patterns"), ("insight", "Facts"),
+                        ("concept", "Concepts")):  # fmt: skip
         yield _Section(f"{title}, newest first", list(_newest(workspace, type)))
 
 
