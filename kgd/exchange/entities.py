@@ -117,8 +117,11 @@ def name_in(node: Node) -> str:
 
 
 def is_implied(node: Node) -> bool:
-    """Whether the node is there for the relations that start in it alone: nobody has made that entity."""
-    return node.data.get("implied") is True
+    """Whether the node is there for the relations that start in it alone: nobody has made that entity.
+
+    Where one person made it while another only related it, the merge has what both wrote, and it is made.
+    """
+    return node.data.get("implied") is True and not node.data.keys() & {"added", "observations"}
 
 
 def entity_in(node: Node) -> Entity:
