@@ -121,6 +121,9 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
         commit = done.get("commit") or commit
         nodes += [Uri(uri) for uri in done.get("nodes", ())]
         warnings += done.get("warnings", [])
+        if done["take"] == "reject":
+            said = "would be dismissed" if params.dry_run else "is dismissed"
+            warnings.append(f"{one.id} {said}; it comes again when twice as many conversations speak for it")
     outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
                       warnings=tuple(warnings))  # fmt: skip
     return answer_of(workspace, outcome, dry_run=params.dry_run)

@@ -204,7 +204,9 @@ def test_a_suggestion_that_is_dismissed_stays_dismissed_and_changes_nothing(ask:
     with pytest.raises(Invalid):
         ask.resolve(resolutions=[{"id": one["id"], "take": "a"}])
     tip = ws.tip
-    assert ask.resolve(resolutions=[{"id": one["id"], "take": "reject"}])["commit"] is None
+    answer = ask.resolve(resolutions=[{"id": one["id"], "take": "reject"}])
+    assert answer["commit"] is None
+    assert "is dismissed" in answer["warnings"][0]
     assert ws.tip == tip
     assert ask.conflicts(suggestions=True)["suggestions"] == []
 

@@ -454,3 +454,12 @@ async def test_an_mcp_client_asks_once_and_reads_on_with_what_it_was_given(known
         known.put(changes=upsert("atom:auth", content="A long rule. " * 3_000, expect_version=1))
         auth = item(await ask("context", paths=[SESSION]), "Auth")
         assert (await ask("get", **auth["more"]))["nodes"][0]["content"].startswith(auth["text"][:1_000])
+
+
+def test_an_issue_leads_to_the_areas_that_were_written_for_it(ask: Ask) -> None:
+    issue = "https://tracker.example/7"
+    ask.manage_graph(operation="create", entityType="atom", name="Auth", paths=["src/auth/**"], createdByTaskId=issue)
+    ask.put(changes=upsert("gotcha:g", summary="s", relations=[{"type": "connected_to", "target": issue}]))
+    answer = ask.context(task=issue)
+    assert names(answer) == ["Auth", "g"]
+    assert answer["items"][0]["why"] == "written for the task"

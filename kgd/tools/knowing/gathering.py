@@ -80,7 +80,16 @@ def by_task(findings: Findings, task: Task) -> None:
     for edge in islice(findings.workspace.graph.out(task.uri), RELATIONS):
         if edge.target not in task.depends_on and scheme_of(edge.target) not in CODE_TREE:
             findings.add(edge.target, NEAR, f"the task {edge.type} it", edge.weight)
+    _touched_by(findings, task.uri)
     by_keywords(findings, "\n".join((task.objective, *task.criteria)))
+
+
+def _touched_by(findings: Findings, task: Uri) -> None:
+    """The areas that were made for the task, or changed for it last; they name it in their data."""
+    for hit in findings.hits(task, TAGGED, AREAS):
+        node = _stored(findings.workspace, hit.uri)
+        if node is not None and task in (node.data.get("createdByTaskId"), node.data.get("lastTaskId")):
+            findings.add(hit.uri, NEAR, "written for the task")
 
 
 def by_keywords(findings: Findings, text: str) -> None:
