@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,12 +26,16 @@ SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One entry of one file, for the hosts that read it. Where `only_there`, no file is made for it."""
+    """One entry of one file, for the hosts that read it. Where `only_there`, no file is made for it.
+
+    A project's files lie `within` it: whoever wrote the project does not say by a link which file of mine is edited.
+    """
 
     clients: tuple[str, ...]
     path: Path
     entry: Entry
     only_there: bool = False
+    within: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> lis
         folder = root / ".codex" if project else folders.codex
         add("codex", folder / "config.toml", TomlEntry("server", ("mcp_servers", NAME), plain))
         add("codex", folder / "hooks.json", _start(command))
-    return [*found, *_rules(clients, where, create), *_skills(clients, where)]
+    found += [*_rules(clients, where, create), *_skills(clients, where)]
+    return [replace(one, within=root) for one in found] if project else found
 
 
 def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece]:
@@ -129,6 +134,8 @@ def _rules(clients: Sequence[str], where: Where, create: bool) -> Iterator[Piece
 
 def _leads_to(path: Path, other: Path) -> bool:
     """Whether a rule file is a link to another one, or takes it in by ``@NAME``."""
+    if not path.is_file():
+        return False
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from kgd.agents import files
 from kgd.agents.clients import Piece
 from kgd.agents.entries import State
-from kgd.errors import KgdError
+from kgd.errors import Invalid, KgdError
 
 Did = Literal["added", "updated", "removed", "present", "absent", "outdated", "own", "no file", "refused"]
 
@@ -102,15 +102,28 @@ def not_shared(pieces: Sequence[Piece], of_others: Sequence[Piece], notes: Notes
     return [one for one in pieces if one.path not in shared]
 
 
-def _status(piece: Piece, notes: Notes) -> Did:
+def _read(piece: Piece) -> files.HostFile:
+    """The piece's file.
+
+    Raises:
+        Invalid: It is a link out of the project that it belongs to.
+        KgdError: As `files.read`.
+    """
     file = files.read(piece.path)
+    if piece.within is not None and not file.place.is_relative_to(os.path.realpath(piece.within)):
+        raise Invalid("this leads out of the project by a link", at=str(piece.path), next="Put a file in its place.")
+    return file
+
+
+def _status(piece: Piece, notes: Notes) -> Did:
+    file = _read(piece)
     if file.text is None:
         return "no file" if piece.only_there else "absent"
     return _state(piece, file, notes)
 
 
 def _install(piece: Piece, notes: Notes, dry_run: bool) -> Did:
-    file = files.read(piece.path)
+    file = _read(piece)
     if file.text is None and piece.only_there:
         return "no file"
     state: State = "absent" if file.text is None else _state(piece, file, notes)
@@ -123,7 +136,7 @@ def _install(piece: Piece, notes: Notes, dry_run: bool) -> Did:
 
 
 def _uninstall(piece: Piece, notes: Notes, dry_run: bool) -> Did:
-    file = files.read(piece.path)
+    file = _read(piece)
     if file.text is None:
         return "absent"
     state = _state(piece, file, notes)

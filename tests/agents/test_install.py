@@ -235,6 +235,24 @@ def test_a_file_behind_a_link_is_edited_and_the_link_stays(desk: Desk) -> None:
     assert desk.snapshot() == before
 
 
+def test_a_project_does_not_choose_by_a_link_which_file_of_mine_is_edited(desk: Desk) -> None:
+    """A rule file that somebody checked in as a link to a start file of the shell would be run by it."""
+    desk.write({".bashrc": "# mine\n", "other/mcp.json": CURSOR})
+    desk.write({"docs/rules.md": "# Rules\n"}, desk.project)
+    (desk.project / "AGENTS.md").symlink_to(desk.home / ".bashrc")
+    (desk.project / "CLAUDE.md").symlink_to("docs/rules.md")
+    (desk.project / ".cursor").symlink_to(desk.home / "other")
+    before = desk.snapshot()
+    states = desk.states("install", "--client", "claude,cursor")
+    refused = {"shop/AGENTS.md", "shop/.cursor/mcp.json", "shop/.cursor/hooks.json"}
+    assert {path for path, state in states.items() if state == "refused"} == refused
+    assert states["shop/CLAUDE.md"] == "added"
+    assert (desk.home / ".bashrc").read_text() == "# mine\n"
+    assert (desk.home / "other" / "mcp.json").read_text() == CURSOR
+    desk.states("uninstall", "--client", "claude,cursor")
+    assert desk.snapshot() == before
+
+
 def test_an_entry_of_the_persons_own_stays_and_is_told(desk: Desk) -> None:
     own = '{"mcpServers": {"kgd": {"command": "kgd", "args": ["-C", "/home/me/shop", "mcp"]}}}'
     desk.write({".cursor/mcp.json": own, ".agents/skills/kgd/SKILL.md": "my own words\n"})
