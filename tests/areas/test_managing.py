@@ -355,6 +355,25 @@ def test_an_answer_that_nobody_could_take_is_refused_by_its_size(ask: Ask, sessi
     assert ask.query_graph(operation="search", entityType="atom", limit=2)["data"]["total"] == 72
 
 
+@pytest.mark.parametrize("half", ["\ud800", "a\udc80b"])
+def test_half_a_character_is_refused_wherever_it_stands(ask: Ask, half: str) -> None:
+    atom(ask, "Auth")
+    made = {"operation": "create", "entityType": "atom", "name": "N", "paths": ["a"], "createdByTaskId": TASK}
+    for key in ("name", "knowledge", "moleculeId", "createdByTaskId"):
+        with pytest.raises(KgdError):
+            ask.manage_graph(**{**made, key: half})
+    wrongs: tuple[dict[str, Any], ...] = ({"paths": [half]}, {"relatedAtoms": [{"atomId": half, "reason": ""}]})
+    for wrong in wrongs:
+        with pytest.raises(Invalid):
+            ask.manage_graph(**{**made, **wrong})
+    with pytest.raises(Invalid):
+        ask.query_graph(operation="get", entityType="atom", id=half)
+    with pytest.raises(Invalid):
+        ask.query_graph(operation="context", paths=[half])
+    with pytest.raises(Invalid):
+        ask.manage_changelog(operation="search", parentType="atom", parentId=half)
+
+
 def test_paths_are_asked_for_in_any_spelling_and_answered_as_they_were_asked(ask: Ask, session: Session) -> None:
     atom(ask, "Auth", paths='["src/auth/*"]')
     root = session.cwd

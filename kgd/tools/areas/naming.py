@@ -13,6 +13,7 @@ from kgd.model.change import Edit, Upsert
 from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_owned, scheme_of, workspace_of
 from kgd.model.uri import parse as parse_uri
 from kgd.tools import addressing
+from kgd.tools.parameters import refuse_unseen
 from kgd.tools.session import Session
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _was_used(workspace: Workspace, uri: Uri) -> bool:
 def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: str) -> Uri:
     """A canonical URI of this scheme. A short id is a path below `<scheme>://<workspace>/`, or a whole name."""
     text = text.strip()
+    refuse_unseen(text, at)
     if not text:
         raise Invalid(f"which {scheme} is meant?", at=at, next=f"Give its id, {scheme}://{workspace.id}/<name>.")
     if text.partition(":")[0] in OWNED and ":" in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation
 from kgd.tools.parameters import Params, refuse_unseen
 
+_HALF = re.compile("[\ud800-\udfff]").search
 MAX_PATTERNS = 20
 MAX_RELATED = 50
 MAX_NAME = 255
@@ -24,9 +26,10 @@ MAX_QUERY = 2_000
 
 
 class AreaParams(Params):
-    """Arguments of an area tool. Texts that are too long are refused by the specification's own bounds."""
+    """Arguments of an area tool. Texts that are too long are refused by the specification's own bounds; this one only
+    has them looked through for halves of characters."""
 
-    model_config = ConfigDict(str_max_length=None)
+    model_config = ConfigDict(str_max_length=100_000_000)
 
 
 def only(params: Params, operation: str, allowed: Collection[str]) -> None:
@@ -168,6 +171,8 @@ def requested_paths(value: Any) -> list[str]:
         value = listed or value.split(",")
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise Invalid("paths are texts, separated by commas", at="paths")
+    if any(_HALF(one) for one in value):
+        raise Invalid("a path cannot hold half of a character", at="paths")
     found = list(dict.fromkeys(path for one in value if (path := one.strip())))
     if not found:
         raise Invalid("context needs the paths that it is about", at="paths", next="Give them separated by commas.")
