@@ -21,6 +21,8 @@ def up(answer: Answer) -> None:
     for client, line in wiring(program()):
         say(f"  {client + ':':<13}{line}")
     say("`kgd agents install` does it for you.")
+    if not answer.get("code_tree") and answer.get("path"):
+        say(f"No code is here, so a client may start anywhere; then the arguments are: mcp -C {answer['path']}")
 
 
 def init(answer: Answer) -> None:

@@ -55,3 +55,12 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
 def test_a_task_that_is_not_there_is_looked_for_with_a_command() -> None:
     said = NotFound("there is no such task", at="id", next="Make it with put, or look for it: operation 'search'.")
     assert spoken(said, verb("task"), {})[2] == "`kgd task list` lists them, `kgd task add` makes one."
+
+
+def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printing.up({"workspace": "memory", "path": "/home/me/memory", "published": []})
+    assert capsys.readouterr().out.endswith("the arguments are: mcp -C /home/me/memory\n")
+    printing.up({"workspace": "shop", "path": "/home/me/shop/.kgd", "code_tree": "/home/me/shop", "published": []})
+    assert "-C" not in capsys.readouterr().out
