@@ -54,7 +54,7 @@ def sniff(path: Path) -> bool:
     with open(path, "rb") as file:
         start = file.read(LOOKED_AT)
     lines = start.split(b"\n")[:20]
-    return any(isinstance(item := _parsed(line), dict) and item.get("type") in _KINDS for line in lines)
+    return any(_is_known(_parsed(line)) for line in lines)
 
 
 def read(path: Path, reading: Reading) -> Plan:
@@ -95,7 +95,7 @@ class _Found:
         item = _parsed(line)
         if item is None:
             self._trouble(number, "this line is not JSON; not taken")
-        elif not isinstance(item, dict) or item.get("type") not in _KINDS:
+        elif not _is_known(item):
             self._trouble(number, "this line is neither an entity nor a relation; not taken")
         elif wrong := [key for key in _KINDS[item["type"]] if not isinstance(item.get(key), str)]:
             self._trouble(number, f"this {item['type']} has no text in '{wrong[0]}'; not taken")
@@ -169,6 +169,11 @@ class _Places:
 
 _KINDS = {"entity": ("name", "entityType"), "relation": ("from", "to", "relationType")}
 """What lines are, and which fields of them are text."""
+
+
+def _is_known(item: Any) -> bool:
+    """Whether a line is an object of one of the kinds."""
+    return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] in _KINDS
 
 
 def _parsed(line: bytes) -> Any:

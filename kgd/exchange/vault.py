@@ -167,7 +167,10 @@ class Vault:
             "summary": front.get("summary") or "", "tags": strings(front.get("tags")),
             "relations": mine.get("relations") or [], "data": mine.get("data") or {}, "source": mine.get("source"),
         }  # fmt: skip
+        kinds = {"type": str, "name": str, "summary": str, "relations": list, "data": Mapping}
         try:
+            if not all(isinstance(values[key], kind) for key, kind in kinds.items()):
+                raise TypeError
             node = from_plain(values)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise Invalid("its property 'kgd' is not as kgd wrote it") from None

@@ -88,6 +88,37 @@ def test_values_that_no_node_holds_cost_their_own_entry_alone(ask: Ask, tmp_path
     assert found == {**take(ask, folder), "commits": found["commits"], "nodes": found["nodes"]}
 
 
+def test_a_note_that_says_wrongly_which_node_it_is_costs_itself_alone(ask: Ask, tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    wrong = [
+        *("data: [1]", "data: x", "relations: abc", "relations: [1]", "relations: {a: 1}", "relations: [{type: x}]"),
+        *("type: [1]", "name: {a: 1}", "source: 5", "source: {type: 1}", "digest: {a: 1}\n  data: 5"),
+    ]
+    for number, text in enumerate(wrong):
+        (vault / f"bad{number}.md").write_text(f"---\nkgd:\n  uri: decision://x/bad{number}\n  {text}\n---\ntext\n")
+    (vault / "sound.md").write_text("sound\n")
+    found = take(ask, vault, format="vault")
+    assert found["nodes"]["new"] == 1
+    assert {one["at"] for one in found["troubles"]} == {f"bad{number}.md" for number in range(len(wrong))}
+
+
+def test_a_line_that_is_no_entity_costs_itself_alone(ask: Ask, tmp_path: Path) -> None:
+    big = {"type": "entity", "name": "big", "entityType": "t", "observations": ["o" * 300_000]}
+    wrong = [
+        *('{"type": ["entity"]}', '{"type": {"a": 1}}', '{"type": null}', "[]", "5", "null", "[" * 3_000, "x" * 10**6),
+        '{"type": "entity", "name": "\\ud800", "entityType": "t", "observations": []}',
+        '{"type": "entity", "name": 1, "entityType": "t", "observations": []}',
+        json.dumps(big),
+    ]
+    file = tmp_path / "memory.jsonl"
+    sound = {"type": "entity", "name": "Sound", "entityType": "t", "observations": ["o"]}
+    file.write_text("\n".join([*wrong, json.dumps(sound)]))
+    found = take(ask, file, format="jsonl")
+    assert found["nodes"]["new"] == 1
+    assert [one["at"] for one in found["troubles"]] == [f"memory.jsonl:{n}" for n in range(1, len(wrong) + 1)]
+
+
 def test_an_export_does_not_write_over_a_pipe_or_wait_for_it(ask: Ask, tmp_path: Path) -> None:
     ask.put(changes=[{"op": "upsert", "uri": "concept://shop/a", "content": "text"}])
     pipe, folder = tmp_path / "out", tmp_path / "vault"
