@@ -178,9 +178,7 @@ class Counted:
         since = bytes.fromhex(head) if head else None
         if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
             since = None
-        counted: Iterable[Versioned] = git_versions(
-            self._store.git_dir, tip, since=since, counts_for=self._counts_for
-        )
+        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counts_for=self._counts_for)
         before: dict[str, VersionRow] = {}
         if since:
             counted = list(counted)

@@ -117,7 +117,8 @@ class Draft:
         owners = {
             owner
             for path, data in self.files.items()
-            if memories.is_path(path) and self._differs(path, data)
+            if memories.is_path(path)
+            and self._differs(path, data)
             and (owner := memory_files.owner_of(memories.read(data, path)))
         }
         known = {owner for owner in owners if self._is_here(owner) and self.exists(owner)}

@@ -40,7 +40,13 @@ def test_an_acknowledged_change_is_in_the_upstream(over: tuple[Hub, Path], tmp_p
     done = hub.post(token, "infra/put", {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "x"}]})
     assert done.status == 200
     assert holds(upstream, done.json["commit"])
-    area = {"operation": "create", "entityType": "atom", "name": "A", "paths": ["a/**"], "createdByTaskId": "https://t.e/1"}
+    area = {
+        "operation": "create",
+        "entityType": "atom",
+        "name": "A",
+        "paths": ["a/**"],
+        "createdByTaskId": "https://t.e/1",
+    }
     assert hub.post(token, "infra/manage_graph", area).status == 200
     (last,) = hub.call("history", workspace="infra", limit=1)["commits"]
     assert last["message"] == "create atom A"
