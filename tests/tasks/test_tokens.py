@@ -64,6 +64,21 @@ def test_other_tasks_are_as_if_they_were_not_there(tasks: Ask, holder: Session) 
     assert "secret" not in str(refused.value)
 
 
+def test_what_is_recorded_does_not_tell_which_hidden_files_there_are(tasks: Ask, session: Session) -> None:
+    """A file that is there becomes a citation: who may not see it would learn of it from the node that is theirs."""
+    scope = Scope.of("shop", ["read", "write"], ["/payments/**"])
+    holder = Session(session.daemon, trusted=False, principal=Principal("tok00002", "agent", "agent", (scope,)))
+    gotchas = "src/auth/keys.py: kept for ever\nsrc/auth/never.py: kept for ever and a day\nzebras bite"
+    tasks.put(changes=[{"op": "upsert", "uri": "gotcha://shop/zebras-bite", "summary": "zebras bite"}])
+    as_holder(holder, "advance", id="payments/fix", version=1)
+    done = as_holder(holder, "advance", id="payments/fix", version=2, sections={"Gotchas": gotchas})
+    nodes = tasks.get(uris=[one["id"] for one in done["recorded"]])["nodes"]
+    assert len(nodes) == 3
+    for node in [*nodes, *tasks.get(uris=["task://shop/payments/fix"])["nodes"]]:
+        assert "cites" not in node.get("data", {})
+        assert not [one for one in node["relations"] if one["type"] == "about"]
+
+
 def test_a_hub_with_the_toolset_offers_it_to_holders(holder: Session) -> None:
     assert holder.principal is not None
     offered = token_calls.visible(chosen("tasks"), holder.principal)

@@ -14,6 +14,7 @@ from kgd.errors import Invalid, KgdError, Stale
 from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import TAGS_LIMIT, Relation
+from kgd.tools import sight
 from kgd.tools.areas import naming
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.nodes import Found
@@ -34,6 +35,7 @@ from kgd.tools.tool import Hints, Tool
 from kgd.workspace.edits import upserted
 
 if TYPE_CHECKING:
+    from kgd.tools.sight import Sees
     from kgd.workspace.outcome import Outcome
     from kgd.workspace.workspace import Workspace
 
@@ -134,10 +136,11 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
     _check_version(found, params.version)
     to = _status_after(task_of(found), params.to)
     given = [Section(one.title.strip(), one.content) for one in params.sections]
-    edit = _own_edit(workspace, found, to, given, params.summary)
+    sees = sight.sight(session, workspace.id)
+    edit = _own_edit(workspace, found, to, given, params.summary, sees)
     assert found.stored is not None
     after = parsed(upserted(found.stored, edit))
-    recorded = learned(workspace, after) if to == "completed" else _NOTHING
+    recorded = learned(workspace, after, sees) if to == "completed" else _NOTHING
     for attempt in range(ATTEMPTS):
         changes = ChangeSet(
             (edit, *recorded.edits), session.author(workspace), f"task {after.name}: {to}"[:200], operation="advance"
@@ -148,7 +151,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
         except Stale as stale:
             if stale.at.startswith(OWN) or not recorded.new or attempt == ATTEMPTS - 1:
                 raise _stale(found, params.version, stale.current) from stale
-            recorded = learned(workspace, after)  # somebody wrote down one of them this very moment
+            recorded = learned(workspace, after, sees)  # somebody wrote down one of them this very moment
         except KgdError as error:
             error.at = _NUMBER.sub("", error.at)  # of an edit that the caller never saw
             error.args = (str(error),)
@@ -227,7 +230,9 @@ def _ways(status: str, allowed: Sequence[str]) -> str:
     return f"{status.capitalize()} is the end of it; make a new task that depends_on this one."
 
 
-def _own_edit(workspace: Workspace, found: Found, to: str, given: Sequence[Section], summary: str | None) -> Upsert:
+def _own_edit(
+    workspace: Workspace, found: Found, to: str, given: Sequence[Section], summary: str | None, sees: Sees | None
+) -> Upsert:
     """What changes in the task's own node."""
     node = found.stored
     assert node is not None
@@ -242,7 +247,7 @@ def _own_edit(workspace: Workspace, found: Found, to: str, given: Sequence[Secti
     tags = tuple(missing[: max(0, TAGS_LIMIT - len(node.tags))])
     there = (uri for uri in task.depends_on if workspace.graph.resolve(uri) in workspace.graph)
     relations = [Relation(CONNECTED_TO, uri) for uri in there]
-    relations += [Relation(ABOUT, uri, ABOUT_COST) for uri in about_files(workspace, task.files)]
+    relations += [Relation(ABOUT, uri, ABOUT_COST) for uri in about_files(workspace, task.files, sees)]
     added = tuple(one for one in relations if node.relation(one.type, one.target) is None)
     shown = summary if summary or node.summary else own_summary(task)
     return Upsert(edit.uri, summary=shown, tags=tags, data=data, relations=added, expect_version=edit.expect_version)

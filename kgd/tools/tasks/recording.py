@@ -19,6 +19,7 @@ from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, from_path, path_of, scheme_of, segments_of
 
 if TYPE_CHECKING:
+    from kgd.tools.sight import Sees
     from kgd.workspace.workspace import Workspace
 
 CONNECTED_TO, ABOUT = "connected_to", "about"
@@ -42,7 +43,7 @@ class Recorded:
     warnings: tuple[str, ...]
 
 
-def learned(workspace: Workspace, task: Task) -> Recorded:
+def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recorded:
     """One node for each pattern and gotcha, connected to the task. What was recorded before is not recorded again.
 
     A node's address has a digest of its text, so that the same task completed twice, in two clones even, names the
@@ -54,10 +55,10 @@ def learned(workspace: Workspace, task: Task) -> Recorded:
         if len(texts) > ITEMS_LIMIT:
             warnings.append(f"of {len(texts)} {field} the first {ITEMS_LIMIT} were recorded: one item a line is meant")
         for text in texts[:ITEMS_LIMIT]:
-            uri, there = _place(workspace, task, type, text)
+            uri, there = _place(workspace, task, type, text, sees)
             connection = Relation(CONNECTED_TO, task.uri)
             if there is None:
-                edits.append(_made(workspace, uri, type, text, task))
+                edits.append(_made(workspace, uri, type, text, task, sees))
                 new.append(uri)
             else:
                 known.append(uri)
@@ -77,14 +78,17 @@ def own_summary(task: Task) -> str:
                              if any(map(str.isalnum, line))), task.name))  # fmt: skip
 
 
-def about_files(workspace: Workspace, paths: Sequence[str]) -> list[Uri]:
-    """The files and directories of the code tree that these paths name; what is not there is no knowledge yet."""
+def about_files(workspace: Workspace, paths: Sequence[str], sees: Sees | None = None) -> list[Uri]:
+    """The files and directories of the code tree that these paths name; what is not there is no knowledge yet.
+
+    Nor is what the caller may not see (`sees`), who would else learn from it that it is there.
+    """
     found = []
     for path in paths[:PATHS_LOOKED_AT]:
         place = normalise(path, workspace.layout.code_tree, workspace=workspace.id)
         for scheme in ("file", "dir") if place else ():
             uri = _uri_of(scheme, workspace.id, place or "")
-            if uri is not None and workspace.in_overlay(uri):
+            if uri is not None and (sees is None or sees(uri)) and workspace.in_overlay(uri):
                 found.append(uri)
                 break
     return list(dict.fromkeys(found))
@@ -97,11 +101,11 @@ def _uri_of(scheme: str, workspace: str, place: str) -> Uri | None:
         return None
 
 
-def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task) -> Upsert:
+def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees: Sees | None) -> Upsert:
     """The node of one item. A file that it names is what it is about, and cited: when that changes it is to be looked
     at again. An item that names none is about the files of its task, where those are few."""
-    named = about_files(workspace, read_paths(text))
-    about = named or about_files(workspace, task.files)
+    named = about_files(workspace, read_paths(text), sees)
+    about = named or about_files(workspace, task.files, sees)
     relations = [Relation(CONNECTED_TO, task.uri)]
     if len(about) <= FEW:
         relations += [Relation(ABOUT, one, ABOUT_COST) for one in about]
@@ -110,7 +114,7 @@ def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task) -> U
     return replace(made, data={"cites": cites} if cites else {}, source=Source("task", task.uri))
 
 
-def _place(workspace: Workspace, task: Task, type: str, text: str) -> tuple[Uri, Node | None]:
+def _place(workspace: Workspace, task: Task, type: str, text: str, sees: Sees | None) -> tuple[Uri, Node | None]:
     """Where this fact is or would be, and what is there: recorded by a task, or written down by somebody as it is."""
     folder, name = segments_of(task.uri)[:-1], first_words(_LEADING_PATH.sub("", text))
     digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:8]
@@ -118,7 +122,7 @@ def _place(workspace: Workspace, task: Task, type: str, text: str) -> tuple[Uri,
     if (node := workspace.node(uri)) is not None:
         return uri, node
     remembered = workspace.graph.resolve(build(type, workspace.id, [name.encode()]))
-    node = workspace.node(remembered)
+    node = workspace.node(remembered) if sees is None or sees(remembered) else None
     if node is not None and text.split() in (node.content.split(), node.summary.split()):
         return remembered, node
     return uri, None
