@@ -12,6 +12,8 @@ import pytest
 from kgd.cli.verbs import EXIT_CODES
 from tests.cli.conftest import Kgd
 
+pytestmark = pytest.mark.slow
+
 _numbers = itertools.count()
 
 

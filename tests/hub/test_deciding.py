@@ -13,6 +13,8 @@ from kgd.errors import Forbidden, NotFound
 from tests.hub.conftest import Hub
 from tests.sync.people import Person, bare, git
 
+pytestmark = pytest.mark.slow
+
 X, Y = "concept://infra/services/x", "concept://infra/services/y"
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.hub.conftest import Hub
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 BYTES, LATIN = b"\xff\xfe <x@y> 1700000000 +0000", b"J\xfcrgen <j\xfc@y> 1700000000 +0000"
 YEAR_10000 = b"x <x@y> 253402300800 +9999"
 

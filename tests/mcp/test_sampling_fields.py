@@ -16,6 +16,8 @@ from kgd.tools import call
 from kgd.tools.session import Session
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["ask", "code", "daemon", "session"]
 
 NODE = "concept://shop/n"

@@ -18,7 +18,7 @@ from kgd.resolution.attempts import PER_HOUR, STRIKES
 from kgd.tools.session import Session
 from tests.mcp.conftest import Machine, Mode, Model, call, commits, disagree, in_memory, node
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ANSWER = json.dumps({"summary": {"value": "one and three"}})
 
 
