@@ -187,7 +187,11 @@ class Workspace:
         """
         if memory_files.file_of(node) is None:
             return None
-        tree = self._store.tree_of(self.past.commit_id(as_of)) if as_of else self._served.tree
+        if as_of:
+            tree: ObjectId | None = self._store.tree_of(self.past.commit_id(as_of))
+        else:
+            with self.graph.lock:  # a flush that is half served has new nodes, and the old tree
+                tree = self._served.tree
         found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
         return (found[0], found[1].text) if found else None
 
