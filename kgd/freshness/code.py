@@ -142,13 +142,8 @@ class Code:
             "--first-parent", "--format=%x01%H %ct", f"-n{COMMITS}", self._head, "--", path,
         )  # fmt: skip
         found: list[Revision] = []
-        commit, at = "", 0
-        for record in out.split(b"\0"):
-            record = record.lstrip(b"\n")
-            if record.startswith(b"\x01"):
-                commit, _, when = record[1:].decode("ascii", "replace").partition(" ")
-                at = int(when) if when.strip().isdigit() else 0
-            elif record.startswith(b":") and commit:
+        for commit, at, record in _by_commit(out):
+            if record.startswith(b":"):
                 blob = record.split(b" ")[3].decode()
                 found.append(Revision(commit, at, None if set(blob) == {"0"} else blob))
         return found
@@ -178,13 +173,8 @@ class Code:
             "--format=%x01%H %ct", f"-n{most}", f"--since=@{since} +0000", self._head,
         )  # fmt: skip
         found: list[Churn] = []
-        commit, at = "", 0
-        for record in out.split(b"\0"):
-            record = record.lstrip(b"\n")
-            if record.startswith(b"\x01"):
-                commit, _, when = record[1:].decode("ascii", "replace").partition(" ")
-                at = int(when) if when.strip().isdigit() else 0
-            elif record.count(b"\t") >= 2 and commit:
+        for commit, at, record in _by_commit(out):
+            if record.count(b"\t") >= 2:
                 added, gone, path = record.split(b"\t", 2)
                 lines = sum(int(n) for n in (added, gone) if n.isdigit())
                 found.append(Churn(commit, at, os.fsdecode(path), lines))
@@ -223,3 +213,15 @@ def id_of(data: bytes, path: str, symbol: str = "") -> tuple[str, bool]:
     if symbol and (text := text_of(even.decode("utf-8", "replace"), symbol, path)) is not None:
         return hashlib.sha256(b"symbol\0" + text.encode("utf-8", "surrogatepass")).hexdigest()[:ID], True
     return hashlib.sha1(b"blob %d\0" % len(even) + even, usedforsecurity=False).hexdigest()[:ID], not symbol
+
+
+def _by_commit(out: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """Commit and time of each record of a `git log -z` whose commits begin with ``%x01%H %ct``, and the record."""
+    commit, at = "", 0
+    for record in out.split(b"\0"):
+        record = record.lstrip(b"\n")
+        if record.startswith(b"\x01"):
+            commit, _, when = record[1:].decode("ascii", "replace").partition(" ")
+            at = int(when) if when.strip().isdigit() else 0
+        elif record and commit:
+            yield commit, at, record
