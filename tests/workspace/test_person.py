@@ -126,7 +126,7 @@ def test_no_save_in_any_style_is_lost_beside_thirty_writes_a_second(desk: Desk) 
 
 @pytest.mark.slow
 def test_no_save_is_lost_in_a_longer_run(desk: Desk) -> None:
-    edit_for(desk, 20, seed=time.time_ns() % 100_000)
+    edit_for(desk, 10, seed=time.time_ns() % 100_000)
 
 
 @pytest.mark.soak
@@ -270,7 +270,7 @@ def test_a_persons_git_commands_and_thirty_writes_a_second_do_not_hurt_each_othe
 
 @pytest.mark.slow
 def test_a_persons_git_commands_in_a_longer_run(desk: Desk) -> None:
-    work_for(desk, 30, seed=time.time_ns() % 100_000)
+    work_for(desk, 12, seed=time.time_ns() % 100_000)
 
 
 @pytest.mark.soak
