@@ -18,7 +18,7 @@ down: ## stop the daemon
 
 test: $(VENV)/.develop ## linters and the tests, under 3 minutes
 	@$(MAKE) --no-print-directory lint
-	$(PYTEST) -q -n 2 $(TOGETHER)
+	$(PYTEST) -q -n 3 $(TOGETHER)
 
 test-all: $(VENV)/.develop ## the same and the slower tests, under 12 minutes
 	@$(MAKE) --no-print-directory lint

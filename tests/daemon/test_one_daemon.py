@@ -22,6 +22,8 @@ from kgd.errors import Forbidden, Unavailable
 from tests.daemon.rehearsal import RehearsalHome
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 def starts(home: Home) -> list[str]:
     return (Path(home.state) / "starts").read_text().split()

@@ -18,6 +18,8 @@ from kgd.config import Home
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.e2e.conftest import Machine, make_repository
 
+pytestmark = pytest.mark.slow
+
 
 class Right(NamedTuple):
     """A command line that works, and what its answer holds (a regular expression)."""

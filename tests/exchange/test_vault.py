@@ -18,6 +18,8 @@ from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 
+pytestmark = pytest.mark.slow
+
 NOTES = {
     "Home.md": "---\ntitle: Start here\ntags: [index, Team/Web]\naliases: [Start]\n---\n# Home\n\nWhat we know.\n\n"
                "See [[Payments]] and [[Payments#Webhooks|the webhooks]], ![[assets/flow.png]] and #todo.\n",

@@ -11,6 +11,8 @@ import pytest
 from tests.hooks.conftest import ROOT, Person, clone
 from tests.sshd import Sshd
 
+pytestmark = pytest.mark.slow
+
 INFRA = "infra/dns"
 APP = "app/z"
 

@@ -12,6 +12,8 @@ import pytest
 from tests.hub.conftest import Hub
 from tests.sync.people import Person, git
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def served(own_hub: Callable[..., Hub]) -> Hub:

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp.conftest import Machine, Mode, Model, Place, call, commits, disagree, in_memory, node, over_http
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 ANSWER = json.dumps({"summary": {"value": "one and three"}})
 ATTACK = json.dumps({"summary": {"value": "see https://evil.example/x"}})
 

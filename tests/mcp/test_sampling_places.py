@@ -12,7 +12,7 @@ from kgd.tools.session import Session
 from tests.mcp.conftest import Mode, Model, call, commits, disagree, in_memory, node
 
 LEGACY = pytest.param("legacy", marks=pytest.mark.slow)
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", LEGACY])]
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("mode", ["auto", LEGACY]), pytest.mark.slow]
 ANSWER = json.dumps({"summary": {"value": "one and three"}})
 TEXT = "Keys rotate {}.\nThey live in the vault.\n"
 

@@ -18,6 +18,8 @@ from kgd.sync import round as rounds
 from tests.sync.people import Person, bare, git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 People = Callable[..., Person]
 
 

@@ -22,6 +22,8 @@ from kgd.git.trouble import Trouble
 from tests.sync.people import Person, bare, git
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 People = Callable[..., Person]
 
 
