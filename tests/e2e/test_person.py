@@ -13,6 +13,8 @@ from tests.e2e.conftest import Machine, git
 from tests.e2e.lean import LeanClient
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 WAYS = ("value", "node")
 
 

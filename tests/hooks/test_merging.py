@@ -9,6 +9,8 @@ import pytest
 
 from tests.hooks.conftest import Person, clone, daemons_tree
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.slow
 def test_two_edits_of_one_node_are_merged_by_field(ann: Person, bob: Person) -> None:

@@ -25,6 +25,8 @@ from tests.hostile import arguments, frames
 from tests.hostile.target import CODES, Target
 from tests.surfaces.conftest import make_code
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 2.0
 """Seconds that one input may take."""
 SOAK_SECONDS = 60.0

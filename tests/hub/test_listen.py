@@ -19,6 +19,8 @@ from kgd.errors import Forbidden, Invalid, Unavailable
 from kgd.hub.listen import Listen
 from tests.hub.conftest import Hub
 
+pytestmark = pytest.mark.slow
+
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
 

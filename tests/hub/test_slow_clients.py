@@ -16,6 +16,8 @@ import pytest
 from tests.hub.conftest import Hub
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow
+
 POST = "application/x-git-upload-pack-request"
 
 

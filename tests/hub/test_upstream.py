@@ -15,6 +15,8 @@ from kgd.daemon.upstream import _Queue
 from kgd.errors import Unavailable
 from tests.hub.conftest import Answer, Hub
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def over(own_hub: Callable[..., Hub], tmp_path: Path) -> tuple[Hub, Path]:

@@ -13,6 +13,8 @@ from kgd.tools.session import Session
 from tests.hub.conftest import Hub, new_hub
 from tests.surfaces.conftest import Ask, upsert
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:

@@ -19,6 +19,8 @@ from kgd.workspace import adoption
 from tests.hostile.trees import FILE, FOLDER, LINK, PROGRAM, SUBMODULE, Entry, Smith
 from tests.sync.people import Person, bare, git
 
+pytestmark = pytest.mark.slow
+
 NODE = b"uri: concept://infra/x\nsummary: x\n"
 
 
