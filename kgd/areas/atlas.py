@@ -7,7 +7,7 @@ then on only those that changed are read again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ from kgd.areas.patterns import Matcher, check_pattern
 from kgd.areas.places import normalise
 from kgd.errors import KgdError
 from kgd.model.node import Json, Node
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, scheme_of
+from kgd.workspace.changed import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 ATOM, MOLECULE = "atom", "molecule"
 STEPS = 10_000_000
 """What matching the paths of one call may cost: some seconds, in which other questions about areas wait."""
-_OURS = (f"{ATOM}:", f"{MOLECULE}:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,14 @@ class Atlas:
     """The areas of one workspace; `Atlas.of`. Safe for any number of threads."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock, self._noting = workspace, threading.Lock(), threading.Lock()
+        self._workspace, self._lock = workspace, threading.Lock()
         self._molecules: dict[Uri, Molecule] = {}
         self._atoms: dict[Uri, Atom] = {}
         self._members: dict[Uri, set[Uri]] = {}
         """Atoms by the molecule that they name, be it there or not."""
         self._listed: list[Atom] | None = None
         self._matcher: Matcher | None = None
-        self._changed: set[Uri] = set()
-        workspace.on_commit(self._note)
+        self._changed = Changed(workspace, ATOM, MOLECULE)
 
     @classmethod
     def of(cls, workspace: Workspace) -> Atlas:
@@ -145,16 +144,8 @@ class Atlas:
 
     # ---- following the workspace
 
-    def _note(self, uris: Iterable[Uri]) -> None:
-        """In the writer's thread: only what changed is kept in mind, and read by whoever asks next."""
-        ours = [uri for uri in uris if uri.startswith(_OURS)]
-        if ours:
-            with self._noting:
-                self._changed.update(ours)
-
     def _refresh(self) -> Matcher:
-        with self._noting:
-            changed, self._changed = self._changed, set()
+        changed = self._changed.take()
         graph = self._workspace.graph
         if self._matcher is None:
             for scheme in (MOLECULE, ATOM):
@@ -169,15 +160,15 @@ class Atlas:
             atom = self._atoms.get(uri)
             if atom is not None:
                 self._matcher.put(uri, atom.patterns)
-            elif uri.startswith(_OURS[0]):
+            elif scheme_of(uri) == ATOM:
                 self._matcher.remove(uri)
         return self._matcher
 
     def _take(self, uri: Uri) -> None:
-        node = self._read(uri)
+        node = self._workspace.readable(uri)
         if node is None:
             return
-        if uri.startswith(_OURS[1]):
+        if scheme_of(uri) == MOLECULE:
             self._molecules[uri] = Molecule(uri, node.title)
             return
         self._atoms[uri] = atom = Atom(uri, node.title, patterns_in(node), molecule_in(node))
@@ -192,12 +183,6 @@ class Atlas:
             members.discard(uri)
             if not members:
                 del self._members[atom.molecule]
-
-    def _read(self, uri: Uri) -> Node | None:
-        try:
-            return self._workspace.node(uri)
-        except KgdError:  # a damaged blob: `kgd fsck` names it
-            return None
 
     def _shown(self, atom: Atom) -> Atom:
         """With the molecule as it is now: one that was moved has another URI, one that was deleted is none."""

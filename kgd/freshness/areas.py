@@ -82,11 +82,10 @@ class Areas:
     def _since_confirmed(self, uri: Uri, churn: Iterable[Churn], when: int, paths: set[str]) -> list[Churn]:
         """What changed in an area, newest first, down to the commit at which it was verified, or to when it was
         written."""
-        try:
-            node = self._workspace.node(uri)
-        except KgdError:
+        node = self._workspace.readable(uri)
+        if node is None:
             return []
-        verified = confirmed_at(node) if node else set()
+        verified = confirmed_at(node)
         mine = []
         for one in churn:
             if one.commit[:ID] in verified:

@@ -168,6 +168,13 @@ class Workspace:
             return None
         return documents.decode(self._store.read(card.blob), at=uri)
 
+    def readable(self, uri: Uri) -> Node | None:
+        """As `node`, for whoever goes on without it: None also where its file is damaged, which `kgd fsck` names."""
+        try:
+            return self.node(uri)
+        except KgdError:
+            return None
+
     def node_version(self, uri: Uri) -> Version | None:
         """Derived from history; waits for the versions to be known if the workspace was just opened without a cache."""
         return self._derived.version(self.path(uri))

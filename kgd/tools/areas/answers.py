@@ -8,7 +8,6 @@ from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.areas.atlas import MOLECULE, molecule_in
-from kgd.errors import KgdError
 from kgd.model.changelog import LogEntry
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of, scheme_of
@@ -65,7 +64,7 @@ def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_li
         changelog_limit: How many of its newest entries come with it; None for none and no list either.
     """
     version = workspace.node_version(uri)  # before the node: what is answered may be newer than that, never older
-    node = read(workspace, uri)
+    node = workspace.readable(uri)
     if node is None:
         return None
     count = version.count if version else 0
@@ -141,14 +140,6 @@ def entry_answer(entry: LogEntry) -> EntryAnswer:
 def short_entries(workspace: Workspace, uri: Uri, limit: int) -> list[ShortEntry]:
     page, _ = changelog.entries(workspace, uri, limit=limit)
     return [{"taskId": one.task, "summary": one.summary, "createdAt": one.created_at} for one in page]
-
-
-def read(workspace: Workspace, uri: Uri) -> Node | None:
-    """The stored node; None also where its blob is damaged, which `kgd fsck` names."""
-    try:
-        return workspace.node(uri)
-    except KgdError:
-        return None
 
 
 def text_in(node: Node, key: str) -> str:

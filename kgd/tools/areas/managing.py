@@ -18,7 +18,7 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of
 from kgd.tools import sight
 from kgd.tools.areas import naming, reading
-from kgd.tools.areas.answers import RELATED, AreaAnswer, answer_of, read, related_relations
+from kgd.tools.areas.answers import RELATED, AreaAnswer, answer_of, related_relations
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -132,7 +132,7 @@ def _update(session: Session, params: ManageGraphParams) -> dict[str, Any]:
         named = params.moleculeId
         fields["moleculeId"] = naming.molecule_of_project(session, workspace, named) if named else None
     relations = _relations(session, workspace, params)
-    node = read(workspace, uri)
+    node = workspace.readable(uri)
     if node is None:
         raise naming.gone(kind, "id")
     edit = Upsert(

@@ -17,7 +17,6 @@ from kgd.tools.areas.answers import (
     AreaAnswer,
     ShortEntry,
     answer_of,
-    read,
     related_in,
     short_entries,
     shown_molecule,
@@ -211,7 +210,7 @@ def context_of(
     groups: dict[Uri, list[ContextAtom]] = {}
     orphans: list[ContextAtom] = []
     for uri, matched in matches.by_atom.items():
-        node = read(workspace, uri)
+        node = workspace.readable(uri)
         if node is None:  # gone since it was matched
             continue
         atom: ContextAtom = {
@@ -229,7 +228,7 @@ def context_of(
 
 
 def _molecule(workspace: Workspace, uri: Uri, atoms: list[ContextAtom], entries: int | None) -> ContextMolecule:
-    node = read(workspace, uri)
+    node = workspace.readable(uri)
     name, knowledge = (node.title, node.content) if node else (uri, "")
     found: ContextMolecule = {"id": uri, "name": name, "knowledge": knowledge, "atoms": atoms}
     if entries is not None:

@@ -12,20 +12,19 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import STEPS, Atlas, Atom
-from kgd.errors import KgdError
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Edge
 from kgd.graph.traverse import Visited, traverse
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
-from kgd.model.node import Node, cut_at_word
+from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.knowing.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
 from kgd.tools.knowing.placing import Places, above, uri_at
 
 if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+    pass
 
 RELATIONS = 200
 """Of one node's relations, the closest so many are looked at; the others are counted."""
@@ -87,7 +86,7 @@ def by_task(findings: Findings, task: Task) -> None:
 def _touched_by(findings: Findings, task: Uri) -> None:
     """The areas that were made for the task, or changed for it last; they name it in their data."""
     for hit in findings.hits(task, TAGGED, AREAS):
-        node = _stored(findings.workspace, hit.uri)
+        node = findings.workspace.readable(hit.uri)
         if node is not None and task in (node.data.get("createdByTaskId"), node.data.get("lastTaskId")):
             findings.add(hit.uri, NEAR, "written for the task")
 
@@ -177,7 +176,7 @@ def _naming(findings: Findings, path: str) -> bool:
         if scheme_of(citing) not in AREAS:
             known |= findings.add(citing, DIRECT, f"cites {path}", 0.0) is not None
     if findings.workspace.graph.card(uri) is not None:
-        node = _stored(findings.workspace, uri)
+        node = findings.workspace.readable(uri)
         if node is not None and (node.summary or node.content):
             known |= findings.add(uri, DIRECT, "what was written down about the file itself") is not None
     return known
@@ -231,7 +230,7 @@ def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
         for hit in findings.hits(path, 5, MEMORIES):
             if hit.uri in findings:
                 continue
-            node = _stored(workspace, hit.uri)
+            node = workspace.readable(hit.uri)
             if node is not None and any(tail in text for text in (node.summary, node.content, str(dict(node.data)))):
                 findings.add(hit.uri, NEAR, f"mentions {tail}", 1.0)
 
@@ -276,13 +275,6 @@ def _may_see_file(findings: Findings, path: str) -> bool:
         return True
     uri = uri_at(findings.workspace, "dir" if path.endswith("/") or not path else "file", path)
     return uri is not None and findings.sees(uri)
-
-
-def _stored(workspace: Workspace, uri: Uri) -> Node | None:
-    try:
-        return workspace.node(uri)
-    except KgdError:  # damaged: `kgd fsck` names it
-        return None
 
 
 def _told(paths: Sequence[str]) -> str:

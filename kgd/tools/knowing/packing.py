@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError
 from kgd.model.uri import Uri
 from kgd.tools.budget import HARD_LIMIT, fitting, size_of
 from kgd.tools.knowing.findings import ANSWER, AREAS, FAR, Found
@@ -206,10 +205,7 @@ class _Items:
         return room
 
     def _content(self, uri: Uri) -> _Content:
-        try:
-            node = self._workspace.node(uri)
-        except KgdError:  # damaged: `kgd fsck` names it
-            node = None
+        node = self._workspace.readable(uri)
         if node is None:
             return _Content(uri, "", False)
         return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")))

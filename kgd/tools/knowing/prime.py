@@ -14,10 +14,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas, Atom, Molecule
-from kgd.errors import KgdError, NotFound
+from kgd.errors import NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.memories.tasks import TERMINAL, status_of
-from kgd.model.node import Node, cut_at_word
+from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
@@ -184,7 +184,7 @@ def _newest(workspace: Workspace, type: str) -> Iterator[str]:
 
 def _open_tasks(workspace: Workspace) -> Iterator[str]:
     for uri in workspace.newest("task", LOOKED_AT):
-        node = _node(workspace, uri)
+        node = workspace.readable(uri)
         if node is not None and (status := status_of(node)) not in TERMINAL:
             yield f"{_entry(node.title, node.summary, uri)} [{status}]"
 
@@ -205,7 +205,7 @@ def _areas(workspace: Workspace) -> _Section:
 
 
 def _area(workspace: Workspace, area: Atom | Molecule, indent: str) -> str:
-    node = _node(workspace, area.uri)
+    node = workspace.readable(area.uri)
     patterns = f" [{', '.join(area.patterns[:3])}{', ...' if len(area.patterns) > 3 else ''}]" if isinstance(
         area, Atom) and area.patterns else ""  # fmt: skip
     knowledge = _MARKS(" ", node.content[: 8 * LINE]) or node.summary if node else ""
@@ -224,13 +224,6 @@ def _line(text: str) -> str:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
-
-
-def _node(workspace: Workspace, uri: Uri) -> Node | None:
-    try:
-        return workspace.node(uri)
-    except KgdError:  # damaged: `kgd fsck` names it
-        return None
 
 
 PRIME = Tool(

@@ -6,7 +6,6 @@ Kept in memory beside the workspace. What a commit changed is noted by the write
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from kgd.exchange.entities import (
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools.server_memory.finding import Pieces
+from kgd.workspace.changed import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -44,12 +44,11 @@ class Catalogue:
         self._lock = threading.Lock()
         self._turns = [threading.Lock() for _ in range(TURNS)]
         self._last = 0
-        self._changed: deque[frozenset[Uri]] = deque()
+        self._changed = Changed(workspace, SCHEME)
         self._elsewhere: dict[str, set[Uri]] = {}
         """Entities that are not where their name would have them, by name."""
         self._names: dict[Uri, str] = {}
         self._pieces: Pieces[Uri] | None = None
-        workspace.on_commit(self._changed.append)
         self._note_names(workspace.graph.uris(scheme=SCHEME))
 
     @classmethod
@@ -135,9 +134,7 @@ class Catalogue:
     # ---- in step
 
     def _catch_up(self) -> None:
-        changed: set[Uri] = set()
-        while self._changed:
-            changed.update(uri for uri in self._changed.popleft() if is_entity(uri, self._workspace.id))
+        changed = {uri for uri in self._changed.take() if is_entity(uri, self._workspace.id)}
         self._note_names(changed)
         if self._pieces is not None:
             for uri in changed:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgd.errors import KgdError
 from kgd.memories.tasks import status_of
 from kgd.model.uri import Uri
+from kgd.workspace.changed import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SCHEME = "task"
-_OURS = f"{SCHEME}:"
 _ORDER = {"in-progress": 0, "pending": 1, "completed": 3, "cancelled": 4}
 """What is worked on comes first; a status that kgd does not know stands before what is over."""
 _UNKNOWN = 2
@@ -39,11 +38,10 @@ class Board:
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._lock, self._noting = workspace, threading.Lock(), threading.Lock()
+        self._workspace, self._lock = workspace, threading.Lock()
         self._lines: dict[Uri, Line] = {}
         self._is_loaded = False
-        self._changed: set[Uri] = set()
-        workspace.on_commit(self._note)
+        self._changed = Changed(workspace, SCHEME)
 
     @classmethod
     def of(cls, workspace: Workspace) -> Board:
@@ -68,15 +66,8 @@ class Board:
             self._refresh()
             return {one.type for one in self._lines.values()}
 
-    def _note(self, uris: Iterable[Uri]) -> None:
-        """In the writer's thread: only what changed is kept in mind, and read by whoever asks next."""
-        if ours := [uri for uri in uris if uri.startswith(_OURS)]:
-            with self._noting:
-                self._changed.update(ours)
-
     def _refresh(self) -> None:
-        with self._noting:
-            changed, self._changed = self._changed, set()
+        changed = self._changed.take()
         if not self._is_loaded:
             changed.update(self._workspace.graph.uris(scheme=SCHEME))
             self._is_loaded = True
@@ -86,10 +77,7 @@ class Board:
                 self._lines[uri] = line
 
     def _read(self, uri: Uri) -> Line | None:
-        try:
-            node = self._workspace.node(uri)
-        except KgdError:  # a damaged blob: `kgd fsck` names it
-            return None
+        node = self._workspace.readable(uri)
         return Line(uri, node.type, node.title, status_of(node), node.summary) if node else None
 
 

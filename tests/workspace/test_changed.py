@@ -1,0 +1,27 @@
+"""Whoever keeps something of a workspace in memory is told which nodes to read again, each once, however late they ask."""
+
+from __future__ import annotations
+
+from kgd.model.change import Delete
+from kgd.model.uri import parse
+from kgd.workspace.changed import Changed
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, upsert
+
+ANN, BOB = parse("entity://ws/Ann"), parse("entity://ws/Bob")
+
+
+def test_a_node_that_was_written_often_is_named_once_and_others_never(ws: Workspace) -> None:
+    changed = Changed(ws, "entity")
+    for number in range(5):
+        ws.submit(change(upsert("n", summary=str(number)), upsert(ANN, summary=str(number))))
+    ws.submit(change(upsert(BOB), Delete(ANN)))
+    assert changed.take() == {ANN, BOB}
+    assert changed.take() == set()
+
+
+def test_what_was_deleted_is_named_too(ws: Workspace) -> None:
+    ws.submit(change(upsert(ANN), upsert("n")))
+    changed = Changed(ws, "entity", "atom")
+    ws.submit(change(Delete(ANN)))
+    assert changed.take() == {ANN}
