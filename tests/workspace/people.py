@@ -106,7 +106,8 @@ class Desk:
 
     @property
     def in_step(self) -> bool:
-        return self.ref("refs/kgd/head") == self.ref(self.layout.branch)
+        """Head, branch and the graph that is served are at one commit: the head moves just before the graph."""
+        return self.ref("refs/kgd/head") == self.ref(self.layout.branch) == self.ws.tip
 
     def published(self) -> None:
         """Wait until the branch is where the tip is and the work tree is clean."""
