@@ -41,7 +41,7 @@ soak: $(VENV)/.develop ## the long proofs, by time (MINUTES=60), counted in test
 lock: ## renew the locked dependencies
 	printf 'hatchling>=1.27\neditables>=0.5\n' > locks/build.in
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in -o locks/runtime.txt
-	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev -o locks/develop.txt
+	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra onnx -o locks/develop.txt
 
 clean: ## remove what the other targets made, but no knowledge
 	rm -rf $(VENV) .venv-mcp1 node_modules bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
