@@ -1,4 +1,4 @@
-"""Whoever keeps something of a workspace in memory is told which nodes to read again, each once, however late they ask."""
+"""Whoever keeps something of a workspace in memory is told which nodes to read again, each once."""
 
 from __future__ import annotations
 
