@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom, Molecule
+from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom
 from kgd.errors import Invalid
 from kgd.model.uri import Uri
 from kgd.tools import addressing, origins, sight
@@ -156,22 +156,26 @@ def _search(session: Session, params: QueryGraphParams) -> Found:
 
 
 def _candidates(session: Session, workspace: Workspace, params: QueryGraphParams, sees: Sees | None) -> list[Uri]:
-    atlas = Atlas.of(workspace)
-    listed: Sequence[Atom | Molecule]
-    if params.entityType == MOLECULE:
-        listed = atlas.molecules()
-    elif params.moleculeId:
-        listed = atlas.atoms_of(naming.area(session, workspace, "molecule", params.moleculeId, at="moleculeId"))
-    else:
-        listed = [one for one in atlas.atoms() if not params.orphansOnly or _is_orphan(one, sees)]
-    words = (params.query or "").strip()
-    if not words:
-        return [one.uri for one in listed]
-    if len(words) > reading.MAX_QUERY:
-        raise Invalid(f"a query has at most {reading.MAX_QUERY} characters", at="query")
-    known = {one.uri for one in listed}
-    return [hit.uri for hit in workspace.search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH)
-            if hit.uri in known]  # fmt: skip
+    """The areas that a search is about: all of that kind by name, or those with the words, the best first."""
+    atlas, is_molecule = Atlas.of(workspace), params.entityType == MOLECULE
+    molecule = None
+    if params.moleculeId and not is_molecule:
+        molecule = naming.area(session, workspace, "molecule", params.moleculeId, at="moleculeId")
+
+    def counts(atom: Atom | None) -> bool:
+        if atom is None or (molecule is not None and atom.molecule != molecule):
+            return False
+        return molecule is not None or not params.orphansOnly or _is_orphan(atom, sees)
+
+    if words := (params.query or "").strip():
+        if len(words) > reading.MAX_QUERY:
+            raise Invalid(f"a query has at most {reading.MAX_QUERY} characters", at="query")
+        hits = workspace.search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH)
+        named = (hit.uri for hit in hits)
+        return [uri for uri in named if (atlas.molecule(uri) if is_molecule else counts(atlas.atom(uri)))]
+    if is_molecule:
+        return [one.uri for one in atlas.molecules()]
+    return [one.uri for one in (atlas.atoms_of(molecule) if molecule else atlas.atoms()) if counts(one)]
 
 
 def _is_orphan(atom: Atom, sees: Sees | None) -> bool:

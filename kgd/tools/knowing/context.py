@@ -140,7 +140,7 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> 
     asked = _Asked(Findings(session, workspace))
     texts = list(params.paths)
     if params.task.strip():
-        node = _task(session, workspace, params.task.strip())
+        node = _task(session, asked.findings, params.task.strip())
         if node is None:
             gathering.by_keywords(asked.findings, params.task)
             asked.about = "this task"
@@ -158,7 +158,7 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> 
     return asked
 
 
-def _task(session: Session, workspace: Workspace, text: str) -> Node | None:
+def _task(session: Session, findings: Findings, text: str) -> Node | None:
     """The node of a task that is named by its URI, its short id or its name; None where the text is the task itself.
 
     Raises:
@@ -167,7 +167,7 @@ def _task(session: Session, workspace: Workspace, text: str) -> Node | None:
     is_uri = " " not in text and (text.startswith(("task:", "./")) or "://" in text)
     if not is_uri and ("\n" in text or len(text) > 200):
         return None
-    findings = Findings(session, workspace)
+    workspace = findings.workspace
     for uri in [addressing.resolve(session, workspace, text, at="task")] if is_uri else _tasks_called(workspace, text):
         current = workspace.graph.resolve(uri)
         node = workspace.node(current) if findings.may_see(current) else None
@@ -203,13 +203,14 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
     if asked.places.asked or asked.places.outside:
         if not gaps:
             return None if is_known else {"message": _outside(asked)}
-        bare = [path for path in gaps if path not in map(printable, asked.covered.described)]
+        described, new = (set(map(printable, paths)) for paths in (asked.covered.described, asked.places.absent))
+        bare = [path for path in gaps if path not in described]
         what = f"{len(gaps)} of the paths belong to no area" if len(gaps) > 1 else f"{gaps[0]} belongs to no area"
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
         also = f", and nothing names {which} by path" if bare else ""
-        absent = [path for path in gaps if path in set(map(printable, asked.places.absent))]
-        new = f" {_some(absent)} not in the code tree so far." if absent else ""
-        message = f"{what}{also}.{new} Record what the code cannot say: why it is so, its rules, its traps."
+        absent = [path for path in gaps if path in new]
+        told = f" {_some(absent)} not in the code tree so far." if absent else ""
+        message = f"{what}{also}.{told} Record what the code cannot say: why it is so, its rules, its traps."
         return {"message": message, "record": [_an_area(asked.findings, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
