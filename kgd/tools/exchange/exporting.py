@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, Limit
 from kgd.exchange import formats
@@ -15,7 +14,7 @@ from kgd.graph.traverse import traverse
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools import addressing
-from kgd.tools.exchange.importing import TROUBLES_SHOWN, TroubleAnswer, place
+from kgd.tools.exchange.importing import Told, place, tell
 from kgd.tools.exchange.placing import Placed, put_in_place
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
@@ -44,7 +43,7 @@ class ExportParams(Params):
     workspace: str | None = None
 
 
-class ExportResult(TypedDict):
+class ExportResult(Told):
     """`files` is what became of them: new, changed, unchanged, left. `cut`: nodes that a bound left out."""
 
     workspace: str
@@ -53,10 +52,7 @@ class ExportResult(TypedDict):
     wrote: dict[str, int]
     files: dict[str, int]
     cut: int
-    troubles: list[TroubleAnswer]
-    more_troubles: NotRequired[int]
     text: NotRequired[str]
-    dry_run: NotRequired[bool]
 
 
 def give(session: Session, params: ExportParams) -> ExportResult:
@@ -81,11 +77,7 @@ def give(session: Session, params: ExportParams) -> ExportResult:
         placed: Placed = put_in_place(target, chosen, written.files, replace=params.replace, dry_run=params.dry_run)
         answer["files"] = placed.counts()
         troubles += placed.troubles
-    answer["troubles"] = [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]]
-    if len(troubles) > TROUBLES_SHOWN:
-        answer["more_troubles"] = len(troubles) - TROUBLES_SHOWN
-    if params.dry_run:
-        answer["dry_run"] = True
+    tell(answer, troubles, dry_run=params.dry_run)
     return answer
 
 

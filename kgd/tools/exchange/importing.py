@@ -21,11 +21,11 @@ from kgd.tools.exchange.reconciling import Reconciled, Step, reconcile
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.workspace.transaction import MAX_EDITS
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-COMMIT_EDITS = 2_000
 TROUBLES_SHOWN = 1_000
 
 
@@ -43,7 +43,15 @@ class TroubleAnswer(TypedDict):
     reason: str
 
 
-class ImportResult(TypedDict):
+class Told(TypedDict):
+    """What every answer of this room ends with: a line for each thing that could not be done, as many as are shown."""
+
+    troubles: list[TroubleAnswer]
+    more_troubles: NotRequired[int]
+    dry_run: NotRequired[bool]
+
+
+class ImportResult(Told):
     """`read` is what the source has; `nodes` what became of it: new, changed, unchanged, kept."""
 
     workspace: str
@@ -52,9 +60,6 @@ class ImportResult(TypedDict):
     read: dict[str, int]
     nodes: dict[str, int]
     commits: list[str]
-    troubles: list[TroubleAnswer]
-    more_troubles: NotRequired[int]
-    dry_run: NotRequired[bool]
 
 
 def take(session: Session, params: ImportParams) -> ImportResult:
@@ -94,13 +99,19 @@ def _answer(
              "kept": found.kept}  # fmt: skip
     answer: ImportResult = {
         "workspace": workspace.id, "source": str(path), "format": format, "read": dict(plan.counts), "nodes": nodes,
-        "commits": commits, "troubles": [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]],
+        "commits": commits, "troubles": [],
     }  # fmt: skip
+    tell(answer, troubles, dry_run=dry_run)
+    return answer
+
+
+def tell(answer: Told, troubles: Sequence[Trouble], *, dry_run: bool) -> None:
+    """End an answer with its troubles, and with whether anything was written."""
+    answer["troubles"] = [{"at": t.at, "reason": t.reason} for t in troubles[:TROUBLES_SHOWN]]
     if len(troubles) > TROUBLES_SHOWN:
         answer["more_troubles"] = len(troubles) - TROUBLES_SHOWN
     if dry_run:
         answer["dry_run"] = True
-    return answer
 
 
 def place(session: Session, text: str) -> Path:
@@ -131,7 +142,7 @@ def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
     batch: list[Step] = []
     count = 0
     for step in steps:
-        if batch and count + len(step.edits) > COMMIT_EDITS:
+        if batch and count + len(step.edits) > MAX_EDITS:
             yield batch
             batch, count = [], 0
         batch.append(step)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Trouble, Wanted, digest, noted
 from kgd.model.change import Edit, Unrelate, Untag, Upsert
@@ -88,20 +87,18 @@ def detail_of(workspace: Workspace, node: Node) -> str:
 
 
 def _whole(one: Wanted, version: int) -> Upsert:
-    node = one.node
     if one.detail and one.file:
-        node = dataclasses.replace(node, data={**node.data, NAMED_FILE: one.file})
+        one = dataclasses.replace(one, node=dataclasses.replace(one.node, data={**one.node.data, NAMED_FILE: one.file}))
+    return _upsert(one, one.node.uri, version)
+
+
+def _upsert(one: Wanted, uri: Uri, version: int, unset: Sequence[str] = ()) -> Upsert:
+    """All that is wanted of a node, with the prose of its memory file."""
+    node, detail = one.node, one.detail.strip("\n") if one.detail.strip() else None
     return Upsert(
-        node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
-        node.source, node.relations, expect_version=version, **_detail(one),
+        uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
+        node.source, node.relations, unset=tuple(unset), expect_version=version, detail=detail,
     )  # fmt: skip
-
-
-def _detail(one: Wanted) -> dict[str, Any]:
-    """The prose of its memory file."""
-    if not one.detail.strip():
-        return {}
-    return {"detail": one.detail.strip("\n")}
 
 
 def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
@@ -119,20 +116,5 @@ def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
         unset.append("content")
     if not one.detail.strip() and stored.data.get(NAMED_FILE):
         unset.append("detail")
-    edits.append(
-        Upsert(
-            uri,
-            node.type,
-            node.name or None,
-            node.summary or None,
-            node.content or None,
-            node.tags,
-            node.data,
-            node.source,
-            node.relations,
-            unset=tuple(unset),
-            expect_version=version,
-            **_detail(one),
-        )
-    )
+    edits.append(_upsert(one, uri, version, unset))
     return tuple(edits)
