@@ -17,7 +17,7 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
@@ -34,9 +34,12 @@ CREATE TABLE docs (
     uri TEXT NOT NULL UNIQUE,
     type TEXT NOT NULL,
     path TEXT NOT NULL,
-    updated INTEGER NOT NULL
+    updated INTEGER NOT NULL,
+    source_type TEXT,
+    source_id TEXT
 );
 CREATE INDEX newest ON docs (type, updated DESC, uri);
+CREATE INDEX of_source ON docs (source_type, source_id, uri) WHERE source_type IS NOT NULL;
 CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
 CREATE INDEX tags_of ON tags (doc);
 CREATE VIRTUAL TABLE text USING fts5 (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kgd.index import marks, words
 from kgd.index.database import Database
 from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search, lowered
-from kgd.model.node import default_type
+from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
@@ -32,6 +32,7 @@ class Doc(NamedTuple):
     tags: tuple[str, ...] = ()
     data_text: str = ""
     updated: int = 0
+    source: Source | None = None
 
 
 class FileDoc(NamedTuple):
@@ -110,7 +111,8 @@ class TextIndex:
         path = _path(doc.uri)
         parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
         id = connection.execute(
-            "INSERT INTO docs (uri, type, path, updated) VALUES (?, ?, ?, ?)", (doc.uri, doc.type, path, doc.updated)
+            "INSERT INTO docs (uri, type, path, updated, source_type, source_id) VALUES (?, ?, ?, ?, ?, ?)",
+            (doc.uri, doc.type, path, doc.updated, *((doc.source.type, doc.source.id) if doc.source else (None, None))),
         ).lastrowid
         connection.execute(
             "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -200,6 +202,13 @@ class TextIndex:
             rows = connection.execute(
                 "SELECT uri FROM docs WHERE type = ? ORDER BY updated DESC, uri LIMIT ?", (type, limit)
             )
+            return [uri for (uri,) in rows]
+
+    def by_source(self, type: str, id: str | None = None) -> list[Uri]:
+        """Nodes that were taken from a source, or from any source of its type, by URI. O(answer)."""
+        of_id, values = ("", (type,)) if id is None else (" AND source_id = ?", (type, id))
+        with self._database.read() as connection:
+            rows = connection.execute(f"SELECT uri FROM docs WHERE source_type = ?{of_id} ORDER BY uri", values)
             return [uri for (uri,) in rows]
 
     def with_data_words(self, asked: Iterable[str]) -> set[Uri]:

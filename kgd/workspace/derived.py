@@ -204,6 +204,10 @@ class Derived:
         self._catch_up()
         return self._text.newest(type, limit)
 
+    def by_source(self, type: str, id: str | None = None) -> list[Uri]:
+        self._catch_up()
+        return self._text.by_source(type, id)
+
     def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
         self._catch_up()
         return self._text.with_data_words(asked)
@@ -382,7 +386,7 @@ class Derived:
         updated = version.updated_at if version else 0
         text = " ".join(_texts(node.data))
         content = "\n".join(filter(None, (node.content, self._detail(node))))
-        return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated)
+        return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source)
 
     def _detail(self, node: Node) -> str:
         """What the file behind a memory says; a change of that file is one of its node (`Served.follow`)."""

@@ -227,6 +227,10 @@ class Workspace:
         """Nodes of one type, the last changed first, then by URI. O(limit)."""
         return self._derived.newest(type, limit)
 
+    def by_source(self, type: str, id: str | None = None) -> list[Uri]:
+        """Nodes with this `source`, or with any of its type, by URI; what was acknowledged before counts. O(answer)."""
+        return self._derived.by_source(type, id)
+
     def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
         """Nodes whose data has one of these words, as a key or in a value, and some with another form of it."""
         return self._derived.with_data_words(asked)
