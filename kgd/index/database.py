@@ -17,12 +17,16 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
 BUSY_MS = 10_000
 
+_TABLES = (
+    "meta", "docs", "tags", "text", "people", "wholes", "whole_text", "files", "file_text", "versions", "served",
+    "requests",
+)  # fmt: skip
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """SQLITE_ERROR is among them: our statements are fixed, so they fail only where a table is not what it should be."""
 
@@ -31,13 +35,17 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE docs (
     id INTEGER PRIMARY KEY,
-    uri TEXT NOT NULL UNIQUE,
+    uri TEXT NOT NULL,
+    origin TEXT NOT NULL,
     type TEXT NOT NULL,
     path TEXT NOT NULL,
     updated INTEGER NOT NULL,
     source_type TEXT,
-    source_id TEXT
+    source_id TEXT,
+    UNIQUE (uri, origin)
 );
+CREATE INDEX of_origin ON docs (origin) WHERE origin <> '';
+CREATE INDEX in_path ON docs (path);
 CREATE INDEX newest ON docs (type, updated DESC, uri);
 CREATE INDEX of_source ON docs (source_type, source_id, uri) WHERE source_type IS NOT NULL;
 CREATE TABLE tags (tag TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (tag, doc)) WITHOUT ROWID;
@@ -45,6 +53,11 @@ CREATE INDEX tags_of ON tags (doc);
 CREATE VIRTUAL TABLE text USING fts5 (
     name, tags, summary, content, data, parts, tokenize = 'porter unicode61 remove_diacritics 2'
 );
+
+CREATE TABLE people (person TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (person, doc)) WITHOUT ROWID;
+CREATE INDEX people_of ON people (doc);
+CREATE TABLE wholes (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
+CREATE VIRTUAL TABLE whole_text USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
 
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
@@ -200,7 +213,7 @@ class Database:
             )
             if (application, version) != (APPLICATION, SCHEMA_VERSION):
                 return False
-            for table in ("meta", "docs", "tags", "text", "files", "file_text", "versions", "served", "requests"):
+            for table in _TABLES:
                 connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchone()
             return True
 

@@ -6,7 +6,7 @@ SQLite's FTS5 does the work; `kgd.index.ranking` puts its answers in order.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from kgd.index import marks, words
@@ -22,7 +22,10 @@ MOST_DOUBTED = 200
 
 
 class Doc(NamedTuple):
-    """A node as the index wants it. `data_text` is whatever of its data should be found; `updated` seconds of Unix."""
+    """A node as the index wants it. `data_text` is whatever of its data should be found; `updated` seconds of Unix.
+
+    `origin` is the file of the code tree that it was read from; None for what is stored. `people` said what it says.
+    """
 
     uri: Uri
     type: str
@@ -33,6 +36,8 @@ class Doc(NamedTuple):
     data_text: str = ""
     updated: int = 0
     source: Source | None = None
+    origin: Uri | None = None
+    people: tuple[str, ...] = ()
 
 
 class FileDoc(NamedTuple):
@@ -94,6 +99,25 @@ class TextIndex:
                     "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
                 )
 
+    def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
+        """Put these in the place of all that was read from one file of the code tree; none: it has nothing (any more).
+
+        Nothing is written where they are what is there already.
+        """
+        docs = [doc._replace(origin=file) for doc in docs]
+        with self._database.write() as connection:
+            rows = connection.execute("SELECT id, uri FROM docs WHERE origin = ?", (file,)).fetchall()
+            for id, _ in rows:
+                self._drop(connection, id)
+            for doc in docs:
+                self._store(connection, doc)
+        self._frequencies.outdate(len(docs))
+
+    def tree_origins(self) -> set[Uri]:
+        """The files of the code tree that something in the index was read from. O(what was read from files)."""
+        with self._database.read() as connection:
+            return {uri for (uri,) in connection.execute("SELECT DISTINCT origin FROM docs WHERE origin <> ''")}
+
     def file_uris(self) -> set[Uri]:
         """All that the code tree was said to have. O(files)."""
         with self._database.read() as connection:
@@ -106,14 +130,15 @@ class TextIndex:
             connection.execute("INSERT INTO file_text (file_text) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
-        self._forget(connection, doc.uri)
+        self._forget(connection, doc.uri, doc.origin)
         name, summary, content, data = (words.clean(t) for t in (doc.name, doc.summary, doc.content, doc.data_text))
         path = _path(doc.uri)
         parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
         id = connection.execute(
-            "INSERT INTO docs (uri, type, path, updated, source_type, source_id) VALUES (?, ?, ?, ?, ?, ?)",
-            (doc.uri, doc.type, path, doc.updated, *((doc.source.type, doc.source.id) if doc.source else (None, None))),
-        ).lastrowid
+            "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (doc.uri, doc.origin or "", doc.type, path, doc.updated,
+             *((doc.source.type, doc.source.id) if doc.source else (None, None))),
+        ).lastrowid  # fmt: skip
         connection.execute(
             "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (id, name, " ".join(doc.tags), summary, content, data, parts),
@@ -121,12 +146,15 @@ class TextIndex:
         tags = {tag.casefold() for tag in doc.tags}
         connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
-    def _forget(self, connection: sqlite3.Connection, uri: Uri) -> None:
-        row = connection.execute("SELECT id FROM docs WHERE uri = ?", (uri,)).fetchone()
+    def _forget(self, connection: sqlite3.Connection, uri: Uri, origin: Uri | None = None) -> None:
+        row = connection.execute("SELECT id FROM docs WHERE uri = ? AND origin = ?", (uri, origin or "")).fetchone()
         if row:
-            connection.execute("DELETE FROM text WHERE rowid = ?", row)
-            connection.execute("DELETE FROM tags WHERE doc = ?", row)
-            connection.execute("DELETE FROM docs WHERE id = ?", row)
+            self._drop(connection, row[0])
+
+    def _drop(self, connection: sqlite3.Connection, id: int) -> None:
+        connection.execute("DELETE FROM text WHERE rowid = ?", (id,))
+        connection.execute("DELETE FROM tags WHERE doc = ?", (id,))
+        connection.execute("DELETE FROM docs WHERE id = ?", (id,))
 
     def _forget_file(self, connection: sqlite3.Connection, uri: Uri) -> None:
         row = connection.execute("SELECT id FROM files WHERE uri = ?", (uri,)).fetchone()

@@ -15,7 +15,7 @@ import queue
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,14 @@ class _Files:
     complete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _TreeDocs:
+    """What was read from one file of the code tree, in place of what was read from it before."""
+
+    file: Uri
+    docs: Sequence[Doc]
+
+
 _REBUILD = _Batch((), None, {}, b"", b"")
 
 
@@ -84,6 +92,7 @@ class Derived:
     Args:
         folder: Where the files are; everything in it that belongs to this class may be deleted.
         code_files: What the code tree has just now, for an index that is made anew.
+        code_docs: What was read from its files, for the same.
     """
 
     def __init__(
@@ -93,16 +102,17 @@ class Derived:
         folder: Path,
         clock: Callable[[], float],
         code_files: Callable[[], Sequence[FileDoc]],
+        code_docs: Callable[[], Iterable[tuple[Uri, Sequence[Doc]]]],
         seal: Seal,
     ) -> None:
         self._store, self._served, self._folder, self._clock = store, served, folder, clock
-        self._queue: queue.SimpleQueue[_Batch | _Files | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Batch | _Files | _TreeDocs | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._noted = self._applied = 0
         self._sent: OrderedDict[tuple[str, int], ObjectId] = OrderedDict()
         self._behind: list[_Batch] = []
         """Flushes that the derived file has not, since it could not be written; then it is brought to the tip anew."""
-        self._code_files = code_files
+        self._code_files, self._code_docs = code_files, code_docs
         self._state = Stage("index", "waiting", blocker="starting")
         self._unsaved = 0
         self._closing = False
@@ -161,7 +171,15 @@ class Derived:
         """The code tree was looked at. Any thread; `complete` says that there is nothing but what is `present`."""
         self._enqueue(_Files(present, gone, complete))
 
-    def _enqueue(self, batch: _Batch | _Files) -> None:
+    def note_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
+        """A file of the code tree was read: `docs` are what is in it now. Any thread; returns at once."""
+        self._enqueue(_TreeDocs(file, docs))
+
+    def tree_origins(self) -> set[Uri]:
+        self._catch_up()
+        return self._text.tree_origins()
+
+    def _enqueue(self, batch: _Batch | _Files | _TreeDocs) -> None:
         with self._changed:
             self._noted += 1
         self._queue.put(batch)
@@ -299,11 +317,12 @@ class Derived:
         for start in range(0, max(len(present), 1), CHUNK):
             self._text.apply_files(present[start : start + CHUNK], gone if not start else ())
 
-    def _apply(self, batch: _Batch | _Files) -> None:
+    def _apply(self, batch: _Batch | _Files | _TreeDocs) -> None:
         if isinstance(batch, _Files):
             self._apply_files(batch)
-            return
-        if batch is _REBUILD:
+        elif isinstance(batch, _TreeDocs):
+            self._text.apply_tree(batch.file, batch.docs)
+        elif batch is _REBUILD:
             self._anew()
         else:
             self._apply_flush(batch)
@@ -333,6 +352,8 @@ class Derived:
             raise
         self._bring_to(self._tip, self._counted.end)
         self._apply_files(_Files(self._code_files(), (), True))
+        for file, docs in self._code_docs():
+            self._text.apply_tree(file, docs)
 
     def _bring_to(self, tip: ObjectId, counted: Callable[[], None] = lambda: None) -> None:
         """Bring versions, request ids and text index to a tip from wherever they stand."""

@@ -31,7 +31,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
 from kgd.index.ranking import Hit
-from kgd.index.text import FileDoc
+from kgd.index.text import Doc, FileDoc
 from kgd.model.access import Policy
 from kgd.model.change import ChangeSet
 from kgd.model.node import Node
@@ -74,6 +74,8 @@ class Workspace:
         """The code tree as it is; whoever watches it sets this."""
         self.code_files: Callable[[], Sequence[FileDoc]] = tuple
         """What full text should know of the code tree; set together with `overlay`."""
+        self.code_docs: Callable[[], Iterable[tuple[Uri, Sequence[Doc]]]] = tuple
+        """What was read from each of its files, for an index that is made anew; the same."""
         self.known_workspaces: frozenset[str] = frozenset()
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
@@ -93,7 +95,10 @@ class Workspace:
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self._derived = Derived(self._store, self._served, derived_dir, clock, lambda: self.code_files(), self.seal)
+            self._derived = Derived(
+                self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
+                self.seal,
+            )  # fmt: skip
             self._naming = Naming(self._store)
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
@@ -388,6 +393,17 @@ class Workspace:
     def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
         """Have the code tree found by search too; see `Derived.note_files`. Returns at once."""
         self._derived.note_files(present, gone, complete=complete)
+
+    def note_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
+        """Have search find what was read from one file of the code tree, in place of what was read from it before.
+
+        None: nothing (any more). The overlay serves their nodes. Any thread; returns at once.
+        """
+        self._derived.note_tree(file, docs)
+
+    def tree_origins(self) -> set[Uri]:
+        """The files whose `note_tree` is in the index, from this or an earlier run. O(what was read from files)."""
+        return self._derived.tree_origins()
 
     def on_commit(self, listener: Listener) -> None:
         """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
