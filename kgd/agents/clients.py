@@ -49,10 +49,10 @@ class Where:
 
 
 def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
-    """The hosts that were named, else those that are seen here.
+    """The hosts that were named, else those that are seen here, if any.
 
     Raises:
-        Invalid: There is no such host, or none is named and none seen.
+        Invalid: There is no such host.
     """
     named = list(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
     if unknown := [name for name in named if name not in TITLES]:
@@ -60,10 +60,7 @@ def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
             f"'{unknown[0][:40]}' is no client that kgd can set up", at="--client",
             next=f"Known: {', '.join(TITLES)}; `kgd agents show` prints what any other one needs.",
         )  # fmt: skip
-    found = tuple(name for name in TITLES if name in named) or seen(where)
-    if not found:
-        raise Invalid("none of the clients that kgd knows is seen here", next=f"Name them: --client {','.join(TITLES)}")
-    return found
+    return tuple(name for name in TITLES if name in named) or seen(where)
 
 
 def seen(where: Where) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
 
+NONE_SEEN = "none of the clients that kgd knows is seen here"
+
 
 def prime(given: Given, options: Given) -> int:
     """Never fails: a session that is about to start must not be stopped, whatever state kgd is in.
@@ -107,6 +109,12 @@ def agents(given: Given, options: Given) -> int:
     if given.get("user") and given.get("project"):
         raise Invalid("--user and --project are two places", next="Do one after the other.")
     chosen = clients.chosen(names, where)
+    if not chosen:
+        name_them = f"Name them: --client {','.join(clients.TITLES)}"
+        if action == "install":
+            raise Invalid(NONE_SEEN, next=name_them)
+        nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
+        return _show(printing_agents.agents, nothing, options)
     pieces = clients.pieces(chosen, where, create=bool(given.get("create")))
     notes = install.Notes.read(Path(Home.find().state) / "agents.json")
     if action == "status":

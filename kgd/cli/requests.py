@@ -184,5 +184,7 @@ def _file(source: str) -> str:
     try:
         with open(source, encoding="utf-8") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"this file cannot be read: {error}", at=source) from None
+    except OSError as error:
+        raise Invalid(f"this file cannot be read: {error.strerror}", at=source) from None
+    except UnicodeDecodeError:
+        raise Invalid("this file is no text in UTF-8", at=source) from None

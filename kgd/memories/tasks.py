@@ -18,7 +18,7 @@ from kgd.model.uri import Uri
 STATUSES = ("pending", "in-progress", "completed", "cancelled")
 TERMINAL = frozenset({"completed", "cancelled"})
 NEXT: Mapping[str, tuple[str, ...]] = {
-    "pending": ("in-progress", "cancelled"),
+    "pending": ("in-progress", "completed", "cancelled"),
     "in-progress": ("completed", "cancelled"),
     "completed": (),
     "cancelled": (),

@@ -107,6 +107,15 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     assert not (desk.home / "kgd" / "state" / "daemon.lock").exists(), "a command that needs no daemon started one"
 
 
+def test_where_no_client_is_seen_status_says_so_and_only_install_is_refused(desk: Desk) -> None:
+    for action in ("status", "uninstall"):
+        done = desk.run("agents", action)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "none of the clients that kgd knows is seen here. Name them: --client" in done.stdout
+    assert desk.json("agents", "status")["entries"] == []
+    assert desk.run("agents", "install").returncode == 2
+
+
 def test_a_home_with_all_four_clients_is_set_up_and_given_back(desk: Desk) -> None:
     desk.write(FILES)
     (desk.home / ".claude.json").chmod(0o600)

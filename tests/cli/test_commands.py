@@ -225,8 +225,9 @@ def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd,
         (["-C", "/no/such/place", "status"], "VALIDATION_ERROR"),
         (["mcp", "--tools", "nonsense"], "VALIDATION_ERROR"),
         (["ingest", "src/auth/session.py"], "VALIDATION_ERROR"),
+        (["remember", "a fact", "--detail", "/no/such/file"], "VALIDATION_ERROR"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_a_refusal_is_one_sentence_a_next_step_and_the_exit_code_of_its_class(
     kgd: Kgd, words: list[str], expected: str

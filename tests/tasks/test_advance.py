@@ -59,7 +59,6 @@ def test_at_a_terminal_status_the_answer_has_graph_hints(ask: Ask) -> None:
 
 def test_a_step_that_is_not_allowed_is_refused_with_those_that_are(ask: Ask) -> None:
     for status, to, says in (
-        ("pending", "completed", "From here: in-progress, cancelled"),
         ("in-progress", "pending", "From here: completed, cancelled"),
         ("completed", "in-progress", "Completed is the end"),
         ("completed", None, "Completed is the end"),
@@ -72,6 +71,13 @@ def test_a_step_that_is_not_allowed_is_refused_with_those_that_are(ask: Ask) -> 
         with pytest.raises(Invalid, match=says):
             ask.advance(id=ID, version=version, to=to)
         assert got(ask, ID)["task"]["version"] == version
+
+
+def test_a_task_that_was_done_at_once_is_completed_without_a_start(ask: Ask) -> None:
+    version = put_task(ask, data={"status": "pending"})["version"]
+    assert ask.advance(id=ID, version=version)["data"]["task"]["status"] == "in-progress"
+    version = put_task(ask, data={"status": "pending"})["version"]
+    assert ask.advance(id=ID, version=version, to="completed")["data"]["task"]["status"] == "completed"
 
 
 def test_a_task_can_be_cancelled_from_wherever_it_is_not_over(ask: Ask) -> None:

@@ -133,7 +133,7 @@ async def test_refusals_have_the_envelope_too(session: Session) -> None:
             ("query_container", {"operation": "delete", "id": "one"}, "VALIDATION_ERROR"),
             ("query_container", {"operation": "get", "id": "one", "nonsense": 1}, "VALIDATION_ERROR"),
             ("advance", {"id": "one"}, "VALIDATION_ERROR"),
-            ("advance", {"id": "one", "version": 1, "to": "completed"}, "VALIDATION_ERROR"),
+            ("advance", {"id": "one", "version": 1, "to": "finished"}, "VALIDATION_ERROR"),
         ):
             answer = await call(client, tool, **arguments)
             assert (answer["success"], answer["error"]["code"]) == (False, code)
