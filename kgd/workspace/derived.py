@@ -25,8 +25,9 @@ from kgd.errors import KgdError
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.index import snapshot
+from kgd.index import ranges, snapshot
 from kgd.index.database import Database, IndexDamaged
+from kgd.index.feed import Feed
 from kgd.index.ranking import Hit
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.node import Json, Node
@@ -120,6 +121,8 @@ class Derived:
         self._tip = self._tree = b""
         self._database = Database.open(folder / "index.sqlite")
         self._text = TextIndex(self._database)
+        self.feed = Feed(self._database)
+        """What came into the text index and went out of it, for whoever derives something from its texts."""
         self._counted = Counted(store, self._database, self._mend, seal, served.node_path_of)
 
     # ---- life
@@ -225,6 +228,10 @@ class Derived:
     def by_source(self, type: str, id: str | None = None) -> list[Uri]:
         self._catch_up()
         return self._text.by_source(type, id)
+
+    def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
+        self._catch_up()
+        return ranges.between(self._database, begin, end, limit, backward=backward)
 
     def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
         self._catch_up()
@@ -407,7 +414,8 @@ class Derived:
         updated = version.updated_at if version else 0
         text = " ".join(_texts(node.data))
         content = "\n".join(filter(None, (node.content, self._detail(node))))
-        return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source)
+        return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
+                   aliases=_aliases(node.data))  # fmt: skip
 
     def _detail(self, node: Node) -> str:
         """What the file behind a memory says; a change of that file is one of its node (`Served.follow`)."""
@@ -464,6 +472,13 @@ def _give_memory_back() -> None:
 def _digest(path: Path) -> bytes:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha1").hexdigest().encode()
+
+
+def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
+    """What a node says it is called besides, each on one line."""
+    given = data.get("aliases")
+    found = (" ".join(text.split()) for text in given if isinstance(text, str)) if isinstance(given, list) else ()
+    return tuple(filter(None, found))
 
 
 def _texts(value: Json) -> Iterator[str]:

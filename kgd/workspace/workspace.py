@@ -236,6 +236,13 @@ class Workspace:
         """Nodes with this `source`, or with any of its type, by URI; what was acknowledged before counts. O(answer)."""
         return self._derived.by_source(type, id)
 
+    def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
+        """Nodes whose URI lies between the two, by URI or the other way round; what was acknowledged before counts.
+
+        O(answer).
+        """
+        return self._derived.between(begin, end, limit, backward=backward)
+
     def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
         """Nodes whose data has one of these words, as a key or in a value, and some with another form of it."""
         return self._derived.with_data_words(asked)
