@@ -17,15 +17,15 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
 BUSY_MS = 10_000
 
 _TABLES = (
-    "meta", "docs", "tags", "text", "people", "wholes", "whole_text", "files", "file_text", "versions", "served",
-    "requests",
+    "meta", "docs", "gone", "tags", "text", "people", "wholes", "whole_text", "files", "file_text", "versions",
+    "served", "requests",
 )  # fmt: skip
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """SQLITE_ERROR is among them: our statements are fixed, so they fail only where a table is not what it should be."""
@@ -34,7 +34,7 @@ SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE docs (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uri TEXT NOT NULL,
     origin TEXT NOT NULL,
     type TEXT NOT NULL,
@@ -42,8 +42,10 @@ CREATE TABLE docs (
     updated INTEGER NOT NULL,
     source_type TEXT,
     source_id TEXT,
+    aliases TEXT NOT NULL,
     UNIQUE (uri, origin)
 );
+CREATE TABLE gone (number INTEGER PRIMARY KEY AUTOINCREMENT, doc INTEGER NOT NULL);
 CREATE INDEX of_origin ON docs (origin) WHERE origin <> '';
 CREATE INDEX in_path ON docs (path);
 CREATE INDEX newest ON docs (type, updated DESC, uri);
@@ -64,8 +66,10 @@ CREATE TABLE files (
     uri TEXT NOT NULL UNIQUE,
     type TEXT NOT NULL,
     kind TEXT NOT NULL,
-    path TEXT NOT NULL
+    path TEXT NOT NULL,
+    name TEXT NOT NULL
 );
+CREATE INDEX files_called ON files (name, uri);
 CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = 'unicode61 remove_diacritics 2');
 
 CREATE TABLE versions (

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from kgd.index import marks, words
+from kgd.index import feed, marks, words
 from kgd.index.database import Database
 from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search, lowered
 from kgd.model.node import Source, default_type
@@ -38,6 +38,8 @@ class Doc(NamedTuple):
     source: Source | None = None
     origin: Uri | None = None
     people: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names that it goes by."""
 
 
 class FileDoc(NamedTuple):
@@ -92,8 +94,10 @@ class TextIndex:
                 self._forget_file(connection, uri)
             for file in upserts:
                 self._forget_file(connection, file.uri)
-                row = (file.uri, default_type(file.uri), file.kind, _path(file.uri))
-                id = connection.execute("INSERT INTO files (uri, type, kind, path) VALUES (?, ?, ?, ?)", row).lastrowid
+                row = (file.uri, default_type(file.uri), file.kind, _path(file.uri), file.path.rpartition("/")[2])
+                id = connection.execute(
+                    "INSERT INTO files (uri, type, kind, path, name) VALUES (?, ?, ?, ?, ?)", row
+                ).lastrowid
                 path = words.clean(file.path)
                 connection.execute(
                     "INSERT INTO file_text (rowid, path, parts) VALUES (?, ?, ?)", (id, path, words.parts_text([path]))
@@ -135,9 +139,10 @@ class TextIndex:
         path = _path(doc.uri)
         parts = f"{path} {words.parts_text((path, name, summary, content, data))}"
         id = connection.execute(
-            "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO docs (uri, origin, type, path, updated, source_type, source_id, aliases)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (doc.uri, doc.origin or "", doc.type, path, doc.updated,
-             *((doc.source.type, doc.source.id) if doc.source else (None, None))),
+             *((doc.source.type, doc.source.id) if doc.source else (None, None)), "\n".join(doc.aliases)),
         ).lastrowid  # fmt: skip
         connection.execute(
             "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -155,6 +160,7 @@ class TextIndex:
         connection.execute("DELETE FROM text WHERE rowid = ?", (id,))
         connection.execute("DELETE FROM tags WHERE doc = ?", (id,))
         connection.execute("DELETE FROM docs WHERE id = ?", (id,))
+        feed.note_gone(connection, id)
 
     def _forget_file(self, connection: sqlite3.Connection, uri: Uri) -> None:
         row = connection.execute("SELECT id FROM files WHERE uri = ?", (uri,)).fetchone()
