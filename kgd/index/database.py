@@ -1,4 +1,4 @@
-"""This file is where the derived SQLite file is opened, written and read; what is in it can always be made again.
+"""This file is where a derived SQLite file is opened, written and read; what is in it can always be made again.
 
 One writer at a time, any number of readers that never wait for it (WAL). What SQLite raises is told apart here: a file
 that is damaged must be made anew, a full disk or a lock must not.
@@ -10,6 +10,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, RLock
 
@@ -87,15 +88,29 @@ CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answ
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What one kind of derived file holds. The two numbers stand in its header: a file with others is made anew."""
+
+    application: int
+    version: int
+    tables: tuple[str, ...]
+    sql: str
+
+
+INDEX = Schema(APPLICATION, SCHEMA_VERSION, _TABLES, SCHEMA)
+
+
 class IndexDamaged(Damaged):
     """The file is not a sound index. Nothing is lost: call `Database.recreate` and fill it again."""
 
 
 class Database:
-    """The one file. Use `open`; close it when the workspace closes."""
+    """One derived file. Use `open`; close it when the workspace closes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Schema = INDEX) -> None:
         self.path = path
+        self._schema = schema
         self._writing = RLock()
         self._writer: sqlite3.Connection | None = None
         self._depth = 0
@@ -104,13 +119,13 @@ class Database:
         self._era = 0
 
     @classmethod
-    def open(cls, path: Path) -> Database:
+    def open(cls, path: Path, schema: Schema = INDEX) -> Database:
         """The file at `path`, made anew (empty) where it is missing, damaged, or of another version of kgd.
 
         Raises:
             Unavailable: It is locked, or the disk refuses. The file is as it was.
         """
-        database = cls(path)
+        database = cls(path, schema)
         try:
             if not database._is_sound():
                 database.recreate()
@@ -137,8 +152,9 @@ class Database:
                 connection = self._connect()
                 self._writer = connection
                 connection.executescript(
-                    f"PRAGMA journal_mode = WAL; BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION};"
-                    f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+                    f"PRAGMA journal_mode = WAL; BEGIN; {self._schema.sql}"
+                    f"PRAGMA application_id = {self._schema.application};"
+                    f"PRAGMA user_version = {self._schema.version}; COMMIT;"
                 )
 
     @contextlib.contextmanager
@@ -199,6 +215,7 @@ class Database:
                 self._writer = None
 
     def meta(self, key: str) -> str | None:
+        """A remark in the table `meta`, which whoever calls this has among its own."""
         with self.read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
             return row[0] if row else None
@@ -215,9 +232,9 @@ class Database:
             [(application,), (version,)] = (
                 connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
             )
-            if (application, version) != (APPLICATION, SCHEMA_VERSION):
+            if (application, version) != (self._schema.application, self._schema.version):
                 return False
-            for table in _TABLES:
+            for table in self._schema.tables:
                 connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchone()
             return True
 
