@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kgd.codec.front_matter import strings
 from kgd.errors import Invalid, KgdError
 from kgd.exchange import front_matter, orchestrator_past
 from kgd.exchange.files import Folder
-from kgd.exchange.front_matter import strings
 from kgd.exchange.orchestrator_past import JOURNAL, Entry
 from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line
 from kgd.model.node import NAME_LIMIT, SUMMARY_LIMIT, Json, Node, Relation, Source, cut_at_word

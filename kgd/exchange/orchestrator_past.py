@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kgd.codec import front_matter
+from kgd.codec.front_matter import strings
 from kgd.errors import KgdError
-from kgd.exchange import front_matter
 from kgd.exchange.files import Folder
-from kgd.exchange.front_matter import strings
 from kgd.exchange.plan import Reading, Trouble, one_line
 from kgd.model.node import Json
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kgd.exchange import front_matter
+from kgd.codec import front_matter
 from kgd.exchange.plan import Output, Trouble, Written, one_line
 from kgd.exchange.rules import KIND, SIGN, kept_of, kind_of, page_of
 from kgd.exchange.view import View

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kgd.codec import front_matter
+from kgd.codec.front_matter import Page, strings
 from kgd.errors import Invalid, KgdError
-from kgd.exchange import front_matter, wiki_links
 from kgd.exchange.files import Folder, is_text_name, shown
-from kgd.exchange.front_matter import Page, strings
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, one_line, without_nulls
-from kgd.exchange.wiki_links import NOTE, Link, Names
+from kgd.model import wiki_links
 from kgd.model.fields import from_plain
 from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, TAGS_LIMIT, Json, Node, Relation, Source, check_label, cut_at_word
 from kgd.model.uri import OWNED, Uri, from_path, parse
+from kgd.model.wiki_links import NOTE, Link, Names
 
 KIND = "vault"
 """The type of a note's source; its id is the vault's folder and the note's path in it."""

@@ -10,16 +10,16 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from kgd.codec import front_matter
 from kgd.codec.canonical import Ordered
 from kgd.errors import KgdError
-from kgd.exchange import front_matter
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Reading, Trouble, Written, digest
 from kgd.exchange.vault import DETAIL, KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
 from kgd.exchange.view import View
-from kgd.exchange.wiki_links import NOTE
 from kgd.model.fields import plain
 from kgd.model.node import Json, Node, Relation
 from kgd.model.uri import is_owned, path_of, scheme_of
+from kgd.model.wiki_links import NOTE
 
 
 def write(view: View) -> Written:

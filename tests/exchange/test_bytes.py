@@ -6,9 +6,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from kgd.areas.patterns import check_pattern
-from kgd.codec import documents
+from kgd.codec import documents, front_matter
 from kgd.errors import KgdError
-from kgd.exchange import front_matter, rules_writing, vault_writing
+from kgd.exchange import rules_writing, vault_writing
 from kgd.exchange.plan import Reading, Wanted, digest, noted
 from kgd.exchange.rules import Rules
 from kgd.exchange.vault import Vault

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.codec import canonical, reading
+from kgd.codec import canonical, front_matter, reading
 from kgd.codec.canonical import NotCanonical
 from kgd.errors import KgdError
-from kgd.exchange import front_matter
-from kgd.exchange.wiki_links import Link, Names, links, prose, tags
+from kgd.model.wiki_links import Link, Names, links, prose, tags
 
 words = st.sampled_from(
     [

@@ -13,13 +13,15 @@ import pytest
 
 from kgd.areas.patterns import Matcher
 from kgd.areas.places import normalise
+from kgd.codec import front_matter
 from kgd.errors import Limit
-from kgd.exchange import front_matter, orchestrator_past, rules, vault, wiki_links
+from kgd.exchange import orchestrator_past, rules, vault
 from kgd.exchange.plan import Reading
 from kgd.freshness.symbols import text_of
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import parsed
+from kgd.model import wiki_links
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
