@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kgd.codec import front_matter
 from kgd.codec.front_matter import strings
 from kgd.errors import Invalid, KgdError
-from kgd.exchange import front_matter, orchestrator_past
+from kgd.exchange import orchestrator_past
 from kgd.exchange.files import Folder
 from kgd.exchange.orchestrator_past import JOURNAL, Entry
 from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line
