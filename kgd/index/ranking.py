@@ -36,8 +36,8 @@ DOUBTED_SHARE = 0.6
 TEXT_WEIGHTS = "text, 8.0, 6.0, 4.0, 1.0, 0.5, 2.0"
 """What a word counts in name, tags, summary, content, data and in the parts of identifiers."""
 
-ALL, BEGUN, SOME, FILE = 3, 2, 1, 0
-"""Has all words; all, if the last one is only begun; some; a bare file."""
+ALL, BEGUN, SOME, FILE, FILE_SOME = 3, 2, 1, 0, -1
+"""Has all words; all, if the last one is only begun; some; a bare file, one with some."""
 
 
 class Hit(NamedTuple):
@@ -106,6 +106,27 @@ class Search:
         self._want = want
         self._all = " AND ".join(term.match for term in terms)
         self._begun = " AND ".join([*(term.match for term in terms[:-1]), terms[-1].prefix])
+        self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
+
+    def gather(self, knowledge: Filter) -> list[Found]:
+        """Documents for somebody else to rank: those with all words stand apart only where there are few words."""
+        if len(self._terms) < LONG:
+            return self.run(knowledge, None)
+        return self._with_some([], knowledge)
+
+    def wholes(self, namespace: str, limit: int) -> dict[str, float]:
+        """Paths of documents whose parts have the words taken together, and how well: more is better. After `gather`.
+
+        What words were left out there are left out here.
+        """
+        low, high = (f"{namespace}/", f"{namespace}0") if namespace else ("", "\U0010ffff")
+        rows = self._connection.execute(
+            "SELECT wholes.path, bm25(whole_text) AS score FROM whole_text JOIN wholes ON wholes.id = whole_text.rowid"
+            " WHERE whole_text MATCH ? AND ((wholes.path >= ? AND wholes.path < ?) OR wholes.path = ?)"
+            " ORDER BY score, wholes.path LIMIT ?",
+            (self._looked_for, low, high, namespace, limit),
+        )
+        return {path: round(-score, RANK_DIGITS) for path, score in rows}
 
     def run(self, knowledge: Filter, files: Filter | None) -> list[Found]:
         """The first `want` documents; a tier is looked at when the ones before did not fill the list."""
@@ -115,12 +136,15 @@ class Search:
         if len(self._terms) > 1 and len(found) < self._want:
             found = self._with_some(found, knowledge)
         if files is not None and len(found) < self._want:
-            want = self._want - len(found)
-            bare = self._best("file_text", self._begun, files, want, FILE)
-            if len(bare) < want and len(self._terms) > 1:
-                some = " OR ".join([*(term.match for term in self._terms[:-1]), self._terms[-1].prefix])
-                bare = _joined(bare, self._best("file_text", some, files, want + len(bare), FILE), want)
-            found += bare
+            found += [one._replace(tier=FILE) for one in self.bare(files, self._want - len(found))]
+        return found
+
+    def bare(self, files: Filter, want: int) -> list[Found]:
+        """Bare files: those with all words in their path, then those with some, of tier `FILE` and `FILE_SOME`."""
+        found = self._best("file_text", self._begun, files, want, FILE)
+        if len(found) < want and len(self._terms) > 1:
+            some = " OR ".join([*(term.match for term in self._terms[:-1]), self._terms[-1].prefix])
+            found = _joined(found, self._best("file_text", some, files, want + len(found), FILE_SOME), want)
         return found
 
     def _is_new(self, term: Term) -> bool:
@@ -143,7 +167,8 @@ class Search:
             matches[-1] = self._terms[-1].prefix
         documents = frequencies.documents(connection)
         if documents <= LARGE:
-            return self._more(found, " OR ".join(matches), condition, SOME)
+            self._looked_for = " OR ".join(matches)
+            return self._more(found, self._looked_for, condition, SOME)
         often = {match: frequencies.of(connection, match) for match in matches}
         ordered = sorted(often, key=lambda match: (often[match], match))
         sums = accumulate(often[match] for match in ordered)
@@ -156,7 +181,8 @@ class Search:
             if match not in rare and 2 * count < documents
         }
         want = max(CANDIDATES if telling else 0, self._want) + len(found)
-        best = self._best("text", " OR ".join(rare), condition, want, SOME)
+        self._looked_for = " OR ".join(rare)
+        best = self._best("text", self._looked_for, condition, want, SOME)
         return _joined(found, self._reweighed(best, telling), self._want)
 
     def _reweighed(self, found: list[Found], telling: dict[str, float]) -> list[Found]:
@@ -194,7 +220,10 @@ class Search:
             f"SELECT id, uri FROM {details} WHERE id IN (SELECT value FROM json_each(?))",
             (_json(id for id, rank in ranks.items() if rank <= worst),),
         )
-        return sorted(Found(ranks[id], uri, id, tier) for id, uri in uris)[:want]
+        once: dict[Uri, Found] = {}  # what is stored about a part of a file is beside what was read from the file
+        for found in sorted(Found(ranks[id], uri, id, tier) for id, uri in uris):
+            once.setdefault(found.uri, found)
+        return list(once.values())[:want]
 
     def explain(self, page: Sequence[Found]) -> list[Hit]:
         """Hits with snippet and reason."""
@@ -204,7 +233,7 @@ class Search:
             (False, "text", "name, tags, summary, content, data, parts", marks.TEXT_COLUMNS),
             (True, "file_text", "path, parts", marks.FILE_COLUMNS),
         ):
-            ids = [found.id for found in page if (found.tier == FILE) == bare]
+            ids = [found.id for found in page if (found.tier <= FILE) == bare]
             if ids:
                 rows = self._connection.execute(
                     f"SELECT rowid, {names} FROM {table} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
@@ -214,7 +243,7 @@ class Search:
                 unseen = [id for id, marked in seen.items() if not marked]
                 told |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
         nothing = marks.Marked("", ())
-        return [Hit(f.uri, _score(f), *told.get((f.tier == FILE, f.id), nothing)) for f in page]
+        return [Hit(f.uri, _score(f), *told.get((f.tier <= FILE, f.id), nothing)) for f in page]
 
     def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Marked]]:
         if ids:
@@ -235,8 +264,8 @@ def _json(ids: Iterable[int]) -> str:
 
 
 def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]:
-    known = {found.id for found in first}
-    return [*first, *(found for found in then if found.id not in known)][:want]
+    known = {found.uri for found in first}
+    return [*first, *(found for found in then if found.uri not in known)][:want]
 
 
 def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
@@ -254,7 +283,7 @@ def _score(found: Found) -> float:
 def _exact(found: Found) -> float:
     """A tier's share of 0..1, and within it what BM25 gave, squeezed: 4 is middling."""
     good = max(0.0, -found.rank)
-    return found.share * (found.tier + good / (good + 4)) / (ALL + 1)
+    return found.share * (max(FILE, found.tier) + good / (good + 4)) / (ALL + 1)
 
 
 def _number(cursor: sqlite3.Cursor) -> int:

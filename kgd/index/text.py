@@ -9,14 +9,19 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from kgd.index import feed, marks, words
+import orjson
+
+from kgd.index import belonging, feed, marks, words
 from kgd.index.database import Database
-from kgd.index.ranking import SCORE_DIGITS, TEXT_WEIGHTS, Filter, Frequencies, Hit, Search, lowered
+from kgd.index.ranking import SCORE_DIGITS, SOME, TEXT_WEIGHTS, Filter, Found, Frequencies, Hit, Search, lowered
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
+MANY = 20_000
+GATHERED_OF_MANY = 300
+"""Documents of an index of more than `MANY` that are gathered: each costs a look for every common word."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
@@ -50,6 +55,14 @@ class FileDoc(NamedTuple):
     kind: str
 
 
+class Gathered(NamedTuple):
+    """What full text says to a question: texts, documents (by path) as a whole with their score, and the words."""
+
+    texts: list[Found]
+    wholes: dict[str, float]
+    words: list[str]
+
+
 class TextIndex:
     """Full text of one workspace. Any thread may search; writes are serialised by the database."""
 
@@ -75,17 +88,18 @@ class TextIndex:
             IndexDamaged: The file is unsound.
             Unavailable: It is locked by another process, or the disk is full.
         """
-        changed = 0
+        changed: list[Uri] = []
         with self._database.write() as connection:
             for uri in removals:
-                changed += 1
+                changed.append(uri)
                 self._forget(connection, uri)
             for doc in upserts:
-                changed += 1
+                changed.append(doc.uri)
                 self._store(connection, doc)
+            belonging.renew(connection, filter(None, map(belonging.whole_of, changed)))
             if tree is not None:
                 self.set_tree(tree)
-        self._frequencies.outdate(changed)
+        self._frequencies.outdate(len(changed))
 
     def apply_files(self, upserts: Iterable[FileDoc], removals: Iterable[Uri] = ()) -> None:
         """The same for what only the code tree has."""
@@ -115,7 +129,9 @@ class TextIndex:
                 self._drop(connection, id)
             for doc in docs:
                 self._store(connection, doc)
-        self._frequencies.outdate(len(docs))
+            touched = [*(uri for _, uri in rows), *(doc.uri for doc in docs)]
+            belonging.renew(connection, filter(None, map(belonging.whole_of, touched)))
+        self._frequencies.outdate(len(touched))
 
     def tree_origins(self) -> set[Uri]:
         """The files of the code tree that something in the index was read from. O(what was read from files)."""
@@ -131,6 +147,7 @@ class TextIndex:
         """Merge what many writes left behind; seconds for 100k documents. For a quiet moment after a bulk load."""
         with self._database.write() as connection:
             connection.execute("INSERT INTO text (text) VALUES ('optimize')")
+            connection.execute("INSERT INTO whole_text (whole_text) VALUES ('optimize')")
             connection.execute("INSERT INTO file_text (file_text) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
@@ -148,6 +165,8 @@ class TextIndex:
             "INSERT INTO text (rowid, name, tags, summary, content, data, parts) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (id, name, " ".join(doc.tags), summary, content, data, parts),
         )
+        assert id is not None
+        belonging.note_people(connection, id, doc.people or belonging.speakers(content))
         tags = {tag.casefold() for tag in doc.tags}
         connection.executemany("INSERT INTO tags (tag, doc) VALUES (?, ?)", [(tag, id) for tag in tags])
 
@@ -159,6 +178,7 @@ class TextIndex:
     def _drop(self, connection: sqlite3.Connection, id: int) -> None:
         connection.execute("DELETE FROM text WHERE rowid = ?", (id,))
         connection.execute("DELETE FROM tags WHERE doc = ?", (id,))
+        connection.execute("DELETE FROM people WHERE doc = ?", (id,))
         connection.execute("DELETE FROM docs WHERE id = ?", (id,))
         feed.note_gone(connection, id)
 
@@ -202,6 +222,76 @@ class TextIndex:
             bare = None if tags else _file_filter(types, namespace)
             found = lowered(search.run(_doc_filter(types, tags, namespace), bare), doubted)
             return search.explain(found[offset:want])
+
+    def gather(
+        self,
+        query: str,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 1_000,
+    ) -> Gathered:
+        """What has words of the question, for `kgd.retrieval` to rank together with what else it knows.
+
+        The filters are those of `search`. Of a large index fewer are found, and the texts with common words alone
+        are not. No bare files.
+        """
+        terms = words.terms(query)
+        if not terms:
+            return Gathered([], {}, [])
+        with self._database.read() as connection:
+            many = self._frequencies.documents(connection) > MANY
+            search = Search(connection, self._frequencies, terms, min(limit, GATHERED_OF_MANY) if many else limit)
+            found = search.gather(_doc_filter(types, tags, namespace))
+            return Gathered(found, search.wholes(namespace.strip("/"), limit), [t.word.casefold() for t in terms])
+
+    def bare_files(
+        self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10
+    ) -> list[Found]:
+        """Files and directories whose path has words of the question, the best first, those with all of them apart."""
+        terms = words.terms(query)
+        if not terms or limit <= 0:
+            return []
+        with self._database.read() as connection:
+            return Search(connection, self._frequencies, terms, limit).bare(_file_filter(types, namespace), limit)
+
+    def explain(self, query: str, page: Sequence[Found]) -> list[Hit]:
+        """Snippet and reason for what was found; what has none of the words is explained by nothing."""
+        terms = words.terms(query)
+        if not terms:
+            return [Hit(found.uri, 0.0, "", ()) for found in page]
+        with self._database.read() as connection:
+            return Search(connection, self._frequencies, terms, len(page)).explain(page)
+
+    def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
+        """Of these texts (`Found.id`), those in which somebody of one of these names (one word each) speaks."""
+        with self._database.read() as connection:
+            return belonging.by_people(connection, names, ids) if names and ids else set()
+
+    def documents_in(
+        self,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        among: Collection[Uri] | None = None,
+        most: int = 50_000,
+    ) -> list[Found] | None:
+        """What passes these filters, `among` some or of all; None if it is more than `most`. O(answer)."""
+        condition = _doc_filter(types, tags, namespace)
+        start, first = "docs", list[str]()
+        if among is not None:
+            start = "json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            first.append(orjson.dumps(list(among)).decode())
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT docs.uri, docs.id FROM {start} WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin LIMIT ?",
+                (*first, *condition.values, most + 1),
+            ).fetchall()
+        if len(rows) > most:
+            return None
+        return list({uri: Found(0.0, Uri(uri), id, SOME) for uri, id in reversed(rows)}.values())[::-1]
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
         """Documents whose name has words of this one that few documents have; if there are none, all its words.

@@ -17,10 +17,11 @@ PREFIX_FROM = 3
 """Letters a word that is still being typed has to have before words that begin with it are looked for."""
 
 _STOPWORDS = """
-a about all an and any are as at be been but by can could did do does for from had has have how i if in into is it its
-me my not of on or our should so than that the their them then there these they this to us was we were what when where
-which who why will with would you your
+a about all am an and any are as at be been being but by can could d did do does for from had has have he her him his
+how i if in into is it its ll m me my not of on or our re s she should so t than that the their them then there these
+they this to us ve was we were what when where which who whom whose why will with would you your
 """
+"""Also what an apostrophe leaves behind: ``Ann's``, ``don't``, ``we'll``."""
 STOPWORDS = frozenset(_STOPWORDS.split())
 
 _WORD = re.compile(r"[^\W_]+")
@@ -61,6 +62,11 @@ def _term(word: str) -> Term:
     match = f'("{word}" OR "{" ".join(parts)}")' if parts else f'"{word}"'
     typed = len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts)
     return Term(word, match, f'"{word}" *' if typed else match)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text as they are written, in order, repeats among them."""
+    return _WORD.findall(text)
 
 
 def parts_of(word: str) -> list[str]:

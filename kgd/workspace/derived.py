@@ -213,6 +213,11 @@ class Derived:
         self._catch_up()
         return self._text.search(query, **filters)
 
+    def text(self) -> TextIndex:
+        """The text index, with everything that was acknowledged so far."""
+        self._catch_up()
+        return self._text
+
     def by_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
         self._catch_up()
         return self._text.by_tags(tags, **filters)

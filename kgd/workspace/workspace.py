@@ -31,7 +31,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
 from kgd.index.ranking import Hit
-from kgd.index.text import Doc, FileDoc
+from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
 from kgd.model.change import ChangeSet
 from kgd.model.node import Node
@@ -219,6 +219,10 @@ class Workspace:
         Finds what was acknowledged before the call.
         """
         return self._derived.search(query, **filters)
+
+    def text(self) -> TextIndex:
+        """The text index, with everything that was acknowledged before the call: for `kgd.retrieval`."""
+        return self._derived.text()
 
     def search_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
         """Nodes with any of the tags: most matches first, then the newest, then by URI."""

@@ -1,0 +1,83 @@
+"""This file is where the index keeps what a text belongs to: its document as a whole, and the people who say it.
+
+A document's text is that of its chunks, so nobody has to bring it: it follows from the chunks that are stored.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+
+import orjson
+
+from kgd.index import words
+
+CHUNK = "chunk"
+MOST_CHUNKS = 2_000
+"""Chunks of one document that its text as a whole is made of."""
+MOST_PEOPLE = 40
+SPOKE = 2
+"""Lines that begin with a name for it to be somebody who takes part."""
+
+_SPEAKER = re.compile(r"^[ \t>*_-]{0,4}([^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})[*_]{0,2}:[*_]{0,2}(?=\s)", re.MULTILINE)
+_NO_NAME = frozenset(
+    ["note", "notes", "example", "examples", "warning", "todo", "see", "also", "returns", "args", "raises", "http",
+     "https", "default", "type", "user", "assistant", "system", "human", "tool", "date", "time", "from", "to", "cc",
+     "subject", "title", "name", "summary", "input", "output", "yes", "no"]
+)  # fmt: skip
+
+
+def whole_of(uri: str) -> str | None:
+    """The path of the document that a chunk is of; None for everything else."""
+    if not uri.startswith(f"{CHUNK}://"):
+        return None
+    path = uri.split("/", 3)[3].rpartition("/")[0]
+    return path or None
+
+
+def renew(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """Bring the texts of these documents to what their chunks say now. O(their chunks)."""
+    for path in sorted(set(paths)):
+        row = connection.execute("SELECT id FROM wholes WHERE path = ?", (path,)).fetchone()
+        if row:
+            connection.execute("DELETE FROM whole_text WHERE rowid = ?", row)
+        texts = connection.execute(
+            "SELECT docs.uri, text.name, text.content FROM docs JOIN text ON text.rowid = docs.id"
+            " WHERE docs.path >= ? AND docs.path < ? AND docs.type = ? ORDER BY docs.path LIMIT ?",
+            (f"{path}/", f"{path}0", CHUNK, MOST_CHUNKS),  # `0` is the character after `/`
+        ).fetchall()
+        said = dict.fromkeys(text for uri, *two in texts if whole_of(uri) == path for text in two)
+        if not said:
+            connection.execute("DELETE FROM wholes WHERE path = ?", (path,))
+            continue
+        if not row:
+            row = (connection.execute("INSERT INTO wholes (path) VALUES (?)", (path,)).lastrowid,)
+        connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, "\n".join(said)))
+
+
+def speakers(content: str) -> list[str]:
+    """Whose name stands before what they say, in a text that is (also) a conversation: ``Ann: Good morning``."""
+    counts: dict[str, int] = {}
+    for name in _SPEAKER.findall(content):
+        counts[name] = counts.get(name, 0) + 1
+    named = [name for name, count in counts.items() if count >= SPOKE and name.casefold() not in _NO_NAME]
+    return named[:MOST_PEOPLE]
+
+
+def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) -> None:
+    """Say who speaks in a text; each word of a name stands for the person."""
+    found = {word.casefold() for name in people for word in words.words_of(name)}
+    telling = sorted(word for word in found if len(word) > 1 and word not in words.STOPWORDS)
+    rows = [(word[: words.MAX_WORD], id) for word in telling[:MOST_PEOPLE]]
+    connection.executemany("INSERT OR IGNORE INTO people (person, doc) VALUES (?, ?)", rows)
+
+
+def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
+    """Of these texts, those in which somebody of one of these names speaks."""
+    rows = connection.execute(
+        f"SELECT DISTINCT people.doc FROM people JOIN json_each(?) AS asked ON asked.value = people.doc"
+        f" WHERE people.person IN ({', '.join('?' * len(names))})",
+        (orjson.dumps(list(ids)).decode(), *names),
+    )
+    return {id for (id,) in rows}
