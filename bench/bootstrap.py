@@ -19,7 +19,12 @@ from typing import Any
 
 import orjson
 
+from kgd.codec.settings import first_files
+from kgd.daemon.tending import Tending
+from kgd.git.layout import create_in_code_repository
+from kgd.model.uri import from_path
 from kgd.overlay.overlay import Overlay
+from kgd.workspace.workspace import Workspace
 
 FILES = 7_000
 ROUNDS = 5
@@ -34,7 +39,8 @@ def rows(files: int = FILES, tree: Path | None = None) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="kgd-bench-") as folder:
         root = Path(folder, "tree")
         generate(root, files)
-        return _measure(root)
+        what = f"until {TOUCHED} files that were written, moved and deleted are followed"
+        return [*_measure(root), {"what": what, "files": files, "s": round(_followed(root), 4)}]
 
 
 def generate(root: Path, files: int) -> None:
@@ -113,6 +119,42 @@ def _rescan(overlay: Overlay, root: Path) -> float:
     for path, found in before.items():
         os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
     return took
+
+
+def _followed(root: Path) -> float:
+    """The longest of three waits, for new files, for their other names, and for their end, with the watcher at work."""
+    workspace = Workspace.open(create_in_code_repository(root, "bench", first_files("bench")), publish=False)
+    tending = Tending(workspace, rescan_seconds=60)
+    tending.start()
+    overlay = workspace.overlay
+    assert overlay is not None
+    folder, names = next(path for path in root.iterdir() if path.name.startswith("package")), range(TOUCHED)
+
+    def wait(there: str, gone: str) -> float:
+        def served(kind: str) -> int:
+            paths = (f"{folder.name}/{kind}{n}.txt" for n in names)
+            return sum(overlay.card(from_path("file", "bench", path)) is not None for path in paths)
+
+        begun = time.perf_counter()
+        while (there and served(there) < TOUCHED) or (gone and served(gone)):
+            time.sleep(0.002)
+        return time.perf_counter() - begun
+
+    try:
+        waits = []
+        for n in names:
+            (folder / f"new{n}.txt").write_text(f"{n}\n")
+        waits.append(wait("new", ""))
+        for n in names:
+            (folder / f"new{n}.txt").rename(folder / f"moved{n}.txt")
+        waits.append(wait("moved", "new"))
+        for n in names:
+            (folder / f"moved{n}.txt").unlink()
+        waits.append(wait("", "moved"))
+        return max(waits)
+    finally:
+        tending.close()
+        workspace.close()
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ class Script:
         self.desk, self.chance = desk, random.Random(seed)
         self.done: Counter[str] = Counter()
         self.failed: list[str] = []
-        self.met = 0
+        self.commands = self.met = 0
         self.saved: list[tuple[int, str]] = []
         self.committed: set[str] = set()
 
@@ -158,6 +158,7 @@ class Script:
         return word
 
     def git(self, *words: str, env: dict[str, str] | None = None) -> bool:
+        self.commands += 1
         said = self.desk.git(*words, check=False, env=env)
         if "index.lock" in said:  # kgd was just placing files: git does not wait, and a person calls it again
             self.met += 1
@@ -244,6 +245,7 @@ def work_for(desk: Desk, seconds: float, seed: int) -> None:
     )
     assert not script.lost(desk.git("log", "-p", "-m", "--format=%s", "refs/kgd/head", "--", "nodes"))
     assert [line for line in script.failed if not any(reason in line for reason in GIT_REFUSES)] == []
+    assert script.met <= 1 + script.commands / 5, "kgd holds git's lock so long that a person notices"
     assert agents.written > 10 * seconds
     for number, value in agents.last.items():
         node = desk.ws.node(uri(f"n{number}"))
