@@ -102,6 +102,11 @@ def is_node_path(path: str) -> bool:
     return True
 
 
+def is_cut(path: str) -> bool:
+    """Whether some name in the path holds a hash, so that it does not give back its URI."""
+    return any(map(_HASHED.search, path.removesuffix(".yaml").split("/")))
+
+
 def conflict_path(uri: Uri, digest: str, sharded: frozenset[str] = frozenset()) -> str:
     """The path of a conflict record: below a folder named like the node's file."""
     return "/".join(["conflicts", *_names(uri, sharded, last_is_folder=True), digest + ".yaml"])
