@@ -14,6 +14,7 @@ from kgd.tools.areas import AREA_TOOLS
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
+from kgd.tools.graph import GRAPH_TOOLS
 from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
 from kgd.tools.knowing.context import CONTEXT
@@ -56,7 +57,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT, *GRAPH_TOOLS,
     )
 }  # fmt: skip
 

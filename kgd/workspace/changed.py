@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 class Changed:
-    """Nodes of some schemes that were written or deleted since somebody last took them. For any number of threads.
+    """Nodes of some schemes, or of all where none is named, that were written or deleted since somebody last took them.
 
-    It holds each node once, so it is never larger than what it is about, however long nobody asks.
+    For any number of threads. It holds each node once, so it is never larger than what it is about, however long
+    nobody asks.
     """
 
     def __init__(self, workspace: Workspace, *schemes: str) -> None:
-        self._starts = tuple(f"{scheme}:" for scheme in schemes)
+        self._starts = tuple(f"{scheme}:" for scheme in schemes) or ("",)
         self._lock, self._uris = threading.Lock(), set[Uri]()
         workspace.on_commit(self._note)
 

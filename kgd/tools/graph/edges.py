@@ -1,0 +1,302 @@
+"""This file is where edges are read, made and deleted: by their node and direction, by their ends, by their id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.graph.edges import Edge
+from kgd.graph.live import LiveGraph
+from kgd.model import change as model
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Unrelate
+from kgd.model.fields import plain_weight
+from kgd.model.node import edge_id
+from kgd.model.uri import Uri, workspace_of
+from kgd.tools import addressing, changes, cursors, sight
+from kgd.tools.graph.edge_ids import EdgeIds
+from kgd.tools.graph.making import MOST, placed
+from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class EdgesParams(Params):
+    uri: str
+    direction: Literal["in", "out", "both"] = "both"
+    edge_types: Many[str] = Field(default_factory=list)
+    limit: Annotated[int, Field(ge=1, le=10_000)] = 2_000
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class EdgeAnswer(TypedDict):
+    """`broken`: no node has the target's URI, here or in the code tree."""
+
+    id: str
+    source: str
+    target: str
+    type: str
+    weight: float
+    data: NotRequired[dict[str, Any]]
+    broken: NotRequired[bool]
+
+
+class EdgesResult(TypedDict):
+    workspace: str
+    edges: list[EdgeAnswer]
+    cursor: NotRequired[str]
+
+
+class Ends(NamedTuple):
+    """What an edge is: there is one at most of a type between two nodes."""
+
+    source: Uri
+    target: Uri
+    type: str
+
+
+def read(session: Session, params: EdgesParams) -> EdgesResult:
+    """Those that leave the node, then those that lead to it, each by weight, other end and type."""
+    workspace = addressing.choose(session, params.workspace, [params.uri])
+    asked = addressing.resolve(session, workspace, params.uri)
+    owner = addressing.owner_of(session, workspace, asked)
+    session.allow(owner, Verb.READ, [asked])
+    uri = owner.resolve(asked)
+    question = [owner.id, uri, params.direction, params.edge_types]
+    behind = tuple(cursors.read("edges", question, params.cursor)) if params.cursor else ()
+    answer: EdgesResult = {"workspace": workspace.id, "edges": []}
+    last: tuple[Any, ...] = ()
+    try:
+        for place, edge, weight in _around(session, owner, uri, params):
+            if place <= behind:
+                continue
+            if len(answer["edges"]) == params.limit:
+                answer["cursor"] = cursors.write("edges", question, list(last))
+                break
+            last = place
+            answer["edges"].append(answer_of(owner, edge, weight))
+    except TypeError:  # somebody else wrote this cursor: its places cannot be compared
+        raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
+    if not answer["edges"] and not owner.exists(uri):
+        raise NotFound("there is no such node", at=uri, next="Look for it with search.")
+    return answer
+
+
+def _around(
+    session: Session, workspace: Workspace, uri: Uri, params: EdgesParams
+) -> Iterator[tuple[tuple[Any, ...], Ends, float]]:
+    sources = sight.sources(session, workspace.id, workspace.sources())
+    for number, direction in enumerate(("out", "in")):
+        if params.direction not in (direction, "both"):
+            continue
+        found: dict[tuple[Uri, str], Edge] = {}
+        for source in sources:  # the stored graph first: what somebody wrote of an edge counts
+            for edge in source.out(uri) if direction == "out" else source.into(uri):
+                found.setdefault((edge.target, edge.type), edge)
+        for edge in sorted(found.values()):
+            if params.edge_types and edge.type not in params.edge_types:
+                continue
+            if direction == "in" and edge.target == uri and params.direction == "both":
+                continue  # it leads to itself, and was told of above
+            ends = Ends(uri, edge.target, edge.type) if direction == "out" else Ends(edge.target, uri, edge.type)
+            yield (number, *edge), ends, edge.weight
+
+
+def answer_of(workspace: Workspace, edge: Ends, weight: float) -> EdgeAnswer:
+    answer: EdgeAnswer = {
+        "id": edge_id(*edge), "source": edge.source, "target": edge.target, "type": edge.type,
+        "weight": plain_weight(weight),
+    }  # fmt: skip
+    for name in names(workspace.graph, edge.target):
+        if data := workspace.graph.relation_data(edge.source, name, edge.type):
+            answer["data"] = dict(data)
+            break
+    if workspace_of(edge.target) in (None, workspace.id) and not workspace.exists(edge.target):
+        answer["broken"] = True
+    return answer
+
+
+def names(graph: LiveGraph, uri: Uri) -> tuple[Uri, ...]:
+    """What a relation to this node may have been written with: its URI, and those it had before it was moved."""
+    return (uri, *graph.aliases(uri))
+
+
+class NewEdge(changes.Relate):
+    op: Literal["relate"] = "relate"
+
+
+class CreateParams(Params):
+    edges: Annotated[Many[NewEdge], Field(min_length=1, max_length=MOST)]
+    message: str = Field(default="", max_length=4_000)
+    request_id: str = Field(default="", max_length=200)
+    workspace: str | None = None
+
+
+class CreateResult(TypedDict):
+    workspace: str
+    commit: str | None
+    edges: list[EdgeAnswer]
+    warnings: list[str]
+
+
+def create(session: Session, params: CreateParams) -> CreateResult:
+    """All of them as one commit, or none. One that is there already takes the weight and data that are given."""
+    refuse_unseen(params.message, "message", lines=True)
+    workspace = addressing.choose(session, params.workspace, [edge.source for edge in params.edges], writing=True)
+    try:
+        edits = changes.edits(session, workspace, params.edges)
+        outcome = session.submit(
+            workspace, ChangeSet(edits, session.author(workspace), params.message, params.request_id)
+        )
+    except KgdError as error:
+        raise placed(error, "edges") from None
+    made = [Ends(workspace.resolve(edit.source), workspace.resolve(edit.relation.target), edit.relation.type)
+            for edit in edits if isinstance(edit, model.Relate)]  # fmt: skip
+    weights = {Ends(source, edge.target, edge.type): edge.weight
+               for source in {one.source for one in made} for edge in workspace.graph.out(source)}  # fmt: skip
+    return {
+        "workspace": workspace.id, "commit": outcome.commit,
+        "edges": [answer_of(workspace, one, weights[one]) for one in made if one in weights],
+        "warnings": list(outcome.warnings),
+    }  # fmt: skip
+
+
+class EndsParams(Params):
+    source: str
+    target: str
+    type: str
+
+
+class DeleteParams(Params):
+    edges: Annotated[Many[EndsParams], Field(max_length=MOST)] = Field(default_factory=list)
+    ids: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
+    uri: Annotated[str | None, Field(description="all edges of this node, both directions")] = None
+    message: str = Field(default="", max_length=4_000)
+    request_id: str = Field(default="", max_length=200)
+    workspace: str | None = None
+
+
+class DeleteResult(TypedDict):
+    workspace: str
+    deleted: int
+    commits: list[str]
+    warnings: list[str]
+
+
+def delete(session: Session, params: DeleteParams) -> DeleteResult:
+    """Deletes edges by their ends or ids, in one commit; or all of a node, 2,000 in a commit."""
+    refuse_unseen(params.message, "message", lines=True)
+    if bool(params.edges or params.ids) == (params.uri is not None):
+        raise Invalid("edges are named, or all those of a node", at="edges", next="Say one.")
+    texts = [params.uri] if params.uri is not None else [edge.source for edge in params.edges]
+    workspace = addressing.choose(session, params.workspace, texts, writing=True)
+    answer: DeleteResult = {"workspace": workspace.id, "deleted": 0, "commits": [], "warnings": []}
+    if params.uri is None:
+        if done := workspace.repeated(session.request(params.request_id)):
+            return {**answer, "deleted": len(params.edges) + len(params.ids), "commits": [done.commit or ""]}
+        _delete(session, workspace, params, _named(session, workspace, params), answer, params.request_id)
+        return answer
+    uri = workspace.resolve(addressing.resolve(session, workspace, params.uri))
+    if not workspace.exists(uri) and not workspace.graph.into(uri):
+        raise NotFound("there is no such node", at=uri, next="Look for it with search.")
+    while found := _of_node(workspace, uri):
+        before = answer["deleted"]
+        _delete(session, workspace, params, found[:MOST], answer, "")
+        if answer["deleted"] == before or len(found) <= MOST:
+            break
+    return answer
+
+
+def _named(session: Session, workspace: Workspace, params: DeleteParams) -> list[Unrelate]:
+    """
+    Raises:
+        NotFound: An edge is not there, or only the code tree has it.
+    """
+    found: list[Unrelate] = []
+    for number, edge in enumerate(params.edges):
+        source = workspace.resolve(addressing.resolve(session, workspace, edge.source, at=f"edges[{number}].source"))
+        target = workspace.resolve(addressing.spell(session, workspace, edge.target, at=f"edges[{number}].target"))
+        stored = _stored(workspace, Ends(source, target, edge.type))
+        if not stored:
+            raise NotFound(
+                "there is no such edge in the workspace", at=f"edges[{number}]",
+                next="get_edges lists those of a node; what the code tree says cannot be deleted.",
+            )  # fmt: skip
+        found += stored
+    for number, id in enumerate(params.ids):
+        ends = EdgeIds.of(workspace).ends(id)
+        stored = _stored(workspace, Ends(*ends)) if ends else []
+        if not stored:
+            raise NotFound("no edge has this id", at=f"ids[{number}]", next="get_edges lists those of a node.")
+        found += stored
+    return found
+
+
+def _of_node(workspace: Workspace, uri: Uri) -> list[Unrelate]:
+    leaving = [Ends(uri, edge.target, edge.type) for edge in workspace.graph.out(uri)]
+    arriving = [Ends(edge.target, uri, edge.type) for edge in workspace.graph.into(uri) if edge.target != uri]
+    return [one for ends in (*leaving, *arriving) for one in _stored(workspace, ends)]
+
+
+def _stored(workspace: Workspace, edge: Ends) -> list[Unrelate]:
+    """The relation as it is written, which may be under former URIs of the target."""
+    node = workspace.node(edge.source)
+    if node is None:
+        return []
+    return [Unrelate(edge.source, name, edge.type) for name in names(workspace.graph, edge.target)
+            if node.relation(edge.type, name)]  # fmt: skip
+
+
+def _delete(
+    session: Session, workspace: Workspace, params: DeleteParams, found: Sequence[Unrelate], answer: DeleteResult,
+    request: str,
+) -> None:  # fmt: skip
+    edits = tuple(_unique(found))
+    try:
+        outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))
+    except KgdError as error:
+        raise placed(error, "edges") from None
+    answer["deleted"] += len(edits)
+    answer["commits"] += [outcome.commit] if outcome.commit else []
+    answer["warnings"] += outcome.warnings
+
+
+def _unique(found: Iterable[Unrelate]) -> Iterable[Unrelate]:
+    return {(one.source, one.target, one.type): one for one in found}.values()
+
+
+EDGES = Tool(
+    name="edges",
+    title="Read edges",
+    description="The edges of a node, with their data: those that leave it, those that lead to it, or both.",
+    Params=EdgesParams,
+    Result=EdgesResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=read,
+)
+CREATE_EDGES = Tool(
+    name="create_edges",
+    title="Make edges",
+    description="Edges as one commit. There is one of a type between two nodes: again, it is changed.",
+    Params=CreateParams,
+    Result=CreateResult,
+    hints=Hints(idempotent=True),
+    run=create,
+)
+DELETE_EDGES = Tool(
+    name="delete_edges",
+    title="Delete edges",
+    description="Edges by their ends or ids, or all of one node.",
+    Params=DeleteParams,
+    Result=DeleteResult,
+    hints=Hints(destructive=True),
+    run=delete,
+)

@@ -1,0 +1,150 @@
+"""This file is where nodes are read whole and in lists: by URI, by namespace, by source; page after page.
+
+`get` cuts its answers to what a conversation has room for. A program wants every byte, so here a page is counted in
+megabytes and no field is ever shortened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid
+from kgd.model.access import Verb
+from kgd.model.uri import OWNED, Uri
+from kgd.tools import addressing, cursors, nodes, origins, sight
+from kgd.tools.budget import size_of
+from kgd.tools.nodes import NodeAnswer
+from kgd.tools.parameters import Many, Params, read_object
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+PAGE_BYTES = 4 * 2**20
+LISTED = 500
+"""URIs that are asked of the index at a time."""
+MOST_NAMED = 2_000
+LAST = "\U0010ffff"
+"""Behind every URI."""
+
+
+class SourceFilter(Params):
+    type: str
+    id: str | None = None
+
+
+SourceParam = Annotated[
+    SourceFilter | None, BeforeValidator(read_object),
+    WithJsonSchema({"type": "object", "description": "{type, id}; without id every source of the type"}),
+]  # fmt: skip
+
+
+class NodesParams(Params):
+    uris: Annotated[Many[str] | None, Field(max_length=MOST_NAMED)] = None
+    namespace: str | None = None
+    source: SourceParam = None
+    types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
+    content: Annotated[bool, Field(description="with the full text")] = True
+    limit: Annotated[int, Field(ge=1, le=2_000)] = 500
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class NodesResult(TypedDict):
+    workspace: str
+    nodes: list[NodeAnswer]
+    missing: list[str]
+    cursor: NotRequired[str]
+
+
+def read(session: Session, params: NodesParams) -> NodesResult:
+    """The nodes that are named, in that order, or those of a namespace or source in the order of their URIs."""
+    workspace = addressing.choose(session, params.workspace, params.uris or ())
+    asked = [params.uris, params.namespace, params.source and params.source.model_dump()]
+    if sum(one is not None for one in asked) > 1:
+        raise Invalid("nodes are named, or those of a namespace, or those of a source", at="uris", next="Say one.")
+    question = [workspace.id, *asked, params.types, params.content]
+    place = cursors.read("nodes", question, params.cursor) if params.cursor else []
+    answer: NodesResult = {"workspace": workspace.id, "nodes": [], "missing": []}
+    used, behind = 0, place[0] if place else None
+    for number, (position, text) in enumerate(_asked(session, workspace, params, behind)):
+        if number >= params.limit or used > PAGE_BYTES:
+            answer["cursor"] = cursors.write("nodes", question, [behind])
+            break
+        behind, found = position, whole(session, workspace, text, content=params.content)
+        if found is None:
+            if params.uris is not None:
+                answer["missing"].append(text)
+        elif not params.types or found["type"] in params.types:
+            used += size_of(found)
+            answer["nodes"].append(found)
+    return answer
+
+
+def _asked(session: Session, workspace: Workspace, params: NodesParams, behind: Any) -> Iterator[tuple[Any, str]]:
+    """What is asked for behind a position, each with its own."""
+    if params.uris is not None:
+        first = cursors.index([behind], 0) if behind is not None else 0
+        yield from ((number, text) for number, text in enumerate(params.uris[first:], first + 1))
+    elif params.source is not None:
+        listed = workspace.by_source(params.source.type, params.source.id)
+        yield from ((uri, uri) for uri in listed if uri > str(behind or ""))
+    elif params.namespace is not None:
+        yield from ((uri, uri) for uri in in_namespace(workspace, params.namespace, str(behind or "")))
+
+
+def in_namespace(workspace: Workspace, namespace: str, behind: str = "") -> Iterator[Uri]:
+    """What is stored in a namespace or below it under every owned scheme, by URI, behind one of them. O(answer).
+
+    The empty namespace is the whole workspace, external resources too.
+    """
+    inside = namespace.strip("/")
+    places = [f"{scheme}://{workspace.id}/{inside}" for scheme in sorted(OWNED)]
+    # `0` is the character after `/`.
+    for begin, end in [(f"{place}/", f"{place}0") for place in places] if inside else [("", LAST)]:
+        last = max(begin, behind)
+        while last < end and (listed := workspace.between(last, end, LISTED)):
+            for uri in dict.fromkeys(listed):
+                last = uri
+                if uri in workspace.graph:
+                    yield uri
+
+
+def whole(session: Session, workspace: Workspace, text: str, *, content: bool = True) -> NodeAnswer | None:
+    """One node with every field that it has; None where there is none, or where it is not for the caller.
+
+    Raises:
+        Unavailable: It is in a workspace that is on a hub.
+    """
+    asked = addressing.resolve(session, workspace, text)
+    owner = addressing.owner_of(session, workspace, asked)
+    session.allow(owner, Verb.READ, [asked])
+    found = nodes.find(owner, asked, None, sight.sight(session, owner.id))
+    if found is None or not session.may(owner, found.uri, Verb.READ):
+        return None
+    answer = nodes.head(found, asked)
+    answer["origin"]["trust"] = origins.trust_in(session, owner)
+    if content:
+        answer["content"] = found.content
+        if detail := found.detail():
+            answer["detail"] = detail
+    return answer  # type: ignore[return-value]
+
+
+NODES = Tool(
+    name="nodes",
+    title="Read nodes whole",
+    description=(
+        "Nodes by URI, by namespace or by source, with every field as it is stored: for programs. Pages continue by "
+        "`cursor`; with neither, only the workspace is looked for."
+    ),
+    Params=NodesParams,
+    Result=NodesResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=read,
+)
