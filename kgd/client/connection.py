@@ -20,16 +20,25 @@ LINE_LIMIT = 8 * 2**20
 OnProgress = Callable[[int, int | None, str], None]
 
 
+class Absent(Unavailable):
+    """No daemon runs, and this connection starts none. Nothing was asked."""
+
+
+class Gone(Unavailable):
+    """The daemon went away before it answered: what was asked may have been done, or not."""
+
+
 class Connection:
     """A connection to the daemon of a home; made, and the daemon started, by the first call.
 
     Args:
         client: The program's name, which becomes part of a change's author.
         start: Whether a daemon that is not there is started.
+        cwd: The directory that paths are meant from; where this process is, if none is given.
     """
 
-    def __init__(self, home: Home, client: str = "kgd-cli", *, start: bool = True) -> None:
-        self._home, self._client, self._starts = home, client, start
+    def __init__(self, home: Home, client: str = "kgd-cli", *, start: bool = True, cwd: str | None = None) -> None:
+        self._home, self._client, self._starts, self._cwd = home, client, start, cwd
         self._sock: socket.socket | None = None
         self._buffer = b""
         self._last = 0
@@ -38,8 +47,10 @@ class Connection:
         """The answer to one call. A daemon that makes room for a newer one while we wait is followed to the new one.
 
         Raises:
-            KgdError: What the daemon answered, or Unavailable where it went away in between: whether the call was
-                applied is then not known, and asking again with the same request_id applies it once.
+            Absent: No daemon runs, and none is to be started.
+            Gone: It went away in between: whether the call was applied is then not known, and asking again with the
+                same request_id applies it once.
+            KgdError: What the daemon answered.
         """
         self._last += 1
         line = json.dumps({"id": self._last, "call": name, "args": args}, ensure_ascii=False)
@@ -81,11 +92,11 @@ class Connection:
 
     def _connect(self) -> socket.socket:
         try:
-            sock = start.connect(self._home, start.hello("call", self._client), start=self._starts)
+            sock = start.connect(self._home, start.hello("call", self._client, cwd=self._cwd), start=self._starts)
         except start.Refused as refused:
             raise from_dict(refused.answer) from None
         if sock is None:
-            raise Unavailable("no kgd daemon runs", next="`kgd up` starts one.")
+            raise Absent("no kgd daemon runs", next="`kgd up` starts one.")
         return sock
 
     def _line(self, sock: socket.socket) -> dict[str, Any]:
@@ -105,7 +116,7 @@ class Connection:
 
 
 def _gone() -> KgdError:
-    return Unavailable(
+    return Gone(
         "the kgd daemon went away before it answered",
         next="Ask again; a change with the same request_id is applied once.",
     )

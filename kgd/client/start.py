@@ -34,10 +34,10 @@ class Refused(Exception):
         super().__init__(str(answer.get("message", "the daemon refused the connection")))
 
 
-def hello(kind: str, client: str, tools: str = "") -> bytes:
-    """The first line of a connection; `kind` is ``call`` or ``mcp``."""
+def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> bytes:
+    """The first line of a connection; `kind` is ``call`` or ``mcp``. Paths are meant from `cwd`, or from where we are."""
     try:
-        cwd = os.getcwd()
+        cwd = os.getcwd() if cwd is None else cwd
     except FileNotFoundError:
         cwd = ""
     fields = {"kgd": kind, "version": __version__, "cwd": cwd, "client": client, "tools": tools}

@@ -51,11 +51,12 @@ class Daemon:
     Args:
         locate: The layout of the workspace that a directory belongs to, None where there is none.
         open_workspace: Opens what `locate` found; may take as long as reading the whole graph does.
+        syncs: Whether workspaces are kept together with their remotes by themselves.
     """
 
     def __init__(
         self, home: Home, *, since: str, locate: Callable[[Path], Layout | None],
-        open_workspace: Callable[..., Workspace],
+        open_workspace: Callable[..., Workspace], syncs: bool = True,
     ) -> None:  # fmt: skip
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
@@ -71,7 +72,7 @@ class Daemon:
             self.registry, Path(home.state) / "organisation",
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
         )  # fmt: skip
-        self._locate, self._open_workspace = locate, open_workspace
+        self._locate, self._open_workspace, self._syncs = locate, open_workspace, syncs
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
@@ -254,7 +255,8 @@ class Daemon:
             tending.start()
             syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
             syncing.patience = self.registry.current().settings.remote_seconds
-            syncing.start()
+            if self._syncs:
+                syncing.start()
             with self._lock:
                 self._open[place] = _Opened(workspace, tending, syncing, _inode(place))
             log.info("opened", extra={"workspace": workspace.id, "path": place})
