@@ -121,8 +121,9 @@ class Derived:
         self._tip = self._tree = b""
         self._database = Database.open(folder / "index.sqlite")
         self._text = TextIndex(self._database)
-        self.feed = Feed(self._database)
-        """What came into the text index and went out of it, for whoever derives something from its texts."""
+        self._feed = Feed(self._database)
+        self.followers: list[Callable[[], None]] = []
+        """Called in the follower's thread after whatever was applied; they must not block."""
         self._counted = Counted(store, self._database, self._mend, seal, served.node_path_of)
 
     # ---- life
@@ -238,6 +239,11 @@ class Derived:
         self._catch_up()
         return ranges.between(self._database, begin, end, limit, backward=backward)
 
+    def feed(self) -> Feed:
+        """What came into the text index and went out of it, with what was acknowledged before."""
+        self._catch_up()
+        return self._feed
+
     def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
         self._catch_up()
         return self._text.with_data_words(asked)
@@ -299,6 +305,8 @@ class Derived:
             with self._changed:
                 self._applied += 1
                 self._changed.notify_all()
+            for follower in self.followers:
+                follower()
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """Carry out a step; a damaged index is dropped and built anew, everything else is said in `kgd status`."""
@@ -411,10 +419,10 @@ class Derived:
         self._text.apply(docs, gone, tree=tree.hex() if tree else None)
 
     def _doc(self, uri: Uri) -> Doc | None:
-        card = self._served.graph.card(uri)
-        if card is None or card.blob is None:
+        data = self._served.bytes_of(uri)
+        if data is None:
             return None
-        node = documents.decode(self._store.read(card.blob), at=uri)
+        node = documents.decode(data, at=uri)
         version = self._counted.look(self._served.path_of(uri))
         updated = version.updated_at if version else 0
         text = " ".join(_texts(node.data))

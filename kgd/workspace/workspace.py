@@ -30,6 +30,7 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
+from kgd.index.feed import Feed
 from kgd.index.ranking import Hit
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
@@ -79,12 +80,15 @@ class Workspace:
         self.known_workspaces: frozenset[str] = frozenset()
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
+        self._closing = list[Callable[[], None]]()
         self._last_commit: float | None = None
         self._beside, self._beside_lock = dict[type, object](), threading.Lock()
         self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
         self._owner = Ownership(layout.derived_dir, gives_way=gives_way)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
         derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
+        self.derived_dir = derived_dir
+        """Where files lie that may be deleted at any time."""
         try:
             self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
             self._store = layout.open()
@@ -171,10 +175,12 @@ class Workspace:
         """
         if as_of is not None:
             return self.past.node_at(uri, self.past.commit_id(as_of))
-        card = self.graph.card(uri)
-        if card is None or card.blob is None:
-            return None
-        return documents.decode(self._store.read(card.blob), at=uri)
+        data = self._served.bytes_of(uri)
+        return documents.decode(data, at=uri) if data is not None else None
+
+    def stored(self, uri: Uri) -> bytes | None:
+        """What the node's file holds, or would hold if it had one of its own. Raises as `node`."""
+        return self._served.bytes_of(uri)
 
     def readable(self, uri: Uri) -> Node | None:
         """As `node`, for whoever goes on without it: None also where its file is damaged, which `kgd fsck` names."""
@@ -419,6 +425,23 @@ class Workspace:
         """The files whose `note_tree` is in the index, from this or an earlier run. O(what was read from files)."""
         return self._derived.tree_origins()
 
+    def feed(self) -> Feed:
+        """What came into the text index and went out of it; what was acknowledged before the call is in it.
+
+        Raises:
+            Unavailable: The index is being built, and is not there after two minutes.
+        """
+        return self._derived.feed()
+
+    def on_indexed(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called whenever the text index moved on, from the thread that it follows in: it must not
+        block."""
+        self._derived.followers.append(listener)
+
+    def on_close(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called before the workspace is closed, to stop what works beside it."""
+        self._closing.append(listener)
+
     def on_commit(self, listener: Listener) -> None:
         """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
         self._listeners.append(listener)
@@ -460,6 +483,8 @@ class Workspace:
 
     def close(self) -> None:
         """Finish what is waiting, publish once more, write the snapshot, let go. A full disk is no error."""
+        for listener in self._closing:
+            listener()
         try:
             self._publication.stop()
             self._writer.close()

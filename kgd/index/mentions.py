@@ -1,0 +1,282 @@
+"""This file is where it is kept which texts have which names in them: a SQLite file beside the index.
+
+A *key* is a name as it is looked for. A text has occurrences of keys, nodes go by keys, and where the two meet is a
+mention. So a node that is renamed costs its keys and not its mentions, and how often a name occurs is kept as a count.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kgd.index.database import Database, Schema
+from kgd.index.feed import Indexed, Position
+from kgd.model.uri import Uri
+
+VERSION = 1
+MOST_ALIKE = 4
+"""Nodes of one name; a name that more nodes go by tells of none of them."""
+IN_ONE = 500
+"""Values of one statement."""
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE texts (number INTEGER PRIMARY KEY, uri TEXT NOT NULL, source TEXT NOT NULL, part_of TEXT NOT NULL);
+CREATE INDEX texts_of ON texts (uri);
+CREATE TABLE keys (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    first TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    phrase TEXT NOT NULL,
+    named INTEGER NOT NULL DEFAULT 0,
+    found INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX keys_by_first ON keys (first, size);
+CREATE TABLE names (key INTEGER NOT NULL, text INTEGER NOT NULL, PRIMARY KEY (key, text)) WITHOUT ROWID;
+CREATE INDEX names_of ON names (text);
+CREATE TABLE occurs (text INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (text, key)) WITHOUT ROWID;
+CREATE INDEX occurs_of ON occurs (key, text);
+CREATE TABLE pending (text INTEGER PRIMARY KEY);
+CREATE TABLE touched (id INTEGER PRIMARY KEY, fresh INTEGER NOT NULL);
+CREATE TRIGGER name_in AFTER INSERT ON names BEGIN UPDATE keys SET named = named + 1 WHERE id = NEW.key; END;
+CREATE TRIGGER name_out AFTER DELETE ON names BEGIN UPDATE keys SET named = named - 1 WHERE id = OLD.key; END;
+CREATE TRIGGER found_in AFTER INSERT ON occurs BEGIN UPDATE keys SET found = found + 1 WHERE id = NEW.key; END;
+CREATE TRIGGER found_out AFTER DELETE ON occurs BEGIN UPDATE keys SET found = found - 1 WHERE id = OLD.key; END;
+"""
+_TABLES = ("meta", "texts", "keys", "names", "occurs", "pending", "touched")
+SCHEMA = Schema(0x6B67646D, VERSION, _TABLES, _SCHEMA)
+
+_MET = """
+    FROM texts AS t JOIN occurs AS o ON o.text = t.number JOIN keys AS k ON k.id = o.key
+    JOIN names AS n ON n.key = k.id JOIN texts AS d ON d.number = n.text
+    WHERE d.uri <> t.uri AND (t.part_of = '' OR d.source <> t.part_of)
+    AND k.named <= :alike AND (k.size <> 1 OR k.found <= :common)
+"""
+"""Where a text has a name that a node goes by. What is part of a document does not mention that document."""
+
+
+_DROP_UNUSED = "DELETE FROM keys WHERE id = ? AND named = 0 AND found = 0 AND id NOT IN (SELECT id FROM touched)"
+
+
+class Key(NamedTuple):
+    """A name as it is looked for. `size` is its number of words; 0 for what is found letter by letter.
+
+    `first` is its first word; `phrase` are its words as full text knows them, empty where no older text can have it.
+    """
+
+    key: str
+    first: str = ""
+    size: int = 0
+    phrase: str = ""
+
+
+class Met(NamedTuple):
+    """One end of a mention, and in how many texts the name stands that made it."""
+
+    uri: Uri
+    found: int
+
+
+class MentionsFile:
+    """The file of one workspace. Any thread may read; one writes at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database.open(path, SCHEMA)
+
+    def recreate(self) -> None:
+        self._database.recreate()
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """One transaction around several of the calls below."""
+        with self._database.write():
+            yield
+
+    # ---- where it stands
+
+    def position(self) -> Position | None:
+        """Up to where the index was taken in; None where nothing was."""
+        with self._database.read() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE key = 'position'").fetchone()
+        if row is None:
+            return None
+        era, number, gone = row[0].split()
+        return Position(era, int(number), int(gone))
+
+    def move_to(self, position: Position) -> None:
+        self._database.set_meta("position", f"{position.era} {position.number} {position.gone}")
+
+    def count(self) -> int:
+        """Texts. O(texts)."""
+        return self._one("SELECT count(*) FROM texts")
+
+    def numbers(self) -> set[int]:
+        """All texts. O(texts)."""
+        with self._database.read() as connection:
+            return {number for (number,) in connection.execute("SELECT number FROM texts")}
+
+    # ---- what comes in and goes out
+
+    def add(self, text: Indexed, part_of: str, keys: Collection[Key]) -> None:
+        """A text, which is looked through later, and the names that its node goes by."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)",
+                (text.number, text.uri, text.source or text.origin, part_of),
+            )
+            connection.execute("INSERT OR IGNORE INTO pending VALUES (?)", (text.number,))
+            for key in keys:
+                self._name(connection, key, text.number)
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        with self._database.write() as connection:
+            for number in numbers:
+                connection.execute("INSERT OR IGNORE INTO touched SELECT key, 0 FROM names WHERE text = ?", (number,))
+                connection.execute("DELETE FROM names WHERE text = ?", (number,))
+                had = connection.execute("SELECT id FROM occurs AS o JOIN keys ON id = o.key WHERE text = ? AND size = 0",
+                                         (number,)).fetchall()  # fmt: skip
+                connection.execute("DELETE FROM occurs WHERE text = ?", (number,))
+                connection.executemany(_DROP_UNUSED, had)
+                connection.execute("DELETE FROM pending WHERE text = ?", (number,))
+                connection.execute("DELETE FROM texts WHERE number = ?", (number,))
+
+    def _name(self, connection: sqlite3.Connection, key: Key, number: int) -> None:
+        row = connection.execute("SELECT id, named FROM keys WHERE key = ?", (key.key,)).fetchone()
+        if row is None:
+            id = connection.execute("INSERT INTO keys (key, first, size, phrase) VALUES (?, ?, ?, ?)", key).lastrowid
+            connection.execute("INSERT OR IGNORE INTO touched VALUES (?, 1)", (id,))
+        else:
+            id, named = row
+            # One that only texts had so far was never looked for in those that say it in another way.
+            if not named and not connection.execute("SELECT 1 FROM touched WHERE id = ?", (id,)).fetchone():
+                connection.execute("UPDATE keys SET first = ?, size = ?, phrase = ? WHERE id = ?", (*key[1:], id))
+                connection.execute("INSERT INTO touched VALUES (?, 1)", (id,))
+        connection.execute("INSERT OR IGNORE INTO names VALUES (?, ?)", (id, number))
+
+    # ---- what has to be looked through again
+
+    def fresh(self) -> list[Sequence[str]]:
+        """The phrases of new names, for older texts that have them."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT phrase FROM touched JOIN keys USING (id)"
+                " WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
+            )
+            return [phrase.split() for (phrase,) in rows]
+
+    def settle(self, again: Iterable[int] | None) -> None:
+        """Names were added and taken away: `again` are the texts that may have a new one, None for all of them.
+
+        Those that have one which nobody goes by any more are looked through again as well, for the shorter name in it.
+        """
+        with self._database.write() as connection:
+            lost = "SELECT id FROM touched JOIN keys USING (id) WHERE named = 0"
+            connection.execute(
+                f"INSERT OR IGNORE INTO pending SELECT text FROM occurs WHERE key IN ({lost})"
+                " AND text IN (SELECT number FROM texts)"
+            )
+            connection.execute(f"DELETE FROM occurs WHERE key IN ({lost})")
+            connection.execute(f"DELETE FROM keys WHERE id IN ({lost})")
+            if again is None:
+                connection.execute("INSERT OR IGNORE INTO pending SELECT number FROM texts")
+            else:
+                connection.executemany(
+                    "INSERT OR IGNORE INTO pending SELECT number FROM texts WHERE number = ?", [(n,) for n in again]
+                )
+            connection.execute("DELETE FROM touched")
+
+    def is_unsettled(self) -> bool:
+        return bool(self._one("SELECT EXISTS (SELECT 1 FROM touched)"))
+
+    def pending(self, limit: int) -> list[int]:
+        with self._database.read() as connection:
+            rows = connection.execute("SELECT text FROM pending ORDER BY text LIMIT ?", (limit,))
+            return [number for (number,) in rows]
+
+    def pending_count(self) -> int:
+        return self._one("SELECT count(*) FROM pending")
+
+    def set_found(self, number: int, keys: Collection[str]) -> None:
+        """A text was looked through: these keys are in it. One that is not there yet is kept as it is written."""
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM pending WHERE text = ?", (number,))
+            if not connection.execute("SELECT 1 FROM texts WHERE number = ?", (number,)).fetchone():
+                return
+            connection.executemany("INSERT OR IGNORE INTO keys (key, first, size, phrase) VALUES (?, '', 0, '')",
+                                   [(key,) for key in keys])  # fmt: skip
+            ids = self._ids(connection, keys)
+            old = {id for (id,) in connection.execute("SELECT key FROM occurs WHERE text = ?", (number,))}
+            connection.executemany("DELETE FROM occurs WHERE text = ? AND key = ?",
+                                   [(number, id) for id in old - ids])  # fmt: skip
+            connection.executemany("INSERT INTO occurs VALUES (?, ?)", [(number, id) for id in ids - old])
+            connection.executemany(_DROP_UNUSED, [(id,) for id in old - ids])
+
+    def _ids(self, connection: sqlite3.Connection, keys: Collection[str]) -> set[int]:
+        return {id for rows in _in(connection, "SELECT id FROM keys WHERE key IN ({})", keys) for (id,) in rows}
+
+    # ---- looking names up in a text
+
+    def longest(self, firsts: Collection[str]) -> dict[str, int]:
+        """Of words that names begin with, how many words the longest of these names has."""
+        with self._database.read() as connection:
+            sql = "SELECT first, max(size) FROM keys WHERE named > 0 AND first IN ({}) GROUP BY first"
+            return dict(row for rows in _in(connection, sql, firsts) for row in rows)
+
+    def known(self, keys: Collection[str]) -> set[str]:
+        """Those that some node goes by."""
+        with self._database.read() as connection:
+            sql = "SELECT key FROM keys WHERE named > 0 AND key IN ({})"
+            return {key for rows in _in(connection, sql, keys) for (key,) in rows}
+
+    def all_keys(self) -> list[tuple[str, str, int]]:
+        """Key, first word and size of every name that some node goes by. O(names)."""
+        with self._database.read() as connection:
+            return connection.execute("SELECT key, first, size FROM keys WHERE named > 0").fetchall()
+
+    # ---- mentions
+
+    def mentioned(self, uri: Uri, common: int, limit: int) -> list[Met]:
+        """What the texts of a node mention by name, by URI, each once with its rarest name."""
+        return self._met(f"SELECT d.uri, min(k.found) {_MET} AND t.uri = :uri GROUP BY d.uri", uri, common, limit)
+
+    def mentioning(self, uri: Uri, common: int, limit: int) -> list[Met]:
+        """Whose texts mention a node by name, likewise."""
+        return self._met(f"SELECT t.uri, min(k.found) {_MET} AND d.uri = :uri GROUP BY t.uri", uri, common, limit)
+
+    def written(self, uri: Uri) -> list[Met]:
+        """What the texts of a node say letter by letter and nobody goes by, as keys in place of URIs."""
+        return self._met(
+            "SELECT k.key, k.found FROM texts AS t JOIN occurs AS o ON o.text = t.number JOIN keys AS k ON k.id = o.key"
+            " WHERE t.uri = :uri AND k.size = 0 GROUP BY k.key", uri, 0, -1,
+        )  # fmt: skip
+
+    def with_written(self, key: str, limit: int) -> list[Met]:
+        """Whose texts say this letter by letter."""
+        return self._met(
+            "SELECT DISTINCT t.uri, k.found FROM keys AS k JOIN occurs AS o ON o.key = k.id"
+            " JOIN texts AS t ON t.number = o.text WHERE k.key = :uri", key, 0, limit,
+        )  # fmt: skip
+
+    def _met(self, sql: str, uri: str, common: int, limit: int) -> list[Met]:
+        values: Mapping[str, object] = {"uri": uri, "common": common, "alike": MOST_ALIKE, "limit": limit}
+        with self._database.read() as connection:
+            rows = connection.execute(f"{sql} ORDER BY 1 LIMIT :limit", values)
+            return [Met(Uri(found), count) for found, count in rows]
+
+    def _one(self, sql: str) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute(sql).fetchone()[0])
+
+
+def _in(connection: sqlite3.Connection, sql: str, values: Collection[str]) -> Iterator[list[tuple[Any, ...]]]:
+    asked = sorted(values)
+    for start in range(0, len(asked), IN_ONE):
+        some = asked[start : start + IN_ONE]
+        yield connection.execute(sql.format(", ".join("?" * len(some))), some).fetchall()

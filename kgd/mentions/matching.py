@@ -1,0 +1,192 @@
+"""This file is where names are found in a text: the longest ones, word by word, and what is written as in programs.
+
+Pure: a text and a dictionary in, keys out. Anybody may have written the text: the work is linear in its length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from kgd.index.words import STOPWORDS
+
+LONGEST_NAME = 12
+"""Words of a name that is looked for; a longer one is a sentence."""
+LEAST_LETTERS = 4
+"""Of a name of one word; three are enough for one in capitals, as JWT."""
+LONGEST_WRITTEN = 300
+MOST_WRITTEN = 2_000
+"""Paths, URIs and identifiers that are looked at in one text."""
+
+WRITTEN = "="
+"""What the key of something begins with that is found letter by letter: a path, a URI, an identifier."""
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+|\n[ \t]*\n")
+_URI = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`)\]}|\\]{1,300}")
+_PATH = re.compile(
+    r"(?<![\w./-])(?:\.{0,2}/)?(?:[\w@+.-]{1,100}/){1,30}[\w@+.-]{0,100}\w"
+    r"|(?<![\w./-])[\w-]{1,100}(?:\.[\w-]{1,60}){1,4}\b"
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{0,100}(?:(?:\.|::|#)[A-Za-z_$][\w$]{0,100}){0,20}")
+_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_+[A-Za-z0-9]|^_+[A-Za-z]")
+_FILE = re.compile(r"[\w@+-][\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,9}")
+_ENDINGS = """
+adoc bash c cc cfg conf cpp cs css csv cxx dart docx ex exs gradle graphql go h hpp hs html htm ini ipynb java jl js
+json jsx kt kts less lock lua m md mdx mjs ml mod pdf php pl png pptx proto ps1 py pyi r rb rs rst sass scala scss sh
+sql svelte svg swift tex tf toml ts tsx txt vue xlsx xml yaml yml zig
+"""
+_EXTENSIONS = frozenset(_ENDINGS.split())
+
+
+class Dictionary(Protocol):
+    """The names there are."""
+
+    def longest(self, firsts: Collection[str]) -> dict[str, int]:
+        """Of words that names begin with, how many words the longest of these names has."""
+
+    def known(self, keys: Collection[str]) -> Collection[str]:
+        """Those of the keys that are names."""
+
+
+class Words(NamedTuple):
+    """The words of a text, folded and as they are written; an empty one is where no name reaches across."""
+
+    folded: list[str]
+    written: list[str]
+    marked: list[bool]
+    """Whether a word is marked as a name by what stands before it: a backtick, @ or #."""
+
+
+def words_of(texts: Iterable[str]) -> Words:
+    """Of several texts, between which no name reaches."""
+    found = Words([], [], [])
+    for text in texts:
+        for match in _WORD.finditer(text):
+            word = match[0]
+            at = match.start()
+            found.folded.append(word.casefold() if word[0] != "\n" else "")
+            found.written.append(word)
+            found.marked.append(at > 0 and text[at - 1] in "`@#")
+        found.folded.append("")
+        found.written.append("")
+        found.marked.append(False)
+    return found
+
+
+def found_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
+    """The keys in these texts: names that the dictionary has, and every path and URI that is written out in them."""
+    return phrases_in(words_of(texts), dictionary) | written_in(texts, dictionary)
+
+
+def phrases_in(words: Words, dictionary: Dictionary) -> set[str]:
+    """The longest names, from left to right, none within another."""
+    folded = words.folded
+    longest = dictionary.longest({word for word in folded if word})
+    if not longest:
+        return set()
+    candidates = {
+        key for at, word in enumerate(folded) if word in longest for key in _from(folded, at, longest[word])
+    }  # fmt: skip
+    known = dictionary.known(candidates)
+    found, at = set[str](), 0
+    while at < len(folded):
+        step = 1
+        if folded[at] in longest:
+            for size in range(min(longest[folded[at]], len(folded) - at), 0, -1):
+                key = " ".join(folded[at : at + size])
+                if key in known and _is_meant(words, at, size):
+                    found.add(key)
+                    step = size
+                    break
+        at += step
+    return found
+
+
+def _from(folded: list[str], at: int, longest: int) -> Iterator[str]:
+    """The runs of words that begin somewhere, up to where no name reaches across."""
+    key = ""
+    for word in folded[at : at + longest]:
+        if not word:
+            return
+        key = f"{key} {word}" if key else word
+        yield key
+
+
+def _is_meant(words: Words, at: int, size: int) -> bool:
+    """A name of several telling words is meant however it is written; one of a single word only as a name is."""
+    telling = [n for n in range(at, at + size) if words.folded[n] not in STOPWORDS]
+    if not telling:
+        return False
+    if len(telling) > 1:
+        return True
+    word = words.written[telling[0]]
+    if size == 1 and len(word) < LEAST_LETTERS:
+        return word.isupper() and len(word) == LEAST_LETTERS - 1
+    return words.marked[telling[0]] or _as_a_name(word)
+
+
+def _as_a_name(word: str) -> bool:
+    """Capitalised, or no word of prose, or of a script without capitals."""
+    return not word.islower() or any(c.isdigit() for c in word)
+
+
+def phrase_key(name: str) -> tuple[str, Sequence[str]] | None:
+    """A name as it is looked for word by word, and its words as they are written; None for what cannot be one."""
+    written = [word for word in _WORD.findall(name) if word[0] != "\n"]
+    folded = [word.casefold() for word in written]
+    telling = [word for word in folded if word not in STOPWORDS]
+    if not telling or len(folded) > LONGEST_NAME:
+        return None
+    if len(folded) == 1:
+        word = written[0]
+        if word.isdigit() or len(word) < LEAST_LETTERS - (1 if word.isupper() else 0):
+            return None
+    return " ".join(folded), written
+
+
+# ---- what is written letter by letter
+
+
+def written_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
+    """Keys of what is written as in a program. Paths and URIs are found whether there is such a node (yet) or not."""
+    always, tokens = set[str](), dict[str, None]()
+    for text in texts:
+        for uri in _URI.findall(text):
+            always.add(WRITTEN + uri.rstrip(".,:;!?*_"))
+        for match in _PATH.finditer(text):
+            path = match[0].removeprefix("./").lstrip("/")
+            while path.startswith("../"):
+                path = path[3:]
+            if is_file(path) and len(path) <= LONGEST_WRITTEN:
+                always.add(WRITTEN + path)
+        for token in _identifiers(text):
+            tokens[token] = None
+    some = list(tokens)[:MOST_WRITTEN]
+    asked = {key for token in some for key in identifier_keys(token)}
+    known = dictionary.known(asked) if asked else ()
+    found = {key for token in some if (key := next((k for k in identifier_keys(token) if k in known), ""))}
+    return set(sorted(always)[:MOST_WRITTEN]) | found
+
+
+def is_file(path: str) -> bool:
+    """Whether this is said as a file is: a name with an ending that files have."""
+    name = path.rpartition("/")[2]
+    return bool(_FILE.fullmatch(name)) and name.rpartition(".")[2].lower() in _EXTENSIONS
+
+
+def _identifiers(text: str) -> Iterator[str]:
+    for match in _IDENTIFIER.finditer(text):
+        token, start, end = match[0], match.start(), match.end()
+        before, behind = text[max(0, start - 1) : start], text[end : end + 1]
+        if _HUMP.search(token) or "." in token or ":" in token or before == "`" or behind == "(":
+            yield token.replace("::", ".").replace("#", ".")
+
+
+def identifier_keys(token: str) -> list[str]:
+    """A dotted name and what is left of it from each of its parts on, the longest first."""
+    parts = token.split(".")
+    if parts[0] in ("self", "this", "cls") and len(parts) > 1:
+        parts = parts[1:]
+    return [WRITTEN + ".".join(parts[n:]) for n in range(len(parts))]

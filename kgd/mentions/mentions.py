@@ -1,0 +1,314 @@
+"""This file is where it is known which texts mention which nodes by name, in step with everything that search finds.
+
+One thread follows the text index: a text that is new is looked through for the names there are, and for a name that is
+new the older texts are looked through that have its words. What comes of it is derived: it is in no commit, and a file
+that was deleted is made again and says the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kgd.errors import KgdError
+from kgd.graph.edges import Card, Edge
+from kgd.index.database import IndexDamaged
+from kgd.index.feed import Feed, Indexed, Position
+from kgd.index.mentions import MOST_ALIKE, MentionsFile, Met
+from kgd.mentions.matching import WRITTEN, found_in
+from kgd.mentions.names import is_part, keys_of, path_ends, place
+from kgd.model.uri import Uri, scheme_of
+from kgd.workspace.outcome import Stage
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+MENTIONS = "MENTIONS"
+COST = 1.0
+COMMON, COMMON_SHARE = 20, 0.02
+"""A name of one word says nothing where it is in more than this share of all texts, and in more than so many."""
+FADING = 0.15
+"""How fast a mention counts for less the more texts have the name: 1 / (1 + FADING ln n)."""
+MOST_MET = 1_000
+"""Mentions of one node that are answered."""
+BATCH, LOOKED_THROUGH = 400, 100
+MANY = 500
+"""Texts to be looked through from which on it pays to have all names in memory, and nobody is kept waiting."""
+LONGEST_TEXT = 200_000
+AGAIN_AFTER = 5.0
+PATIENCE = 2.0
+
+
+class Mentions:
+    """The mentions of one workspace, an `EdgeSource` of its own: `MENTIONS` edges that nobody stored.
+
+    Reads take what is known at that moment and never wait; `catch_up` does. Safe for any number of threads.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._file = MentionsFile(workspace.derived_dir / "mentions.sqlite")
+        self._feed: Feed | None = None
+        self._count = 0
+        self._at: Position | None = None
+        self._is_building, self._is_damaged = True, False
+        self._state = Stage("mentions", "waiting", blocker="names are being looked for")
+        self._progress = threading.Condition()
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="kgd-mentions", daemon=True)
+        workspace.on_indexed(self._wake.set)
+        workspace.on_close(self.close)
+        self._wake.set()
+        self._thread.start()
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Mentions:
+        return workspace.beside(cls, cls)
+
+    def close(self) -> None:
+        """Stop where it is; the next start goes on from there."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(30)
+        self._file.close()
+
+    # ---- being asked
+
+    def out(self, uri: Uri) -> Sequence[Edge]:
+        """What the texts of this node mention, by URI."""
+        return [Edge(COST, met.uri, MENTIONS) for met in self._mentioned(uri)]
+
+    def into(self, uri: Uri) -> Sequence[Edge]:
+        """Whose texts mention this node, by URI; at most `MOST_MET`."""
+        return [Edge(COST, met.uri, MENTIONS) for met in self._mentioning(uri)]
+
+    def card(self, uri: Uri) -> Card | None:
+        """It has edges only: the nodes are others'."""
+        return None
+
+    def resolve(self, uri: Uri) -> Uri:
+        return self._workspace.graph.resolve(uri)
+
+    def mentioned(self, uri: Uri) -> dict[Uri, float]:
+        """What the texts of this node mention, with the strength of each mention, 0..1."""
+        return {met.uri: strength_of(met.found) for met in self._mentioned(uri)}
+
+    def mentioning(self, uri: Uri) -> dict[Uri, float]:
+        """Whose texts mention this node, with the strength of each mention; at most `MOST_MET`."""
+        return {met.uri: strength_of(met.found) for met in self._mentioning(uri)}
+
+    def strength(self, source: Uri, target: Uri) -> float:
+        """How much a mention says, 0..1: less the more texts have the name. 0 where there is none."""
+        return self.mentioned(source).get(target, 0.0)
+
+    def catch_up(self, within: float = PATIENCE) -> bool:
+        """Wait until what was acknowledged before the call is looked through; whether it was in time.
+
+        While very much is looked through, as after an import or at the first start, it answers at once that it was not.
+        """
+        try:
+            goal = self._workspace.feed().end()
+        except KgdError:
+            return False
+        self._wake.set()
+        with self._progress:
+            self._progress.wait_for(lambda: self._covers(goal) or self._is_building or self._stop.is_set(), within)
+            return self._covers(goal)
+
+    def settle(self, within: float = 60.0) -> bool:
+        """Wait until everything is looked through, however much it is."""
+        goal = self._workspace.feed().end()
+        self._wake.set()
+        with self._progress:
+            return self._progress.wait_for(lambda: self._covers(goal) or self._stop.is_set(), within)
+
+    def stage(self) -> Stage:
+        """For `status`."""
+        return self._state
+
+    # ---- mentions
+
+    def _mentioned(self, uri: Uri) -> list[Met]:
+        try:
+            found = {met.uri: met.found for met in self._file.mentioned(uri, self._common, MOST_MET)}
+            for met in self._file.written(uri):
+                for target in self._written(met.uri.removeprefix(WRITTEN)):
+                    if target != uri:
+                        found[target] = min(met.found, found.get(target, met.found))
+        except KgdError as error:
+            return self._without(error)
+        return [Met(target, count) for target, count in sorted(found.items())][:MOST_MET]
+
+    def _mentioning(self, uri: Uri) -> list[Met]:
+        keys = [str(uri)]
+        if scheme_of(uri) == "file":
+            keys += [end for end in path_ends(place(uri)) if uri in self._files(end)]
+        try:
+            found = {met.uri: met.found for met in self._file.mentioning(uri, self._common, MOST_MET)}
+            for key in keys:
+                for met in self._file.with_written(WRITTEN + key, MOST_MET):
+                    if met.uri != uri:
+                        found[met.uri] = min(met.found, found.get(met.uri, met.found))
+        except KgdError as error:
+            return self._without(error)
+        return [Met(source, count) for source, count in sorted(found.items())][:MOST_MET]
+
+    def _without(self, error: KgdError) -> list[Met]:
+        """A file that cannot be read costs mentions and nothing else; a damaged one is made anew."""
+        log.warning("mentions cannot be read", extra={"reason": str(error)[:200]})
+        if isinstance(error, IndexDamaged):
+            self._is_damaged = True
+            self._wake.set()
+        return []
+
+    def _written(self, text: str) -> Collection[Uri]:
+        """The nodes that a path or a URI leads to, if there are such."""
+        if "://" in text:
+            uri = self._workspace.graph.resolve(Uri(text))
+            return [uri] if self._workspace.exists(uri) else ()
+        return self._files(text)
+
+    def _files(self, end: str) -> Collection[Uri]:
+        """The files of the code tree whose path ends so; none where they are too many for it to say which."""
+        if self._feed is None:
+            return ()
+        try:
+            called = self._feed.files_called(end.rpartition("/")[2], MOST_MET)
+        except KgdError:
+            return ()
+        found = [uri for uri in called if (path := place(uri)) == end or path.endswith(f"/{end}")]
+        exact = [uri for uri in found if place(uri) == end]
+        return exact or (found if len(found) <= MOST_ALIKE else ())
+
+    @property
+    def _common(self) -> int:
+        return max(COMMON, int(self._count * COMMON_SHARE))
+
+    # ---- following (its own thread)
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            try:
+                self._attempt()
+            except Exception as error:
+                # The thread outlives whatever a text or a disk did to it, and says so.
+                log.exception("mentions could not be followed")
+                self._state = Stage("mentions", "degraded", self._state.last_success, f"{error}"[:200])
+                if not self._stop.wait(AGAIN_AFTER):
+                    self._wake.set()
+
+    def _attempt(self) -> None:
+        try:
+            if self._is_damaged:
+                self._file.recreate()
+                self._is_damaged = False
+            self._bring_forward()
+        except IndexDamaged:
+            log.warning("what is known of mentions was damaged and is made anew")
+            self._file.recreate()
+            self._bring_forward()
+
+    def _bring_forward(self) -> None:
+        feed = self._feed = self._workspace.feed()
+        position = self._take_in(feed)
+        if self._file.is_unsettled():
+            self._settle(feed)
+        waiting = self._file.pending_count()
+        self._count = self._file.count() if waiting or not self._count else self._count
+        self._is_building = waiting > MANY
+        if self._is_building:
+            self._state = Stage("mentions", "waiting", self._state.last_success, "names are being looked for")
+        dictionary = Loaded(self._file.all_keys()) if self._is_building else self._file
+        while (numbers := self._file.pending(LOOKED_THROUGH)) and not self._stop.is_set():
+            self._look_through(feed, numbers, dictionary)
+            self._stop.wait(0.001)  # whoever waits for the interpreter comes first
+        if self._stop.is_set():
+            return
+        self._is_building = False
+        self._state = Stage("mentions", "ok", self._workspace.now())
+        with self._progress:
+            self._at = position
+            self._progress.notify_all()
+
+    def _take_in(self, feed: Feed) -> Position:
+        """What came into the index and what went out of it, with the names that came and went."""
+        end, at = feed.end(), self._file.position()
+        if at is None or at.era != end.era:
+            if at is not None:
+                self._file.recreate()
+            at = Position(end.era, 0, end.gone)
+        gone: Iterable[int] | None = feed.gone(at.gone) if at.gone < end.gone else ()
+        if gone is None:
+            gone = self._file.numbers() - feed.numbers()
+        with self._file.write():
+            self._file.remove(gone)
+            self._file.move_to(at := at._replace(gone=end.gone))
+        while (texts := feed.stored(at.number, BATCH)) and not self._stop.is_set():
+            with self._file.write():
+                for text in texts:
+                    self._file.add(text, _part_of(text), keys_of(text))
+                self._file.move_to(at := at._replace(number=texts[-1].number))
+        return at._replace(number=max(at.number, end.number))
+
+    def _settle(self, feed: Feed) -> None:
+        """Find the older texts that have a new name. Where very many names are new, all texts are looked through."""
+        fresh = self._file.fresh()
+        if len(fresh) > MANY and 4 * len(fresh) > self._file.count():
+            self._file.settle(None)
+            return
+        again = set[int]()
+        for phrase in fresh:
+            if self._stop.is_set():
+                return
+            again.update(feed.with_phrase(phrase))
+        self._file.settle(again)
+
+    def _look_through(self, feed: Feed, numbers: Sequence[int], dictionary: Loaded | MentionsFile) -> None:
+        found = {text.number: found_in(_texts(text), dictionary) for text in feed.read(numbers)}
+        with self._file.write():
+            for number in numbers:
+                self._file.set_found(number, found.get(number, ()))
+
+    def _covers(self, goal: Position) -> bool:
+        at = self._at
+        return at is not None and at.era == goal.era and at.number >= goal.number and at.gone >= goal.gone
+
+
+class Loaded:
+    """All names in memory, for as long as many texts are looked through."""
+
+    def __init__(self, keys: Iterable[tuple[str, str, int]]) -> None:
+        self._keys, self._longest = set[str](), dict[str, int]()
+        for key, first, size in keys:
+            self._keys.add(key)
+            if size:
+                self._longest[first] = max(size, self._longest.get(first, 0))
+
+    def longest(self, firsts: Collection[str]) -> dict[str, int]:
+        return {first: self._longest[first] for first in firsts if first in self._longest}
+
+    def known(self, keys: Collection[str]) -> Collection[str]:
+        return {key for key in keys if key in self._keys}
+
+
+def strength_of(found: int) -> float:
+    """Of a mention by a name that so many texts have."""
+    return 1.0 / (1.0 + FADING * math.log(max(1, found)))
+
+
+def _part_of(text: Indexed) -> str:
+    """The source of what is only a part of it: such a text mentions others, not what it is a part of."""
+    return text.source or text.origin if is_part(text) or text.origin else ""
+
+
+def _texts(text: Indexed) -> list[str]:
+    return [text.name[:LONGEST_TEXT], text.summary[:LONGEST_TEXT], text.content[:LONGEST_TEXT]]
