@@ -231,17 +231,18 @@ class TextIndex:
         tags: Collection[str] | None = None,
         namespace: str = "",
         limit: int = 1_000,
+        reduced: bool = True,
     ) -> Gathered:
         """What has words of the question, for `kgd.retrieval` to rank together with what else it knows.
 
-        The filters are those of `search`. Of a large index fewer are found, and the texts with common words alone
-        are not. No bare files.
+        The filters are those of `search`. Of a large index fewer are found (if `reduced`), and texts with common
+        words alone are not. No bare files.
         """
         terms = words.terms(query)
         if not terms:
             return Gathered([], {}, [])
         with self._database.read() as connection:
-            many = self._frequencies.documents(connection) > MANY
+            many = reduced and self._frequencies.documents(connection) > MANY
             search = Search(connection, self._frequencies, terms, min(limit, GATHERED_OF_MANY) if many else limit)
             found = search.gather(_doc_filter(types, tags, namespace))
             return Gathered(found, search.wholes(namespace.strip("/"), limit), [t.word.casefold() for t in terms])

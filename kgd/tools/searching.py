@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -11,9 +11,10 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
-from kgd.index.ranking import Hit
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
+from kgd.retrieval.question import Answered, Question, Retrieved
+from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import Room
 from kgd.tools.nodes import UnverifiedAnswer
@@ -27,9 +28,6 @@ from kgd.tools.walking import EdgeAnswer
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-EDGES_PER_HIT = 5
-LOOKED_THROUGH = 2_000
-"""Hits among which those are found that a caller who may not read everything may read."""
 DEEPEST = 10_000
 """Hits that can be paged through; whoever needs more asks a narrower question."""
 
@@ -77,63 +75,66 @@ def search(session: Session, params: SearchParams) -> SearchResult:
         of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
-    question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score]
+    question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
+                params.edge_types, params.max_depth]  # fmt: skip
     start = offset = cursors.index(cursors.read("search", question, params.cursor), 0) if params.cursor else 0
     if offset > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
     sees = sight.sight(session, workspace.id)
     sources = sight.sources(session, workspace.id, workspace.sources())
-    found = _look_up(workspace, params, offset) if sees is None else _seen(workspace, params, offset, sees)
+    found = _retrieved(session, workspace, params, offset, sees, sources)
     room, hits = Room(params.budget), []
-    edges: dict[tuple[str, str, str], EdgeAnswer] = {}
-    for hit in found[: params.limit]:
+    for hit in found.hits:
         answer = _answer(sources, hit)
         if answer is not None and not room.take(answer, first=True):
             break
         offset += 1
-        if answer is None:  # gone since it was indexed
-            continue
-        hits.append(answer)
-        if params.max_depth > 0:
-            for edge in _edges(sources, hit.uri, params.edge_types):
-                key = (edge["source"], edge["target"], edge["type"])
-                if key not in edges and room.take(edge):
-                    edges[key] = edge
+        if answer is not None:  # else: gone since it was indexed
+            hits.append(answer)
+    shown = {hit["uri"] for hit in hits}
+    edges: list[EdgeAnswer] = []
+    for link in found.edges:
+        if link.source in shown or link.target in shown:
+            edge: EdgeAnswer = {
+                "source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)
+            }  # fmt: skip
+            if room.take(edge):
+                edges.append(edge)
     mark(workspace, hits, sees)
-    result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": list(edges.values())}
-    if offset - start < len(found):
+    result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": edges}
+    if found.more or offset - start < len(found.hits):
         result["cursor"] = cursors.write("search", question, [offset])
     return result
 
 
-def _seen(workspace: Workspace, params: SearchParams, offset: int, sees: sight.Sees) -> list[Hit]:
-    """As `_look_up`, for somebody who may not read everything: what they may not counts for nothing, not even for
-    where a page begins, since that would tell whether a hidden node has the words."""
-    found = [hit for hit in _look_up(workspace, params, 0, LOOKED_THROUGH, partly=True) if sees(hit.uri)]
-    return found[offset : offset + params.limit + 1]
-
-
-def _look_up(
-    workspace: Workspace, params: SearchParams, offset: int, limit: int = 0, *, partly: bool = False
-) -> list[Hit]:
-    """One more than asked for, to know whether there are more. Below `min_score` nothing follows: scores fall."""
-    filters: dict[str, Any] = {"types": params.types or None, "namespace": params.namespace.strip("/")}
-    limit = limit or params.limit + 1
+def _retrieved(
+    session: Session,
+    workspace: Workspace,
+    params: SearchParams,
+    offset: int,
+    sees: sight.Sees | None,
+    sources: Sequence[EdgeSource],
+) -> Retrieved:
+    question = Question(
+        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
+        params.max_depth, params.limit, params.min_score,
+    )  # fmt: skip
     if params.query.strip():
-        filters["doubted"] = () if partly else Freshness.of(workspace).doubted
-        found = workspace.search(params.query, tags=params.tags or None, limit=limit, offset=offset, **filters)
-    else:
-        found = workspace.search_tags(params.tags, limit=limit, offset=offset, **filters)
-    return [hit for hit in found if hit.score >= params.min_score]
+        doubted = Freshness.of(workspace).doubted if sees is None else ()
+        return retrieve(
+            workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,
+            offset=offset,
+        )  # fmt: skip
+    return tagged(workspace, question, sees=sees, sources=sources, offset=offset)
 
 
-def _answer(sources: Sequence[EdgeSource], hit: Hit) -> HitAnswer | None:
+def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     card = _card(sources, hit.uri)
     if card is None:
         return None
     answer: HitAnswer = {
         "uri": hit.uri, "type": card.type, "name": card.name or name_of(hit.uri), "score": hit.score,
-        "why": list(hit.why), "path": [hit.uri],
+        "why": list(hit.why), "path": list(hit.path),
     }  # fmt: skip
     if card.summary:
         answer["summary"] = card.summary
@@ -144,25 +145,13 @@ def _answer(sources: Sequence[EdgeSource], hit: Hit) -> HitAnswer | None:
     return answer
 
 
+def mentioned(session: Session, workspace: Workspace) -> EdgeSource | None:
+    """Which texts name which nodes, as the caller may see them."""
+    return None
+
+
 def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:
     return next((card for source in sources if (card := source.card(uri)) is not None), None)
-
-
-def _edges(sources: Sequence[EdgeSource], uri: Uri, wanted: Sequence[str]) -> list[EdgeAnswer]:
-    """The cheapest relations from and to a hit, a few of each. Those of a bare file would only name its directory."""
-    answers: list[EdgeAnswer] = []
-    for source in sources[:1]:
-        leaving = [edge for edge in source.out(uri) if not wanted or edge.type in wanted]
-        arriving = [edge for edge in source.into(uri) if not wanted or edge.type in wanted]
-        answers += [
-            {"source": uri, "target": e.target, "type": e.type, "weight": plain_weight(e.weight)}
-            for e in leaving[:EDGES_PER_HIT]
-        ]
-        answers += [
-            {"source": e.target, "target": uri, "type": e.type, "weight": plain_weight(e.weight)}
-            for e in arriving[:EDGES_PER_HIT]
-        ]
-    return answers
 
 
 SEARCH = Tool(

@@ -1,0 +1,201 @@
+"""This file is where what may answer a question is brought together: by words and by meaning, a document once.
+
+A document and its chunks are one `Unit`: what is found is the chunk that fits best, and the document as a whole counts
+as much as that chunk does. Everything else is a unit of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kgd.index import ranking
+from kgd.index.belonging import whole_of
+from kgd.index.ranking import Found
+from kgd.index.text import TextIndex
+from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.retrieval.question import Meaning, Near, Question, Step
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+GATHERED = 1_000
+"""Texts with words of the question that are ranked."""
+NEAREST = 200
+"""Texts near to the question in meaning that are ranked."""
+FILTERED = 50_000
+"""Texts that pass a filter for those nearest to be looked for among them alone."""
+
+Sees = Callable[[Uri], bool]
+
+
+@dataclass(slots=True)
+class Unit:
+    """Something that can be one hit. Scores are 0..1 within one answer."""
+
+    key: Uri
+    texts: dict[Uri, Found] = field(default_factory=dict)
+    """What of it was found, by words or by meaning."""
+    words: dict[Uri, float] = field(default_factory=dict)
+    near: dict[Uri, float] = field(default_factory=dict)
+    """Cosines."""
+    lex: float = 0.0
+    vec: float = 0.0
+    score: float = 0.0
+    tier: int = ranking.FILE
+    """How many of the words its best text has; `FILE` for none."""
+    steps: tuple[Step, ...] = ()
+    """How it was reached from another unit, if that is what brought it here."""
+    from_unit: Uri | None = None
+
+    @property
+    def similarity(self) -> float | None:
+        return max(self.near.values(), default=None)
+
+    def best(self) -> Uri | None:
+        """The text that fits best; of equals the first by URI. None for a document that was found only as a whole."""
+        whole = [uri for uri, found in self.texts.items() if found.tier >= ranking.ALL and uri == self.key]
+        if whole:  # its own name has all the words
+            return self.key
+        order = sorted(
+            self.texts, key=lambda uri: (uri == self.key, -self.words.get(uri, 0), -self.near.get(uri, -1), uri)
+        )
+        return order[0] if order else None
+
+
+@dataclass(slots=True)
+class Pool:
+    """All units of one question, and what was learnt of the vectors."""
+
+    question: Question
+    words: list[str]
+    share: float
+    units: dict[Uri, Unit] = field(default_factory=dict)
+    is_full: bool = False
+    """More has words of the question than is here."""
+    floor: float = 0.0
+
+    def key(self, uri: Uri) -> Uri:
+        """What a node is a hit of: a chunk one of its document, but where chunks are asked for by type."""
+        if "chunk" in self.question.types:
+            return uri
+        if is_owned(uri) and scheme_of(uri) == "file":
+            document = Uri(f"document{uri[4:]}")
+            return document if document in self.units else uri
+        path = whole_of(uri)
+        return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
+
+    def take(self, found: Found, *, words: float = 0.0) -> Unit:
+        unit = self.units.setdefault(key := self.key(found.uri), Unit(key))
+        unit.texts[found.uri] = found
+        if words:
+            unit.words[found.uri] = words
+            unit.tier = max(unit.tier, found.tier)
+        return unit
+
+
+def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
+    """What has words of the question or is near to it; for who may not read everything, of what they may."""
+    index = workspace.text()
+    filters = filters_of(question)
+    limit = GATHERED if sees is None else 2 * GATHERED
+    gathered = index.gather(question.query, limit=limit, reduced=sees is None, **filters)
+    pool = Pool(question, gathered.words, 0.0, is_full=len(gathered.texts) >= limit)
+    may = sees or _anybody
+    texts = [found for found in gathered.texts if may(found.uri)]
+    for found in sorted(texts, key=lambda one: scheme_of(one.uri) == "file"):  # documents first: see `Pool.key`
+        pool.take(found, words=max(0.0, -found.rank))
+    _add_near(workspace, index, pool, filters, may)
+    _score_words(pool, gathered.wholes if sees is None else {}, workspace.id)
+    _score_meaning(pool)
+    return pool
+
+
+def meaning_of(workspace: Workspace) -> Meaning:
+    return getattr(workspace, "meaning", None) or _NoMeaning()
+
+
+class _NoMeaning:
+    share = 0.0
+
+    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near:
+        raise AssertionError
+
+    def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
+        return {}
+
+
+def filters_of(question: Question) -> dict[str, Any]:
+    types = [*question.types, *(["chunk"] if "document" in question.types else [])]
+    return {"types": types or None, "tags": question.tags or None, "namespace": question.namespace}
+
+
+def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
+    meaning = meaning_of(workspace)
+    if not pool.question.query.strip() or not meaning.share:
+        return
+    within: Collection[Uri] | None = None
+    if any(filters.values()) or may is not _anybody:
+        passing = index.documents_in(most=FILTERED, **filters)
+        within = [found.uri for found in passing if may(found.uri)] if passing is not None else None
+    near = meaning.nearest(pool.question.query, NEAREST, within)
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    fresh = [uri for uri, _ in near.hits if uri not in known and may(uri)]
+    for found in index.documents_in(among=fresh, **filters) or ():
+        pool.take(found)
+    measure(workspace, pool.question.query, pool.units.values())
+    pool.share = meaning.share
+    cosines = [cosine for unit in pool.units.values() for cosine in unit.near.values()]
+    pool.floor = min([near.floor, *cosines]) if may is _anybody else min(cosines, default=0.0)
+
+
+def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
+    """Learn how near the texts of these units are to the question."""
+    units = list(units)
+    asked = [uri for unit in units for uri in unit.texts if uri not in unit.near]
+    meaning = meaning_of(workspace)
+    cosines = meaning.similarity(query, asked) if asked and meaning.share else {}
+    for unit in units:
+        for uri in unit.texts:
+            if uri in cosines:
+                unit.near[uri] = cosines[uri]
+
+
+def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
+    """Half of a document's share is its best chunk, half the document as a whole, each beside the best of its kind."""
+    best = max((score for unit in pool.units.values() for score in unit.words.values()), default=0.0)
+    if not best:
+        return
+    for path, score in wholes.items():
+        unit = pool.units.get(Uri(f"document://{workspace}/{path}"))
+        if unit is not None and score > 0:
+            unit.lex = score
+    documents = [unit for unit in pool.units.values() if unit.lex]
+    best_whole = max((unit.lex for unit in documents), default=1.0)
+    best_part = max((score for unit in documents for score in unit.words.values()), default=0.0)
+    for unit in pool.units.values():
+        part = max(unit.words.values(), default=0.0) / best
+        unit.lex = (part + unit.lex / best_whole * best_part / best) / 2 if unit.lex else part
+
+
+def _score_meaning(pool: Pool) -> None:
+    top = max((unit.similarity for unit in pool.units.values() if unit.similarity is not None), default=0.0)
+    spread = top - pool.floor
+    for unit in pool.units.values():
+        if unit.similarity is not None and spread > 0:
+            unit.vec = max(0.0, (unit.similarity - pool.floor) / spread)
+        unit.score = (1 - pool.share) * unit.lex + pool.share * unit.vec
+    normalise(pool.units.values())
+
+
+def normalise(units: Iterable[Unit]) -> None:
+    """Have the best of them score 1."""
+    units = list(units)
+    best = max((unit.score for unit in units), default=0.0)
+    for unit in units:
+        unit.score = unit.score / best if best else 0.0
+
+
+def _anybody(uri: Uri) -> bool:
+    return True

@@ -1,0 +1,99 @@
+"""This file is where a question to the graph is defined, and what it is answered with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kgd.model.uri import Uri
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to look for and where.
+
+    `namespace`, `types` and `tags` (any of them) narrow what may be a hit. `edge_types` (none: all) are the relations
+    by which something may be reached. With `max_depth` 0 a hit is there for its own text alone; 1 lets what surrounds
+    it count; more also bring what lies further away. `min_similarity` is about vectors alone, `min_score` about the
+    score of the answer.
+    """
+
+    query: str
+    namespace: str = ""
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    edge_types: tuple[str, ...] = ()
+    max_depth: int = 1
+    limit: int = 10
+    min_score: float = 0.0
+    min_similarity: float = 0.0
+
+    def follows(self, type: str) -> bool:
+        """Whether a relation of this type may be gone along."""
+        return not self.edge_types or type in self.edge_types
+
+
+class Step(NamedTuple):
+    """One relation that was gone along, from `source` to `target` or, if `backwards`, against its direction."""
+
+    source: Uri
+    type: str
+    target: Uri
+    backwards: bool = False
+
+
+class Answered(NamedTuple):
+    """One hit. `path` leads from the node that the words or the meaning found to this one; of itself alone for those.
+
+    `lex` and `vec` are 0..1 within this answer; `similarity` is the cosine, None without vectors.
+    """
+
+    uri: Uri
+    score: float
+    snippet: str
+    why: tuple[str, ...]
+    path: tuple[Uri, ...]
+    lex: float = 0.0
+    vec: float = 0.0
+    similarity: float | None = None
+    steps: tuple[Step, ...] = ()
+
+
+class Link(NamedTuple):
+    """A relation between two nodes of an answer, or from one of them; `derived` is stored nowhere."""
+
+    source: Uri
+    target: Uri
+    type: str
+    weight: float
+    derived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The hits, best first; relations that they have; and the path to each, in the order of the hits."""
+
+    hits: tuple[Answered, ...]
+    edges: tuple[Link, ...]
+    more: bool = False
+
+    @property
+    def paths(self) -> tuple[tuple[Uri, ...], ...]:
+        return tuple(hit.path for hit in self.hits)
+
+
+class Near(NamedTuple):
+    """The texts nearest to a question with their cosines, best first, and the lowest of all that were looked at."""
+
+    hits: Sequence[tuple[Uri, float]]
+    floor: float
+
+
+class Meaning(Protocol):
+    """What is asked of a workspace's vectors; see `kgd.workspace.meaning`."""
+
+    @property
+    def share(self) -> float: ...
+    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near: ...
+    def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]: ...

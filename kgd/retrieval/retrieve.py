@@ -1,0 +1,271 @@
+"""This file is where a question is answered: `retrieve` ranks nodes by words, meaning and the edges between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgd.errors import Unavailable
+from kgd.graph.edges import EdgeSource
+from kgd.index import ranking
+from kgd.index.ranking import LONG, Found, Hit
+from kgd.model.uri import Uri
+from kgd.retrieval import spreading
+from kgd.retrieval.pool import Pool, Sees, Unit, filters_of, gather, measure
+from kgd.retrieval.question import Answered, Link, Question, Retrieved, Step
+from kgd.retrieval.spreading import Surroundings
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+SCORE_DIGITS = 6
+LIKE = 0.5
+"""Of the similarity of the nearest text, above the least: what a text without any of few words needs to be a hit."""
+EDGES_PER_HIT = 5
+LOOKED_THROUGH = 2_000
+"""Hits among which those are found that a caller who may not read everything may read."""
+
+BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2, 0.5), ranking.FILE: (0.05, 0.1)}
+"""Where scores lie for a question of few words: with all, with the last one begun, with some, by meaning alone."""
+KNOWLEDGE = (0.1, 1.0)
+"""Where they lie for a question of more words."""
+BARE, BARE_SOME = 0.2, 0.05
+"""Where those of bare files end: with all words in their path, and with some. Below 0.1 in a long question."""
+
+
+class Ranked(NamedTuple):
+    """A hit before anybody explained it; `unit` is None for bare files and what was found far behind."""
+
+    uri: Uri
+    score: float
+    found: Found
+    unit: Unit | None
+
+
+def retrieve(
+    workspace: Workspace,
+    question: Question,
+    mentions: EdgeSource | None = None,
+    *,
+    sees: Sees | None = None,
+    doubted: Collection[Uri] = (),
+    sources: Sequence[EdgeSource] | None = None,
+    offset: int = 0,
+) -> Retrieved:
+    """The hits from `offset` on, at most `limit`, with the cheapest relations of each.
+
+    Equal questions to an equal graph have equal answers, whichever pages were asked for before.
+
+    Args:
+        mentions: Which texts name which nodes; without it nothing is reached by that.
+        sees: What the caller may read; everything else counts for nothing.
+        doubted: What stands behind its equals.
+        sources: What edges are taken from, as the caller may see them; the workspace's own by default.
+
+    Raises:
+        Unavailable: `min_similarity` was given, and there are no vectors to tell it by.
+    """
+    own = workspace.sources() if sources is None else sources
+    around = _surroundings(workspace, question, own, mentions, sees)
+    wanted = offset + question.limit + 1
+    order, pool = rank(workspace, question, around, sees, doubted, wanted)
+    page = [one for one in order[offset:wanted] if one.score >= question.min_score]
+    hits = _explained(workspace, pool, page[: question.limit])
+    edges = links(hits, own, mentions, question) if question.max_depth else ()
+    return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
+
+
+def tagged(
+    workspace: Workspace,
+    question: Question,
+    *,
+    sees: Sees | None = None,
+    sources: Sequence[EdgeSource] | None = None,
+    offset: int = 0,
+) -> Retrieved:
+    """Nodes with any of the question's tags: those with most of them first, then the newest, then by URI."""
+    wanted = offset + question.limit + 1
+    most = wanted if sees is None else LOOKED_THROUGH
+    found = workspace.search_tags(question.tags, types=question.types or None, namespace=question.namespace, limit=most)
+    seen = [hit for hit in found if hit.score >= question.min_score and (sees is None or sees(hit.uri))]
+    page = seen[offset:wanted]
+    hits = [Answered(hit.uri, hit.score, hit.snippet, hit.why, (hit.uri,)) for hit in page[: question.limit]]
+    own = workspace.sources() if sources is None else sources
+    edges = links(hits, own, None, question) if question.max_depth else ()
+    return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
+
+
+def rank(
+    workspace: Workspace,
+    question: Question,
+    around: Surroundings,
+    sees: Sees | None,
+    doubted: Collection[Uri],
+    wanted: int,
+) -> tuple[list[Ranked], Pool]:
+    """At least the first `wanted` hits, if there are as many."""
+    pool = gather(workspace, question, sees)
+    if question.min_similarity > 0:
+        _only_similar(pool)
+    if question.max_depth > 0:
+        spreading.with_neighbours(pool, around)
+        spreading.with_people(pool, workspace.text().by_people)
+        spreading.hop(pool, around)
+    if question.max_depth > 1:
+        spreading.further(pool, around, question.max_depth)
+    order = [one for unit in pool.units.values() if (one := _placed(unit, pool, doubted, workspace, around))]
+    order.sort(key=lambda one: (-one.score, one.uri))
+    if question.min_similarity <= 0:
+        order = _with_rest(workspace, question, pool, order, sees, wanted)
+    return order, pool
+
+
+def _only_similar(pool: Pool) -> None:
+    if not pool.share:
+        raise Unavailable(
+            "nothing is known of similarity: there are no vectors (yet)", at="min_similarity",
+            next="`kgd status` says what the embedder does; leave min_similarity out to search by words.",
+        )  # fmt: skip
+    least = pool.question.min_similarity
+    pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
+
+
+def _placed(
+    unit: Unit, pool: Pool, doubted: Collection[Uri], workspace: Workspace, around: Surroundings
+) -> Ranked | None:
+    """The hit that a unit makes, with its final score; None if it has too little to do with the question."""
+    few = len(pool.words) < LONG
+    if few and unit.tier == ranking.FILE and (unit.vec < LIKE or not unit.vec):
+        return None
+    if unit.score <= 0 or (pool.question.min_similarity > (unit.similarity or 0.0)):
+        return None
+    low, high = BANDS[unit.tier] if few else KNOWLEDGE
+    score = low + (high - low) * unit.score
+    uri = unit.best()
+    asked = pool.question.types
+    if uri is None or (asked and "chunk" not in asked and "document" in asked):
+        uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
+    if uri is None:
+        return None
+    if uri in doubted or unit.key in doubted:
+        score *= ranking.DOUBTED_SHARE
+    found = unit.texts.get(uri) or Found(0.0, uri, 0, ranking.SOME)
+    return Ranked(uri, round(score, SCORE_DIGITS), found, unit)
+
+
+def _is_node(uri: Uri, around: Surroundings) -> bool:
+    return any(source.card(uri) is not None for source in (around.stored, *around.others))
+
+
+def _with_rest(
+    workspace: Workspace, question: Question, pool: Pool, order: list[Ranked], sees: Sees | None, wanted: int
+) -> list[Ranked]:
+    """Behind what was ranked: more with the words where there is more, and the bare files of the code tree."""
+    if len([one for one in order if one.score > BARE]) >= wanted:
+        return order
+    filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace}
+    may = sees or (lambda uri: True)
+    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    index, size = workspace.text(), len(order)
+    if pool.is_full:
+        lowest = order[-1].score if order else 1.0
+        rest = index.search(question.query, tags=question.tags or None, limit=wanted + len(known), **filters)
+        plain = {hit.uri: hit.score for hit in rest if hit.uri not in known and may(hit.uri)}
+        found = {one.uri: one for one in index.documents_in(among=list(plain), **filters, tags=None) or ()}
+        return order + [
+            Ranked(uri, round(lowest * score, SCORE_DIGITS), found.get(uri, Found(0.0, uri, 0, ranking.FILE)), None)
+            for uri, score in plain.items()
+        ]
+    if question.tags:
+        return order
+    most = wanted + size if sees is None else LOOKED_THROUGH
+    ends = (BARE, BARE_SOME) if len(pool.words) < LONG else (KNOWLEDGE[0], BARE_SOME)
+    bare = [one for one in index.bare_files(question.query, limit=most, **filters) if may(one.uri)]
+    for one in bare:
+        good = max(0.0, -one.rank)
+        end = ends[0] if one.tier == ranking.FILE else ends[1]
+        order.append(Ranked(one.uri, round(end * (0.5 + good / (good + 4) / 2), SCORE_DIGITS), one, None))
+    order.sort(key=lambda one: (-one.score, one.uri))
+    return order
+
+
+def _surroundings(
+    workspace: Workspace,
+    question: Question,
+    sources: Sequence[EdgeSource],
+    mentions: EdgeSource | None,
+    sees: Sees | None,
+) -> Surroundings:
+    index = workspace.text()
+
+    def find(uris: Sequence[Uri]) -> list[Found]:
+        found = index.documents_in(among=[uri for uri in uris if sees is None or sees(uri)], **filters_of(question))
+        return list(found or ())
+
+    def look(units: Iterable[Unit]) -> None:
+        measure(workspace, question.query, units)
+
+    return Surroundings(sources[0], mentions, sources[1:], find, look)
+
+
+def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list[Answered]:
+    said: dict[Uri, Hit] = {}
+    known = [one.found for one in page if one.found.id]
+    if known:
+        said = {hit.uri: hit for hit in workspace.text().explain(pool.question.query, known)}
+    answers = []
+    for one in page:
+        hit = said.get(one.uri) or Hit(one.uri, 0.0, "", ())
+        unit = one.unit
+        if unit is None:
+            answers.append(Answered(one.uri, one.score, hit.snippet, hit.why, (one.uri,)))
+            continue
+        steps = unit.steps
+        why = [*hit.why, _weighed(unit, pool)]
+        why += [f"via {_told(step)}" for step in steps[-1:]]
+        lex, vec = round(unit.lex, 4), round(unit.vec, 4)
+        said_why = tuple(filter(None, why))
+        path = _path(one.uri, steps)
+        answers.append(Answered(one.uri, one.score, hit.snippet, said_why, path, lex, vec, unit.similarity, steps))
+    return answers
+
+
+def _weighed(unit: Unit, pool: Pool) -> str:
+    parts = [f"lex {unit.lex:.2f}"] if unit.lex else []
+    if pool.share and unit.vec:
+        parts.append(f"vec {unit.vec:.2f}")
+    return ", ".join(parts)
+
+
+def _told(step: Step) -> str:
+    return f"{step.type} -> {step.target}" if step.backwards else f"{step.type} <- {step.source}"
+
+
+def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
+    """From the seed to the hit, each node once."""
+    path: list[Uri] = []
+    for step in steps:
+        path += [step.target, step.source] if step.backwards else [step.source, step.target]
+    return tuple(dict.fromkeys([*path, uri]))
+
+
+def links(
+    hits: Sequence[Answered], sources: Sequence[EdgeSource], mentions: EdgeSource | None, question: Question
+) -> list[Link]:
+    """The relations that hits were reached by, then the cheapest of each hit."""
+    found: dict[tuple[Uri, Uri, str], Link] = {}
+
+    def note(link: Link) -> None:
+        found.setdefault((link.source, link.target, link.type), link)
+
+    for hit in hits:
+        for step in hit.steps:
+            note(Link(step.source, step.target, step.type, 1.0, step.type == spreading.MENTIONS))
+        for source, derived in ((sources[0], False), *([(mentions, True)] if mentions else [])):
+            leaving = [edge for edge in source.out(hit.uri) if question.follows(edge.type)]
+            arriving = [edge for edge in source.into(hit.uri) if question.follows(edge.type)]
+            for edge in leaving[:EDGES_PER_HIT]:
+                note(Link(hit.uri, edge.target, edge.type, edge.weight, derived))
+            for edge in arriving[:EDGES_PER_HIT]:
+                note(Link(edge.target, hit.uri, edge.type, edge.weight, derived))
+    return list(found.values())

@@ -1,0 +1,204 @@
+"""This file is where what surrounds a hit counts: its neighbours in a conversation, who speaks, what it leads to.
+
+All of it is one hop: the best units hand on a part of their score along their edges, and what is reached keeps the
+largest part that it was handed. More hops did not find more (docs/search.md), so what lies further away is context.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kgd.graph.edges import Edge, EdgeSource
+from kgd.index.ranking import SOME, Found
+from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.retrieval.pool import Pool, Unit, normalise
+from kgd.retrieval.question import Step
+
+FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
+"""Relations between what was said or stands one after the other."""
+MENTIONS = "MENTIONS"
+PERSON = 0.15
+"""What is said by somebody whom the question names has so much more."""
+BESIDE = 0.5
+"""Of the score of a message, the part that it and its neighbours have together."""
+AHEAD = 0.01
+"""By how much the best unit stays ahead of what it handed its score to."""
+MOST_EDGES = 60
+"""Relations of one node that are gone along, the cheapest first."""
+MOST_CONTEXT = 100
+"""Nodes that more than one hop may add."""
+
+
+class Along(NamedTuple):
+    """How much is handed on along relations of one kind, and by how many of the best units."""
+
+    part: float
+    best: int
+    backwards: float
+    """Of that part, what goes against the direction."""
+
+
+BY_FOLLOWING = Along(0.3, 30, 1.0)
+BY_MENTION = Along(0.4, 10, 0.5)
+BY_RELATION = Along(0.3, 10, 0.5)
+
+
+class Surroundings(NamedTuple):
+    """What can be gone along: the stored graph, what texts mention, and what else has cards and order of chunks."""
+
+    stored: EdgeSource
+    mentions: EdgeSource | None
+    others: Sequence[EdgeSource]
+    find: Callable[[Sequence[Uri]], list[Found]]
+    """Of these nodes those that may be hits."""
+    measure: Callable[[Iterable[Unit]], None]
+
+
+def with_neighbours(pool: Pool, around: Surroundings) -> None:
+    """Give each message half its score for what it and the messages before and after it say together."""
+    if not pool.question.follows("REPLIED_BY"):
+        return
+    beside = {key: _neighbours(key, around) for key in pool.units if scheme_of(key) == "message"}
+    known = pool.units
+    fresh = sorted({uri for uris in beside.values() for uri in uris if uri not in known})
+    if fresh:
+        added = [pool.take(found) for found in around.find(fresh)]
+        around.measure(added)
+        for unit in added:
+            beside[unit.key] = _neighbours(unit.key, around)
+            _score_added(unit, pool)
+    if not beside:
+        return
+    together = {key: sum(known[uri].score for uri in (key, *uris) if uri in known) for key, uris in beside.items()}
+    best = max(together.values())
+    for key, sum_of_scores in together.items():
+        known[key].score = (1 - BESIDE) * known[key].score + BESIDE * (sum_of_scores / best if best else 0.0)
+    normalise(known.values())
+
+
+def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], set[int]]) -> None:
+    """Prefer what somebody says whom the question names."""
+    ids = {found.id: unit for unit in pool.units.values() for found in unit.texts.values()}
+    said = {ids[id].key for id in by_people(pool.words, list(ids))}
+    for key in said:
+        pool.units[key].score += PERSON
+    if said:
+        normalise(pool.units.values())
+
+
+def hop(pool: Pool, around: Surroundings) -> None:
+    """Let the best units hand on a part of their score. The best one keeps its place."""
+    handed: dict[Uri, tuple[float, Unit, Step]] = {}
+    order = ranked(pool)
+    for place, unit in enumerate(order[: BY_FOLLOWING.best]):
+        for step, part in _leading(unit, around, pool, place):
+            if not pool.question.follows(step.type):
+                continue
+            target = step.source if step.backwards else step.target
+            key, gained = pool.key(target), unit.score * part
+            if key != unit.key and gained > handed.get(key, (0.0,))[0]:
+                handed[key] = (gained, unit, step)
+    _bring(pool, around, handed)
+    for key, (gained, unit, step) in handed.items():
+        if reached := pool.units.get(key):
+            if gained > reached.score:
+                reached.steps, reached.from_unit = (step,), unit.key
+            reached.score += gained
+            reached.tier = max(reached.tier, SOME)
+    if order:
+        others = max((unit.score for unit in order[1:]), default=0.0)
+        order[0].score = max(order[0].score, others + AHEAD)
+    normalise(pool.units.values())
+
+
+def further(pool: Pool, around: Surroundings, depth: int) -> None:
+    """Add what lies up to `depth` relations away from the best units, the nearest first, at most `MOST_CONTEXT`."""
+    frontier = [(-unit.score, unit.key, 0, unit) for unit in ranked(pool)[: BY_RELATION.best]]
+    heapq.heapify(frontier)
+    added = 0
+    while frontier and added < MOST_CONTEXT:
+        minus, _, gone, unit = heapq.heappop(frontier)
+        if gone >= depth:
+            continue
+        handed: dict[Uri, tuple[float, Unit, Step]] = {}
+        for step, part in _leading(unit, around, pool, 0):
+            target = pool.key(step.source if step.backwards else step.target)
+            gained = -minus * part
+            if pool.question.follows(step.type) and target not in pool.units and gained > handed.get(target, (0.0,))[0]:
+                handed[target] = (gained, unit, step)
+        _bring(pool, around, handed)
+        for target, (gained, _, step) in sorted(handed.items(), key=lambda item: (-item[1][0], item[0])):
+            if (reached := pool.units.get(target)) and not reached.steps:
+                reached.score, reached.tier = gained, SOME
+                reached.steps, reached.from_unit = (*unit.steps, step), unit.key
+                heapq.heappush(frontier, (-gained, target, gone + 1, reached))
+                added += 1
+
+
+def ranked(pool: Pool) -> list[Unit]:
+    return sorted(pool.units.values(), key=lambda unit: (-round(unit.score, 9), unit.key))
+
+
+def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit, Step]]) -> None:
+    """Make units of what was reached and has no words of its own, where it may be a hit at all."""
+    fresh = sorted(
+        step.source if step.backwards else step.target for key, (_, _, step) in handed.items() if key not in pool.units
+    )
+    added = [pool.take(found) for found in around.find(fresh)] if fresh else []
+    around.measure(added)
+    for unit in added:
+        _score_added(unit, pool)
+
+
+def _score_added(unit: Unit, pool: Pool) -> None:
+    """By meaning alone: it has no words of the question, or too few to be among the best."""
+    top = max((one.similarity for one in pool.units.values() if one.similarity is not None), default=0.0)
+    if unit.similarity is not None and top > pool.floor:
+        unit.vec = max(0.0, (unit.similarity - pool.floor) / (top - pool.floor))
+    unit.score = pool.share * unit.vec
+
+
+def _neighbours(uri: Uri, around: Surroundings) -> list[Uri]:
+    return [edge.target for edge in (*around.stored.out(uri), *around.stored.into(uri)) if edge.type == "REPLIED_BY"][
+        :4
+    ]
+
+
+def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
+    """The relations of a unit that may bring another, and which part of its score goes along each."""
+    for uri in sorted({*unit.texts, unit.key}):
+        for source in (around.stored, *around.others):
+            for edge, backwards in _both(source, uri):
+                step = Step(edge.target, edge.type, uri, True) if backwards else Step(uri, edge.type, edge.target)
+                if edge.type in FOLLOWING:
+                    yield step, BY_FOLLOWING.part
+                elif source is around.stored and place < BY_RELATION.best and not _contains(uri, edge.target):
+                    yield step, _part(BY_RELATION, source, step) * (1 - edge.weight / 2)
+        if around.mentions is not None and place < BY_MENTION.best:
+            for edge, backwards in _both(around.mentions, uri):
+                step = Step(edge.target, edge.type, uri, True) if backwards else Step(uri, edge.type, edge.target)
+                yield step, _part(BY_MENTION, around.mentions, step)
+
+
+def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
+    for edge in source.out(uri)[:MOST_EDGES]:
+        yield edge, False
+    for edge in source.into(uri)[:MOST_EDGES]:
+        yield edge, True
+
+
+def _part(along: Along, source: EdgeSource, step: Step) -> float:
+    """Less where many lead to the same: what everything mentions tells little."""
+    often = len(source.into(step.target))
+    return along.part / (1 + 0.15 * math.log(max(1, often))) * (along.backwards if step.backwards else 1.0)
+
+
+def _contains(one: Uri, other: Uri) -> bool:
+    """Whether one is where the other lies: a thread of a message, a document of a chunk. That one is no news."""
+    if not (is_owned(one) and is_owned(other)) or scheme_of(one) == scheme_of(other):
+        return False
+    a, b = (uri.split("/", 3)[3] for uri in (one, other))
+    return a.startswith(f"{b}/") or b.startswith(f"{a}/") or a == b
