@@ -1,0 +1,104 @@
+"""This file is where the export of a ChatGPT account is read: `conversations.json`, each a tree of messages.
+
+Where somebody asked again, or had an answer made again, the tree has branches; all of them are kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kgd.ingest.conversations import values
+from kgd.ingest.conversations.said import Conversation, Read, Said, ToolCall
+from kgd.ingest.conversations.streaming import elements
+from kgd.ingest.conversations.values import line
+
+
+def read(text: str) -> Read:
+    """One thread a conversation; messages by time, or in the order of the tree where they have none."""
+    trouble: list[str] = []
+    found = [
+        conversation
+        for place, value in elements(text, trouble)
+        if (conversation := _conversation(value, place, trouble)) is not None
+    ]
+    return Read(tuple(found), tuple(trouble))
+
+
+def looks_so(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("mapping"), Mapping)
+
+
+def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | None:
+    if not looks_so(value):
+        trouble.append(f"{place}: this is no conversation of a ChatGPT export")
+        return None
+    said: list[Said] = []
+    gone: dict[str, str | None] = {}
+    left_out: Counter[str] = Counter()
+    for id, node in _walked(value["mapping"]):
+        where = f"{place}, message {id[:40]}"
+        parent = line(node.get("parent"))
+        message = node.get("message")
+        made = _messages(message, id, parent, where, left_out) if isinstance(message, Mapping) else []
+        said += made
+        if not made:
+            gone[id] = parent
+    title = line(value.get("title"))
+    trouble += values.told(left_out, f"{place} ({title or 'untitled'})")
+    return Conversation(
+        values.in_order(said), line(value.get("conversation_id") or value.get("id")), title,
+        status="archived" if value.get("is_archived") is True else None, gone=gone,
+    )  # fmt: skip
+
+
+def _walked(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every node of the tree once, parents before their children, however the tree is knotted."""
+    nodes = {line(id): node for id, node in mapping.items() if isinstance(node, Mapping)}
+    below: dict[str, list[str]] = {}
+    for id, node in nodes.items():
+        parent = line(node.get("parent"))
+        below.setdefault(parent if parent in nodes else "", []).append(id)
+    seen: set[str] = set()
+    for start in [*below.get("", []), *nodes]:  # what is only reached in a circle comes last
+        waiting = [start]
+        while waiting:
+            id = waiting.pop()
+            if id in seen:
+                continue
+            seen.add(id)
+            yield id, nodes[id]
+            waiting += reversed(below.get(id, []))
+
+
+def _messages(message: Mapping[str, Any], id: str, parent: str, place: str, left_out: Counter[str]) -> list[Said]:
+    about = message.get("metadata")
+    if isinstance(about, Mapping) and about.get("is_visually_hidden_from_conversation") is True:
+        return []
+    author = message.get("author")
+    author = author if isinstance(author, Mapping) else {}
+    role = line(author.get("role"), 60)
+    kind = values.kind_of(role) or "user"
+    recipient, content = line(message.get("recipient")), message.get("content")
+    found = _content(content if isinstance(content, Mapping) else {}, left_out)
+    if kind == "assistant" and recipient not in ("", "all"):
+        found.calls.append(ToolCall(recipient, found.text))
+        found.texts.clear()
+    base = Said(
+        "", line(author.get("name")) or kind, kind, values.moment(message.get("create_time")), id, parent, place=place
+    )
+    return values.messages(found, base)
+
+
+def _content(content: Mapping[str, Any], left_out: Counter[str]) -> values.Blocks:
+    kind = line(content.get("content_type"), 40)
+    if kind in ("thoughts", "reasoning_recap"):
+        left_out[kind] += 1
+        return values.Blocks()
+    if isinstance(content.get("parts"), list):
+        return values.blocks(content["parts"], left_out)
+    for key in ("text", "result", "content"):
+        if isinstance(content.get(key), str):
+            return values.Blocks([values.clean(content[key])])
+    return values.blocks(dict(content), left_out) if content and kind else values.Blocks()

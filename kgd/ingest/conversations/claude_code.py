@@ -1,0 +1,72 @@
+"""This file is where a session of Claude Code is read: JSON lines with messages of a user, an assistant and tools."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from kgd.ingest.conversations import values
+from kgd.ingest.conversations.said import Conversation, Read, Said
+from kgd.ingest.conversations.values import line
+
+SPOKEN = ("user", "assistant", "system")
+
+
+class _Session:
+    __slots__ = ("gone", "last", "said", "title")
+
+    def __init__(self) -> None:
+        self.said: list[Said] = []
+        self.gone: dict[str, str | None] = {}
+        self.title = ""
+
+
+def read(text: str) -> Read:
+    """One thread a session. Lines that are no message (snapshots, progress) are passed over, replies lead past them."""
+    sessions: dict[str, _Session] = {}
+    trouble: list[str] = []
+    left_out: Counter[str] = Counter()
+    title = ""
+    for number, raw in enumerate(text.split("\n"), 1):
+        place = f"line {number}"
+        if not raw.strip(" \t\r\ufeff"):
+            continue
+        try:
+            value = values.loads(raw.strip(" \t\r\ufeff"))
+        except ValueError:
+            trouble.append(f"{place}: this is no JSON")
+            continue
+        if not isinstance(value, Mapping):
+            trouble.append(f"{place}: this is no message, but {type(value).__name__}")
+            continue
+        if value.get("type") == "summary":
+            title = line(value.get("summary")) or title
+        elif id := line(value.get("sessionId")):
+            _take(value, place, sessions.setdefault(id, _Session()), left_out)
+    found = [
+        Conversation(values.in_order(one.said), id, title if len(sessions) == 1 else "", gone=one.gone)
+        for id, one in sessions.items()
+    ]
+    return Read(tuple(found), (*trouble, *values.told(left_out, "blocks")))
+
+
+def looks_so(value: Any) -> bool:
+    return isinstance(value, Mapping) and "sessionId" in value and ("uuid" in value or "leafUuid" in value)
+
+
+def _take(value: Mapping[str, Any], place: str, session: _Session, left_out: Counter[str]) -> None:
+    uuid, kind = line(value.get("uuid")), line(value.get("type"), 60)
+    parent = line(value.get("parentUuid")) if "parentUuid" in value else None
+    message = value.get("message")
+    if kind in SPOKEN:
+        inner = message if isinstance(message, Mapping) else value
+        sender = line(inner.get("model")) if kind == "assistant" else ""
+        found = values.blocks(inner.get("content"), left_out)
+        at = values.moment(value.get("timestamp"))
+        made = values.messages(found, Said("", sender or kind, kind, at, uuid, parent, place=place))
+        session.said += made
+        if made:
+            return
+    if uuid:
+        session.gone[uuid] = parent

@@ -1,0 +1,166 @@
+"""This file is where conversations in plain JSON are read: one message a line, or in a list, in the usual words.
+
+    {"role": "user", "content": "Why Postgres?", "timestamp": "2026-11-20T10:00:00Z", "id": "7", "thread": "storage"}
+
+A line without content that says something about the thread (title, participants, status) is about the thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast, get_args
+
+from kgd.ingest.conversations import values
+from kgd.ingest.conversations.said import Conversation, Kind, Read, Said, Status
+from kgd.ingest.conversations.streaming import elements
+from kgd.ingest.conversations.values import first_of, line
+
+CONTENT = ("content", "text", "body", "message", "msg", "parts")
+ROLE = ("role", "senderType", "sender_type", "author_type")
+SENDER = ("senderId", "sender_id", "sender", "speaker", "author", "from", "name", "user", "username")
+MOMENT = ("timestamp", "ts", "time", "at", "date", "datetime", "created_at", "createdAt", "create_time", "sent_at")
+ID = ("id", "uuid", "message_id", "messageId", "uid")
+PARENT = ("parent", "parent_id", "parentId", "parentUuid", "reply_to", "replyTo", "in_reply_to", "parent_message_uuid")
+THREAD = ("thread", "thread_id", "threadId", "conversation", "conversation_id", "conversationId", "session_id",
+          "sessionId", "channel", "group")  # fmt: skip
+CALLS = ("tool_calls", "toolCalls")
+ABOUT = ("title", "thread_name", "participants", "status")
+
+
+@dataclass(slots=True)
+class _Thread:
+    said: list[Said] = field(default_factory=list)
+    title: str = ""
+    participants: tuple[str, ...] = ()
+    status: Status | None = None
+    gone: dict[str, str | None] = field(default_factory=dict)
+
+
+def read(text: str) -> Read:
+    """All conversations in the text, each message in the order in which it stands there."""
+    threads: dict[str, _Thread] = {}
+    trouble: list[str] = []
+    left_out: Counter[str] = Counter()
+    for place, value in _values(text, trouble):
+        _take(value, place, "", threads, trouble, left_out)
+    found = [
+        Conversation(tuple(one.said), id, one.title, one.participants, one.status, one.gone)
+        for id, one in threads.items()
+    ]
+    return Read(tuple(found), (*trouble, *values.told(left_out, "blocks")))
+
+
+def looks_so(values_: Iterable[Any]) -> bool:
+    """Whether the first values of a text are messages as this format has them."""
+    seen = [value for value in values_ if isinstance(value, Mapping)]
+    return any(_content(one) is not None and (first_of(one, ROLE) or first_of(one, SENDER)) for one in seen)
+
+
+def _values(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
+    """Each value with its place: the elements of a list, or what stands in each line."""
+    if text.lstrip("\ufeff \t\r\n").startswith("["):
+        yield from elements(text, trouble)
+        return
+    for number, raw in enumerate(text.split("\n"), 1):
+        stripped = raw.strip(" \t\r\ufeff")
+        if not stripped:
+            continue
+        try:
+            yield f"line {number}", values.loads(stripped)
+        except ValueError as error:
+            trouble.append(f"line {number}: this is no JSON ({_why(error)})")
+
+
+def _why(error: ValueError) -> str:
+    return str(error).split(":")[0][:80]
+
+
+def _take(
+    value: Any, place: str, thread: str, threads: dict[str, _Thread], trouble: list[str], left_out: Counter[str]
+) -> None:
+    if not isinstance(value, Mapping):
+        trouble.append(f"{place}: this is no message, but {type(value).__name__}")
+        return
+    inner = value.get("messages")
+    name = first_of(value, THREAD)
+    id = line(name.get("id") or name.get("name") if isinstance(name, Mapping) else name) or thread
+    if isinstance(inner, list):
+        _about(value, threads.setdefault(id or line(first_of(value, ID)), _Thread()))
+        for number, one in enumerate(inner, 1):
+            _take(one, f"{place}, message {number}", id or line(first_of(value, ID)), threads, trouble, left_out)
+        return
+    content = _content(value)
+    if content is None and not any(key in value for key in CALLS):
+        if any(key in value for key in ABOUT):
+            _about(value, threads.setdefault(id, _Thread()))
+        else:
+            trouble.append(f"{place}: a message without content")
+        return
+    one = threads.setdefault(id, _Thread())
+    made = values.messages(_blocks(value, content, left_out), _base(value, place))
+    one.said += made
+    if not made:
+        trouble.append(f"{place}: a message without content")
+        if own := line(first_of(value, ID)):
+            one.gone[own] = _parent(value)
+
+
+def _content(value: Mapping[str, Any]) -> Any:
+    found = next((value[key] for key in CONTENT if value.get(key) is not None), None)
+    if isinstance(found, Mapping) and "content" in found:
+        return found["content"]
+    return found
+
+
+def _blocks(value: Mapping[str, Any], content: Any, left_out: Counter[str]) -> values.Blocks:
+    found = values.blocks(content, left_out)
+    found.calls += values.calls(first_of(value, CALLS))
+    return found
+
+
+def _base(value: Mapping[str, Any], place: str) -> Said:
+    kind, sender = who(first_of(value, ROLE), first_of(value, SENDER))
+    answers = line(value.get("tool_call_id") or value.get("toolCallId"))
+    return Said(
+        "", sender, kind, values.moment(first_of(value, MOMENT)), line(first_of(value, ID)), _parent(value),
+        answers=answers, place=place,
+    )  # fmt: skip
+
+
+def _parent(value: Mapping[str, Any]) -> str | None:
+    given = first_of(value, PARENT)
+    return line(given.get("id") if isinstance(given, Mapping) else given) or None
+
+
+def who(role: Any, sender: Any) -> tuple[Kind, str]:
+    """Sort and name of a sender, of which a source may give either one, or both in one."""
+    if isinstance(sender, Mapping):
+        role = role or sender.get("role") or sender.get("type")
+        sender = sender.get("name") or sender.get("id") or sender.get("role")
+    name, given = line(sender), line(role, 60)
+    kind = values.kind_of(given) if given else None
+    if given and kind is None:
+        kind = label(given)
+    if kind is None:
+        kind = values.kind_of(name) if name else None
+        name = kind if kind else name
+    return kind or "user", name or kind or "user"
+
+
+def label(text: str) -> Kind:
+    """A sort of sender that nobody knows, as a name of a node may begin with it."""
+    return text.replace(":", " ").strip() or "user"
+
+
+def _about(value: Mapping[str, Any], thread: _Thread) -> None:
+    thread.title = line(value.get("title") or value.get("thread_name")) or thread.title
+    given = value.get("participants")
+    names = [line(first_of(one, SENDER) if isinstance(one, Mapping) else one) for one in given or ()] if isinstance(
+        given, list
+    ) else []  # fmt: skip
+    thread.participants = tuple(dict.fromkeys([*thread.participants, *filter(None, names)]))
+    status = line(value.get("status"))
+    if status in get_args(Status):
+        thread.status = cast(Status, status)

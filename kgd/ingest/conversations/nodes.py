@@ -1,0 +1,110 @@
+"""This file is where one message becomes a node, or several where it is longer than a node may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from kgd.ingest.conversations import placing
+from kgd.ingest.conversations.said import Said, ToolCall
+from kgd.model.change import Upsert
+from kgd.model.node import NAME_LIMIT, Json, Node, Source
+from kgd.model.uri import Uri, name_of
+
+WHOLE = 240 * 1024
+"""Bytes of a node's file above which a message is split: what a node may have, less what a bulk part indents it by."""
+PIECE = 100_000
+"""Bytes of a piece's file at most."""
+SMALL = 24 * 1024
+"""Characters that no way of writing makes longer than `WHOLE`."""
+IN_DATA = 16 * 1024
+"""Characters of the arguments of all tool calls of a message that are kept beside them; more goes into the content."""
+CALLS = 200
+"""Tool calls of a message that are kept as such; more go into the content."""
+
+
+def as_node(uri: Uri, said: Said, source: Source) -> Node:
+    """The node of a message. Its name is ``senderType:timestamp``; without a time, its place takes that one's."""
+    content, calls = _with_calls(said)
+    data: dict[str, Json] = {"senderId": said.sender, "senderType": said.kind}
+    if said.id:
+        data["id"] = said.id
+    if calls:
+        data["toolCalls"] = calls
+    if said.answers:
+        data["toolCallId"] = said.answers
+    id = name_of(uri)
+    at = placing.moment_of(id)
+    moment = spelt(at) if at is not None else str(placing.count_of(id))
+    return Node(uri, "message", f"{said.kind}:{moment}"[:NAME_LIMIT], content=content, data=data, source=source)
+
+
+def spelt(at: int) -> str:
+    """Unix milliseconds as ISO 8601 in UTC, without the thousandths where there are none."""
+    moment = datetime.fromtimestamp(at / 1000, UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds") + "Z"
+
+
+def upsert_of(node: Node) -> Upsert:
+    """The edit that makes this node, or adds what it says to one that is there."""
+    return Upsert(
+        node.uri, type=node.type, name=node.name or None, summary=node.summary or None, content=node.content or None,
+        data=node.data, source=node.source, relations=node.relations,
+    )  # fmt: skip
+
+
+def fitting(said: Said, size: Callable[[Said], int]) -> list[Said]:
+    """The message itself, or pieces of it of which each fits; each piece answers the one before it.
+
+    `size` is the bytes of a message as a node's file. Pieces are cut at line ends where there are some.
+    """
+    whole = replace(said, text=_with_calls(said)[0], tool_calls=_kept(said))
+    if len(whole.text) <= SMALL or size(whole) <= WHOLE:
+        return [said]
+    pieces = [whole]
+    at = 0
+    while at < len(pieces):
+        one = pieces[at]
+        if len(one.text) > SMALL and size(one) > PIECE:
+            cut = _cut(one.text)
+            rest = replace(one, text=one.text[cut:], tool_calls=())
+            pieces[at : at + 1] = [replace(one, text=one.text[:cut]), rest]
+        else:
+            at += 1
+    made = [replace(pieces[0], text=pieces[0].text)]
+    for number, piece in enumerate(pieces[1:], 2):
+        id = f"{said.id}/part {number}" if said.id else ""
+        made.append(replace(piece, id=id, parent=made[-1].id or None, closes=said.id))
+    return made
+
+
+def _cut(text: str) -> int:
+    """A place in the middle, behind the nearest line end before it."""
+    middle = len(text) // 2
+    line = text.rfind("\n", middle // 2, middle)
+    return line + 1 if line > 0 else middle
+
+
+def _kept(said: Said) -> tuple[ToolCall, ...]:
+    """The tool calls that `data` has room for, without arguments where they are long."""
+    room = IN_DATA
+    kept = []
+    for call in said.tool_calls[:CALLS]:
+        fits = len(call.arguments) <= room
+        room -= len(call.arguments) if fits else 0
+        kept.append(call if fits else replace(call, arguments=""))
+    return tuple(kept)
+
+
+def _with_calls(said: Said) -> tuple[str, list[dict[str, Json]]]:
+    """Content and tool calls: what is too long for `data` stands below the text, so that nothing is lost."""
+    kept = _kept(said)
+    texts = [said.text]
+    for number, call in enumerate(said.tool_calls):
+        if number >= len(kept) or kept[number] != call:
+            texts.append(f"[{call.name}]\n{call.arguments}")
+    shown = [
+        {key: text for key, text in (("id", c.id), ("name", c.name), ("arguments", c.arguments)) if text} for c in kept
+    ]
+    return "\n\n".join(filter(None, texts)), [dict(one) for one in shown]

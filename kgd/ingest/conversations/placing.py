@@ -1,0 +1,148 @@
+"""This file is where each message of a source gets its place in a thread: an id that sorts by time and stays its own.
+
+The id is a ULID: 48 bits of milliseconds, 20 bits that count the messages of one millisecond, and 60 bits of a hash of
+the source's own id, or of sender and text where it has none. So the same export, and a grown one, gives each message
+the id that it has already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kgd.errors import Limit
+from kgd.ingest.conversations.said import OLDEST_KNOWN, Said
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_TIME, _COUNT, _HASH = 10, 4, 12
+"""Digits of the parts of an id."""
+MOST_TOGETHER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A message and its id. `is_new` is whether the thread does not have it yet."""
+
+    said: Said
+    id: str
+    is_new: bool
+
+
+def place(said: Sequence[Said], stored: Iterable[str], now: int | None = None) -> list[Placed]:
+    """The messages with their ids, in the order given.
+
+    What has no time gets that of the message before it. Where no message has one, nor an id, `now` is when they were
+    said (a live conversation), and those that the thread ends with are not new; without `now` they are counted from 0.
+
+    Args:
+        stored: The ids that the thread has, in order: at least those from the first to the last moment of `said`, and
+            all of them unless every message has a time.
+
+    Raises:
+        Limit: More than a million messages of one moment.
+    """
+    known = _Known(stored)
+    names = [_hash(one) for one in said]
+    bare = now is not None and all(one.at is None and not one.id for one in said)
+    repeated = _overlap(known.ids, names) if bare else 0
+    placed = [Placed(said[n], known.ids[len(known.ids) - repeated + n], False) for n in range(repeated)]
+    at = now if now is not None else 0
+    for one, name in zip(said[repeated:], names[repeated:], strict=True):
+        at = at if one.at is None else one.at
+        there = None if bare else known.take(name, at, by_name=bool(one.id) and one.at is None)
+        placed.append(Placed(one, there or known.add(name, at), there is None))
+    return placed
+
+
+def moment_of(id: str) -> int | None:
+    """Unix milliseconds of a message by its id; None where its source had no time for it, or it is no such id."""
+    at = _number(id[:_TIME]) if len(id) == _TIME + _COUNT + _HASH else None
+    return at if at is not None and at >= OLDEST_KNOWN else None
+
+
+def count_of(id: str) -> int:
+    """Which message of its moment this is, from 1."""
+    return (_number(id[_TIME : _TIME + _COUNT]) or 0) + 1
+
+
+def beginning(at: int) -> str:
+    """What all ids of this moment begin with."""
+    return _text(at, _TIME)
+
+
+def name_in(id: str) -> str:
+    """The part of an id that tells the message itself."""
+    return id[_TIME + _COUNT :]
+
+
+def name_of(id: str) -> str:
+    """That part, of a message that its source calls so."""
+    return _hashed("id", id)
+
+
+def _hash(one: Said) -> str:
+    if one.id:
+        return name_of(one.id)
+    return _hashed("text", one.kind, one.sender, one.text, *(call.arguments for call in one.tool_calls))
+
+
+def _hashed(*parts: str) -> str:
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return _text(int.from_bytes(digest[:8], "big") >> 4, _HASH)
+
+
+class _Known:
+    """The ids that a thread has, and those that it gets. Equal messages of one moment are told apart by their order."""
+
+    def __init__(self, stored: Iterable[str]) -> None:
+        self.ids = list(stored)
+        self._of: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._named: dict[str, list[str]] = defaultdict(list)
+        self._last: dict[str, int] = {}
+        for id in self.ids:
+            time, count, name = id[:_TIME], id[_TIME : _TIME + _COUNT], id[_TIME + _COUNT :]
+            self._of[time, name].append(id)
+            self._named[name].append(id)
+            self._last[time] = max(self._last.get(time, -1), _number(count) or 0)
+        for ids in (*self._of.values(), *self._named.values()):
+            ids.reverse()
+
+    def take(self, name: str, at: int, *, by_name: bool) -> str | None:
+        """The next of the equal messages that are there, each once. `by_name`: of any moment, since none is known."""
+        found = self._named.get(name) if by_name else self._of.get((_text(at, _TIME), name))
+        return found.pop() if found else None
+
+    def add(self, name: str, at: int) -> str:
+        time = _text(at, _TIME)
+        count = self._last[time] = self._last.get(time, -1) + 1
+        if count >= MOST_TOGETHER:
+            raise Limit("more than a million messages of one moment", next="Give them their times.")
+        return f"{time}{_text(count, _COUNT)}{name}"
+
+
+def _overlap(stored: Sequence[str], names: Sequence[str]) -> int:
+    """How many of the first messages are the last ones of the thread already. O(messages)."""
+    pattern: list[str | None] = [*names, None, *(id[_TIME + _COUNT :] for id in stored[-len(names) :])] if names else []
+    longest = [0] * len(pattern)
+    for n in range(1, len(pattern)):
+        length = longest[n - 1]
+        while length and pattern[n] != pattern[length]:
+            length = longest[length - 1]
+        longest[n] = length + (pattern[n] == pattern[length])
+    return min(longest[-1], len(names), len(stored)) if longest else 0
+
+
+def _text(number: int, digits: int) -> str:
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(5 * (digits - 1), -1, -5))
+
+
+def _number(text: str) -> int | None:
+    number = 0
+    for digit in text:
+        place = _DIGITS.find(digit)
+        if place < 0:
+            return None
+        number = number << 5 | place
+    return number

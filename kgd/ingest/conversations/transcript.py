@@ -1,0 +1,70 @@
+"""This file is where a conversation is read that somebody wrote down as text: lines that begin with a name.
+
+    [2026-11-20 10:00] Ann: Why Postgres?
+    **Bob**: Because of the row locks,
+    and because we know it.
+
+What begins with no name goes on with what was said before. A date on a line of its own holds for what follows.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kgd.ingest.conversations import values
+from kgd.ingest.conversations.said import Conversation, Read, Said
+
+LONGEST_NAME = 60
+_STAMP = re.compile(r"\[?(?P<at>\d{1,4}[-./]\d{1,2}[-./]\d{1,4}[T ,]{0,2}[\d:.Z+]{0,20})\]?(?: - |\s|:)\s*")
+_NAMED = re.compile(r"[*_]{0,3}(?P<name>[^\W\d_][^:*\n]{0,60}?)[*_]{0,3}:[*_]{0,3}(?:[ \t]+(?P<rest>.*))?\Z")
+_WORDS = 4
+"""Of a name at most: `Remember this for tomorrow: ...` is nobody."""
+
+
+def read(text: str) -> Read:
+    """One thread; each line that begins with a name begins a message."""
+    said: list[Said] = []
+    day: int | None = None
+    lines: list[str] = []
+    trouble: list[str] = []
+    head: Said | None = None
+
+    def finish() -> None:
+        body = "\n".join(lines).strip("\n")
+        if head is not None and body:
+            said.append(Said(body, head.sender, head.kind, head.at, place=head.place))
+        elif body.strip():
+            trouble.append(f"line 1: {len(lines)} line(s) before the first name were left out")
+
+    for number, raw in enumerate(values.clean(text).split("\n"), 1):
+        bare = raw.strip().strip("#*_ ")
+        if head is None or not lines or not lines[-1].strip():
+            on_its_own = values.moment(bare) if len(bare) <= values.LONGEST_MOMENT else None
+            if on_its_own is not None:
+                day = on_its_own
+                continue
+        found = _begun(raw, day, f"line {number}")
+        if found is None:
+            lines.append(raw.rstrip())
+            continue
+        finish()
+        head, first = found
+        lines = [first]
+    finish()
+    return Read((Conversation(tuple(said)),) if said else (), tuple(trouble))
+
+
+def _begun(raw: str, day: int | None, place: str) -> tuple[Said, str] | None:
+    """The message that begins with this line, and the first of its text; None where it goes on with the one before."""
+    line, at = raw.strip()[:4_000], day
+    stamp = _STAMP.match(line)
+    if stamp:
+        at = values.moment(stamp["at"].strip(" ,").replace(", ", " ")) or day
+        line = line[stamp.end() :]
+    named = _NAMED.match(line)
+    if named is None or len(named["name"].split()) > _WORDS:
+        return None
+    name = values.line(named["name"], LONGEST_NAME)
+    kind = values.kind_of(name)
+    rest = raw.strip()[(stamp.end() if stamp else 0) :][named.start("rest") :] if named["rest"] is not None else ""
+    return Said("", kind or name, kind or "user", at, place=place), rest

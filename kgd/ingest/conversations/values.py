@@ -1,0 +1,248 @@
+"""This file is where values of a conversation are read, whatever program wrote them: moments, senders, blocks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from kgd.ingest.conversations.said import OLDEST_KNOWN, Kind, Said, ToolCall
+
+LONGEST_MOMENT = 64
+"""Characters of a date."""
+DEEPEST = 100
+"""Levels of JSON; no message of any program has as many."""
+LONGEST_ARGUMENTS = 16 * 1024
+"""Characters of a tool call's arguments, or of all of one message; longer ones go into the content."""
+
+_KINDS: Mapping[str, Kind] = {
+    **dict.fromkeys(("user", "human", "me", "you", "customer"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "model", "claude", "chatgpt", "gpt"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "function", "tool_result", "ipython"), "tool"),
+    "agent": "agent",
+}
+_WRITTEN = (
+    "%I:%M %p on %d %B, %Y", "%d %B %Y", "%d %B, %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%Y/%m/%d", "%Y.%m.%d",
+    "%d.%m.%Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%d %B %Y %H:%M", "%B %d, %Y %H:%M", "%B %d, %Y %I:%M %p",
+    "%B %d, %Y at %I:%M %p", "%a %b %d %H:%M:%S %Y",
+)  # fmt: skip
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def moment(value: Any) -> int | None:
+    """Unix milliseconds of what a source calls a time: a number of any unit, ISO 8601, or a date as people write it.
+
+    What names no time zone is taken as UTC. None for what is no time.
+    """
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return _counted(float(value))
+    if not isinstance(value, str) or not 4 <= len(value) <= LONGEST_MOMENT:
+        return None
+    text = value.strip()
+    if re.fullmatch(r"\d{9,19}(\.\d{1,9})?", text):
+        return _counted(float(text))
+    found = _iso(text) or _by_mail(text) or _written(text)
+    if found is None:
+        return None
+    try:
+        return _known(int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _counted(number: float) -> int | None:
+    """Seconds, or thousandths, millionths and so on of them: each would be a far future in the unit before."""
+    if not 0 < number < 1e20:
+        return None
+    while number >= 1e11:
+        number /= 1000
+    return _known(round(number * 1000))
+
+
+def _known(milliseconds: int) -> int | None:
+    return milliseconds if OLDEST_KNOWN <= milliseconds < 1 << 47 else None
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _by_mail(text: str) -> datetime | None:
+    if not text[:1].isalnum() or ":" not in text:
+        return None
+    try:
+        return parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _written(text: str) -> datetime | None:
+    plain = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", text)
+    for form in _WRITTEN:
+        try:
+            return datetime.strptime(plain, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None
+
+
+def clean(text: str) -> str:
+    """The text as it can be stored: halves of characters become U+FFFD, line ends become one character."""
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\r\n", "\n")
+
+
+def line(value: Any, limit: int = 255) -> str:
+    """A name or an id: one line of what can be seen, cut to `limit` characters; empty for what is no text or number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    text = clean(str(value)[: 4 * limit])
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:limit]
+
+
+def kind_of(word: str) -> Kind | None:
+    """The sort of sender that a role means; None where it is somebody's name."""
+    return _KINDS.get(word.strip().lower())
+
+
+def loads(text: str | bytes) -> Any:
+    """The JSON value.
+
+    Raises:
+        ValueError: It is none, or nested deeper than any message is.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return value
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def as_text(value: Any) -> str:
+    """A value as the text that is stored of it: itself, or compact JSON."""
+    if isinstance(value, str):
+        return clean(value)
+    try:
+        return clean(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    except (RecursionError, ValueError):
+        return "(nested too deep)"
+
+
+@dataclass(slots=True)
+class Blocks:
+    """What the blocks of one message come to. `results` are answers of tools: (id of the call, text)."""
+
+    texts: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    results: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(filter(None, self.texts))
+
+
+def blocks(value: Any, left_out: Counter[str]) -> Blocks:
+    """Text, tool calls and results in what a program calls the content of a message.
+
+    Of a block of another kind its kind is left, in brackets; `left_out` counts those, and thoughts, which are left out
+    altogether.
+    """
+    found = Blocks()
+    for block in value if isinstance(value, list) else [value]:
+        if isinstance(block, str):
+            found.texts.append(clean(block))
+        elif isinstance(block, Mapping):
+            _block(block, found, left_out)
+        elif block is not None:
+            found.texts.append(as_text(block))
+    return found
+
+
+def _block(block: Mapping[str, Any], found: Blocks, left_out: Counter[str]) -> None:
+    kind = line(block.get("type") or block.get("content_type"), 40) or "block"
+    text = next((block[key] for key in ("text", "input_text", "output_text") if isinstance(block.get(key), str)), None)
+    if kind in ("thinking", "redacted_thinking", "reasoning", "thoughts", "reasoning_recap"):
+        left_out[kind] += 1
+    elif kind in ("tool_use", "server_tool_use", "tool_call", "function_call"):
+        found.calls += calls([block])
+    elif kind.endswith("tool_result") or kind == "function_call_output":
+        inner = blocks(block.get("content", block.get("output")), left_out)
+        id = line(block.get("tool_use_id") or block.get("call_id"))
+        found.results.append((id, inner.text or ("(error)" if block.get("is_error") else "(no output)")))
+    elif text is not None:
+        found.texts.append(clean(text))
+    else:
+        left_out[kind] += 1
+        name = line(block.get("file_name") or block.get("name") or block.get("title"), 120)
+        found.texts.append(f"[{kind}: {name}]" if name else f"[{kind}]")
+
+
+def calls(value: Any) -> list[ToolCall]:
+    """Tool calls in the words of any program: name and arguments, in an inner `function` or not."""
+    found = []
+    for call in value if isinstance(value, list) else []:
+        if not isinstance(call, Mapping):
+            continue
+        function = call.get("function")
+        inner: Mapping[str, Any] = function if isinstance(function, Mapping) else call
+        given = next((inner[key] for key in ("arguments", "input", "args", "parameters") if key in inner), "")
+        name = line(inner.get("name") or call.get("tool") or "tool")
+        found.append(
+            ToolCall(
+                name, as_text(given) if given not in ("", None) else "", line(call.get("id") or call.get("call_id"))
+            )
+        )
+    return found
+
+
+def messages(found: Blocks, base: Said) -> list[Said]:
+    """What these blocks are as messages: the one that `base` says about, and each result of a tool behind it.
+
+    Nothing where there is neither text nor call nor result.
+    """
+    made = [replace(base, text=found.text, tool_calls=tuple(found.calls))] if found.text or found.calls else []
+    for number, (call, text) in enumerate(found.results, 1):
+        if not made:
+            made.append(replace(base, text=text, sender="tool", kind="tool", answers=call))
+            continue
+        id = f"{base.id}/{number}" if base.id else ""
+        made.append(Said(text, "tool", "tool", base.at, id, made[-1].id or None, base.id, call, place=base.place))
+    return made
+
+
+def told(left_out: Mapping[str, int], place: str) -> list[str]:
+    """One line on what was left out of a conversation, where there is something."""
+    if not left_out:
+        return []
+    kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(left_out.items())[:8])
+    return [f"{place}: these blocks are no text and were not taken in: {kinds}"]
+
+
+def first_of(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The first of these keys that holds something."""
+    return next((value[key] for key in keys if value.get(key) not in (None, "", [], {})), None)
+
+
+def in_order(said: Sequence[Said]) -> tuple[Said, ...]:
+    """By time, as far as it is known: what has none stays behind the one before it."""
+    keyed, last = [], 0
+    for number, one in enumerate(said):
+        last = one.at if one.at is not None else last
+        keyed.append((last, number, one))
+    return tuple(one for _, _, one in sorted(keyed, key=lambda key: key[:2]))

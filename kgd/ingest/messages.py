@@ -1,0 +1,305 @@
+"""This file is where a conversation becomes nodes: a thread, its messages, and which of them answers which.
+
+Messages are added and never removed: an export that is shorter than the last one takes nothing away. What a source says
+differently under the same id replaces what was taken in, and is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, get_args
+
+from kgd.codec import documents
+from kgd.errors import KgdError
+from kgd.ingest.conversations import placing
+from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
+from kgd.ingest.conversations.placing import Placed
+from kgd.ingest.conversations.said import Conversation, Said, Status
+from kgd.ingest.conversations.values import line
+from kgd.model.change import Edit, Upsert
+from kgd.model.node import Json, Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, build
+from kgd.workspace.secrets import refuse_secrets
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+REPLIED_BY = "REPLIED_BY"
+FIRST, PART_OF = "has_message", "part_of"
+"""From a thread to its first message, and from each message to its thread."""
+STEP = 0.5
+"""What these relations cost, as those of a document and its chunks do."""
+SOURCE = "conversation"
+"""The type of the `source` of a thread and its messages."""
+PARTICIPANTS = 200
+EVERY = 1 << 30
+LAST = "\U0010ffff"
+
+
+@dataclass(slots=True)
+class Taken:
+    """What has to be written so that a thread has all of a conversation, and how many of its messages are what.
+
+    The last edit is the thread's: when it is written, the conversation is there to its end. The edits may be carried
+    out in several commits: after any of them the same conversation again gives those that are left.
+    """
+
+    thread: Uri
+    edits: list[Edit] = field(default_factory=list)
+    new: int = 0
+    changed: int = 0
+    known: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+
+def take(
+    workspace: Workspace, conversation: Conversation, source: str, *, thread: Uri | None = None, now: int | None = None
+) -> Taken:
+    """What a conversation adds to its thread; nothing where all of it is there. O(conversation).
+
+    Args:
+        source: What the conversation was read from, for one that does not say what it is called.
+        thread: Where it goes; else the thread that was made of it before, else one named by its title.
+        now: Unix milliseconds, for what is said just now; see `placing.place`.
+
+    Raises:
+        Limit: More than a million messages of one moment.
+    """
+    return _Taking(workspace, conversation, source, thread, now).taken
+
+
+def thread_of(workspace: Workspace, source: str, title: str) -> Uri:
+    """The thread that was made of this source, or the one to make.
+
+    It is called as the source is where that is a name that people chose; else by the words of its title and a hash.
+    """
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    hashed = f"{_slug(title)}-{digest}".strip("-")
+    for name in (hashed, _slug(source)) if _is_chosen(source) else (hashed,):
+        there = workspace.readable(uri := build("thread", workspace.id, [name.encode()]))
+        if there is not None and there.source == Source(SOURCE, source):
+            return uri
+    known = next((uri for uri in workspace.by_source(SOURCE, source) if uri.startswith("thread:")), None)
+    if known is not None:
+        return known
+    chosen = _slug(source) if _is_chosen(source) else hashed
+    is_taken = workspace.graph.card(build("thread", workspace.id, [chosen.encode()])) is not None
+    return build("thread", workspace.id, [(hashed if is_taken else chosen).encode()])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[\W_]+", "-", text.lower()).strip("-")[:60].strip("-")
+
+
+def _is_chosen(id: str) -> bool:
+    """Whether a person may have chosen this name: no UUID, no number, no path."""
+    return bool(re.fullmatch(r"[^\W\d][\w .@-]{0,59}", id)) and not re.fullmatch(r"[0-9a-fA-F-]{16,}|\w{20,}", id)
+
+
+def messages_of(thread: Uri) -> str:
+    """What the URIs of a thread's messages begin with."""
+    return f"message:{thread.partition(':')[2]}/"
+
+
+class _Taking:
+    """How one conversation is looked at; all is done when it is made."""
+
+    def __init__(
+        self, workspace: Workspace, conversation: Conversation, source: str, thread: Uri | None, now: int | None
+    ) -> None:
+        self._workspace, self._conversation = workspace, conversation
+        id = line(conversation.id or source, 1_000)
+        self._source = Source(SOURCE, id)
+        self._title = conversation.title or (id if _is_chosen(id) else _first_words(conversation.said))
+        self.taken = Taken(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title))
+        self._prefix = messages_of(self.taken.thread)
+        self._gone = dict(conversation.gone)
+        self._own: dict[str, Uri] = {}
+        self._closing: dict[str, str] = {}
+        self._of_name: dict[str, Uri] | None = None
+        self._digest = "" if now is not None else digest(conversation)
+        self._before = workspace.node(self.taken.thread)
+        if self._before is not None and self._digest and self._before.data.get("hash") == self._digest:
+            self.taken.known = len(conversation.said)
+            return
+        said = [piece for one in self._sound(self._once(conversation.said)) for piece in self._fitting(one)]
+        self._write(placing.place(said, self._stored(said), now))
+
+    # ---- what is taken
+
+    def _once(self, said: Sequence[Said]) -> list[Said]:
+        """Each id once, the first that has it."""
+        seen: dict[str, Said] = {}
+        kept = []
+        for one in said:
+            before = seen.setdefault(one.id, one) if one.id else one
+            if before is one:
+                kept.append(one)
+            elif (before.text, before.at) != (one.text, one.at):
+                self.taken.trouble.append(f"{one.place}: an earlier message has this id too; this one was left out")
+        return kept
+
+    def _sound(self, said: Sequence[Said]) -> list[Said]:
+        """Those without secrets; the others are told, and replies to them are replies to what they answer."""
+        kept = []
+        for one in said:
+            try:
+                refuse_secrets(self._node("0", one))
+                kept.append(one)
+            except KgdError as refused:
+                self.taken.trouble.append(f"{one.place or one.kind}: {refused.message}; left out")
+                if one.id:
+                    self._gone[one.id] = one.parent
+        return kept
+
+    def _fitting(self, one: Said) -> list[Said]:
+        """The message, or the pieces of one that is too long for a node; nothing of it is lost."""
+        pieces = fitting(one, lambda said: len(documents.encode(self._node("0", said))))
+        if len(pieces) > 1:
+            self.taken.trouble.append(f"{one.place or one.kind}: too long for one message, it became {len(pieces)}")
+        return pieces
+
+    def _node(self, id: str, one: Said) -> Node:
+        node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
+        return replace(node, relations=(Relation(PART_OF, self.taken.thread, STEP),))
+
+    def _stored(self, said: Sequence[Said]) -> list[str]:
+        """The ids of the thread in the time that the conversation takes, or all where it does not say."""
+        times = [one.at for one in said if one.at is not None]
+        begin, end = "", LAST
+        if times and len(times) == len(said):
+            begin, end = placing.beginning(min(times)), placing.beginning(max(times) + 1)
+        found = self._workspace.between(self._prefix + begin, self._prefix + end, EVERY)
+        return [uri.removeprefix(self._prefix) for uri in found]
+
+    # ---- replies
+
+    def _answered(self, one: Said, last: Uri | None) -> Uri | None:
+        """The message that this one answers; None for the first of a thread, or of a branch of it."""
+        parent = _followed(one.parent, self._gone) if one.parent else one.parent
+        if parent == "":
+            return None
+        if parent:
+            end = parent if one.closes == parent else _followed(parent, self._closing) or parent
+            found = self._own.get(end) or self._own.get(parent) or self._elsewhere(end)
+            if found is not None:
+                return found
+        return last
+
+    def _elsewhere(self, id: str) -> Uri | None:
+        """A message of this id that was taken some other time. The first call is O(thread)."""
+        if self._of_name is None:
+            found = self._workspace.between(self._prefix, self._prefix + LAST, EVERY)
+            self._of_name = {placing.name_in(uri.removeprefix(self._prefix)): uri for uri in found}
+        return self._of_name.get(placing.name_of(id))
+
+    # ---- what is written
+
+    def _write(self, placed: Sequence[Placed]) -> None:
+        if not placed and self._before is None and not self._conversation.title:
+            return
+        for one in placed:
+            if one.said.id:
+                self._own[one.said.id] = Uri(self._prefix + one.id)
+            if one.said.closes:
+                self._closing[one.said.closes] = one.said.id
+        made: dict[Uri, Node] = {}
+        answers: dict[Uri, list[Relation]] = {}
+        last = self._newest_before(placed[0]) if placed else None
+        head = self._thread(placed, is_first=last is None)
+        for one in placed:
+            node = self._node(one.id, one.said)
+            stored = None if one.is_new else self._workspace.node(node.uri)
+            if stored is None:
+                made[node.uri] = node
+                answered = self._answered(one.said, last)
+                if answered is not None and answered != node.uri:
+                    answers.setdefault(answered, []).append(Relation(REPLIED_BY, node.uri, STEP))
+            elif stored.content != node.content:
+                self._reworded(one, node)
+            else:
+                self.taken.known += 1
+            last = node.uri
+        # A relation is written before the message that it leads to, or with it: what is done again after a crash in
+        # between adds that message, and would not look at one that is there already.
+        old = (Upsert(uri, relations=tuple(found)) for uri, found in answers.items() if uri not in made)
+        new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
+        messages = [*old, *map(upsert_of, new)]
+        self.taken.new = len(made)
+        self.taken.edits[:0] = messages
+        if self.taken.edits or head != Upsert(self.taken.thread):
+            data = {**head.data, **({"hash": self._digest} if self._digest else {})}
+            self.taken.edits.append(replace(head, data=data))
+        elif self._digest:
+            self.taken.edits.append(Upsert(self.taken.thread, data={"hash": self._digest}))
+
+    def _reworded(self, one: Placed, node: Node) -> None:
+        self.taken.changed += 1
+        self.taken.trouble.append(f"{one.said.place or one.id}: it is worded differently now, and was replaced")
+        version = self._workspace.version(self._workspace.path(node.uri))
+        self.taken.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
+
+    def _newest_before(self, first: Placed) -> Uri | None:
+        found = self._workspace.between(self._prefix, self._prefix + first.id, 1, backward=True)
+        return found[0] if found else None
+
+    def _thread(self, placed: Sequence[Placed], *, is_first: bool) -> Upsert:
+        """What the conversation says of its thread, as far as the thread does not say it."""
+        before, conversation = self._before, self._conversation
+        known = before.data.get("participants") if before else None
+        names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
+        spoke = [one.said.sender for one in placed if one.said.kind not in ("tool", "system")]
+        everybody = list(dict.fromkeys([*names, *conversation.participants, *spoke]))[:PARTICIPANTS]
+        data: dict[str, Json] = {"participants": everybody} if everybody != names else {}
+        status = before.data.get("status") if before else None
+        wanted = conversation.status or (status if status in get_args(Status) else "open")
+        if status != wanted:
+            data["status"] = wanted
+        if before is not None and before.source is not None:
+            return Upsert(self.taken.thread, data=data)
+        first = next((one.said.text for one in placed if one.said.kind == "user"), "")
+        begins = (Relation(FIRST, Uri(self._prefix + placed[0].id), STEP),) if placed and is_first else ()
+        title = self._title or "conversation"
+        node = Node(self.taken.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
+        try:
+            refuse_secrets(node)
+        except KgdError as refused:
+            self.taken.trouble.append(f"{refused.message} of the thread; it was given another name")
+            node = replace(node, name="conversation", summary="", data={"status": wanted})
+        if before is not None:  # somebody has written about it before anything was said in it
+            node = replace(node, name=before.name or node.name, summary=before.summary or node.summary)
+        return upsert_of(replace(node, source=self._source))
+
+
+def digest(conversation: Conversation) -> str:
+    """Equal for a conversation that says the same: then nothing needs to be looked at."""
+    found = hashlib.sha256()
+    about = (conversation.title, conversation.status or "", *conversation.participants)
+    for text in about:
+        found.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    for one in conversation.said:
+        calls = [text for call in one.tool_calls for text in (call.id, call.name, call.arguments)]
+        fields = (one.id, str(one.at), one.kind, one.sender, one.parent or "", one.text, *calls)
+        found.update("\0".join(fields).encode("utf-8", "surrogatepass") + b"\1")
+    return found.hexdigest()
+
+
+def _first_words(said: Sequence[Said]) -> str:
+    """What a thread is called whose source does not say: what was said first."""
+    first = next((one.text for one in said if one.kind == "user"), said[0].text if said else "")
+    return cut_at_word(line(first, 400), 60).rstrip("…")
+
+
+def _followed(id: str, to: Mapping[str, str | None]) -> str | None:
+    """Where these ways end that lead from one id to another; in a circle, where it closes."""
+    seen, at = set[str](), id
+    while at in to and at not in seen:
+        seen.add(at)
+        there = to[at]
+        if not there:
+            return there
+        at = there
+    return at
