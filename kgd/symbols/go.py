@@ -1,0 +1,174 @@
+"""This file is where Go is read."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from kgd.symbols.grammars import text
+from kgd.symbols.symbols import CALLS
+from kgd.symbols.walking import STOP, Walker, fields, first
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_VERSION = re.compile(r"v\d+\Z")
+
+
+class Go(Walker):
+    names = frozenset({"identifier", "type_identifier", "package_identifier", "field_identifier"})
+    members: ClassVar = {"selector_expression": ("operand", "field"), "qualified_type": ("package", "name")}
+    calls: ClassVar = {"call_expression": "function"}
+    items: ClassVar = {"index_expression": "operand"}
+    through: ClassVar = {"parenthesized_expression": "", "unary_expression": "operand", "slice_expression": "operand"}
+    handlers: ClassVar = {
+        "package_clause": "package",
+        "import_spec": "imported",
+        "function_declaration": "function",
+        "method_declaration": "method",
+        "type_spec": "type",
+        "type_alias": "type",
+        "field_declaration": "field",
+        "method_elem": "element",
+        "type_elem": "embedded",
+        "const_spec": "value",
+        "var_spec": "value",
+        "short_var_declaration": "short",
+        "range_clause": "range",
+        "parameter_declaration": "parameter",
+        "call_expression": "called",
+    }
+
+    def package(self, node: Node, scope: str) -> str:
+        self.found.package = text(first(node))
+        return STOP
+
+    def imported(self, node: Node, scope: str) -> str:
+        module = text(node.child_by_field_name("path")).strip('"`')
+        named = node.child_by_field_name("name")
+        parts = [part for part in module.split("/") if not _VERSION.match(part)]
+        if named is not None and named.type == "dot":
+            self.found.take(module, "*")
+        else:
+            alias = text(named) if named is not None else parts[-1] if parts else ""
+            self.found.take(module, "", "" if alias == "_" else alias)
+        return STOP
+
+    def function(self, node: Node, scope: str) -> str:
+        name = self.define(node, scope, "function")
+        self._returns(node, name)
+        return name
+
+    def method(self, node: Node, scope: str) -> str:
+        receiver = node.child_by_field_name("receiver")
+        owner = (
+            next((self.typed(part.child_by_field_name("type")) for part in receiver.named_children), "")
+            if receiver
+            else ""
+        )
+        name = self.define(node, owner.removesuffix("()"), "method")
+        self._returns(node, name)
+        return name
+
+    def type(self, node: Node, scope: str) -> str:
+        told = node.child_by_field_name("type")
+        kind = {"struct_type": "struct", "interface_type": "interface"}.get(told.type if told else "", "type")
+        return self.define(node, scope, kind, whole=node.parent if _alone(node) else None)
+
+    def field(self, node: Node, scope: str) -> str:
+        kind = node.child_by_field_name("type")
+        named = fields(node, "name")
+        told = self.typed(kind)
+        for one in named:
+            self.found.bind(scope, text(one), told)
+        if not named and kind is not None:
+            self.inherit(scope, [kind])
+            self.found.bind(scope, told.removesuffix("()").rpartition(".")[2], told)
+        return scope
+
+    def element(self, node: Node, scope: str) -> str:
+        name = self.define(node, scope, "method")
+        self._returns(node, name)
+        return name
+
+    def embedded(self, node: Node, scope: str) -> str:
+        if node.named_child_count == 1:
+            self.inherit(scope, node.named_children)
+        return scope
+
+    def value(self, node: Node, scope: str) -> str:
+        values = [part for one in fields(node, "value") for part in one.named_children]
+        told = self.typed(node.child_by_field_name("type"))
+        for number, one in enumerate(fields(node, "name")):
+            name = text(one)
+            if not scope and name != "_":
+                whole = node.parent if _alone(node) else None
+                self.define(node, scope, "constant" if node.type == "const_spec" else "variable", name, whole)
+            self.found.bind(scope, name, told or (self.chain(values[number]) if number < len(values) else ""))
+        return scope
+
+    def short(self, node: Node, scope: str) -> str:
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        values = right.named_children if right is not None else []
+        for number, one in enumerate(left.named_children if left is not None else []):
+            self.found.bind(scope, text(one), self.chain(values[number]) if number < len(values) else "")
+        return scope
+
+    def range(self, node: Node, scope: str) -> str:
+        left, source = node.child_by_field_name("left"), self.chain(node.child_by_field_name("right"))
+        names = [text(one) for one in left.named_children] if left is not None else []
+        for number, name in enumerate(names):
+            self.found.bind(scope, name, f"{source}[]" if number and source else "")
+        return scope
+
+    def parameter(self, node: Node, scope: str) -> str:
+        told = self.typed(node.child_by_field_name("type"))
+        for one in fields(node, "name"):
+            self.found.bind(scope, text(one), told)
+        return scope
+
+    def called(self, node: Node, scope: str) -> str:
+        self.found.use(CALLS, scope, self.chain(node.child_by_field_name("function")))
+        return scope
+
+    def special(self, node: Node, left: int) -> str:
+        if node.type in ("composite_literal", "type_assertion_expression", "type_conversion_expression"):
+            return self.typed(node.child_by_field_name("type"), left - 1)
+        return ""
+
+    def chain(self, node: Node | None, left: int = 30) -> str:
+        if node is not None and node.type == "call_expression":
+            arguments = node.child_by_field_name("arguments")
+            if text(node.child_by_field_name("function")) in ("new", "make") and arguments is not None:
+                return self.typed(first(arguments), left - 1)
+        return super().chain(node, left)
+
+    def typed(self, node: Node | None, left: int = 20) -> str:
+        if node is None or left == 0:
+            return ""
+        match node.type:
+            case "type_identifier" | "qualified_type" | "identifier" | "selector_expression":
+                name = self.chain(node)
+                return f"{name}()" if name else ""
+            case "pointer_type" | "parenthesized_type" | "type_elem":
+                return self.typed(first(node), left - 1)
+            case "generic_type":
+                return self.typed(node.child_by_field_name("type"), left - 1)
+            case "slice_type" | "array_type":
+                return f"*{self.typed(node.child_by_field_name('element'), left - 1)}"
+            case "map_type" | "channel_type":
+                return f"*{self.typed(node.child_by_field_name('value'), left - 1)}"
+            case "parameter_list":
+                one = first(node)
+                return self.typed(one.child_by_field_name("type") if one is not None else None, left - 1)
+        return ""
+
+    def _returns(self, node: Node, name: str) -> None:
+        told = self.typed(node.child_by_field_name("result"))
+        if told:
+            self.found.bind(name, "()", told)
+
+
+def _alone(node: Node) -> bool:
+    """Whether a declaration has this one part: then it is the whole of what is defined."""
+    return node.parent is not None and node.parent.named_child_count == 1

@@ -1,0 +1,91 @@
+"""This file is where grammars are found: each is a wheel of its own, and what is not installed is said, not skipped."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.resources
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Tree
+
+
+class Wheel(NamedTuple):
+    """The module that has a grammar, and the name of the function in it that gives it."""
+
+    module: str
+    function: str = "language"
+
+
+KNOWN = {
+    "javascript": Wheel("tree_sitter_javascript"),
+    "typescript": Wheel("tree_sitter_typescript", "language_typescript"),
+    "tsx": Wheel("tree_sitter_typescript", "language_tsx"),
+    "go": Wheel("tree_sitter_go"),
+    "java": Wheel("tree_sitter_java"),
+    "rust": Wheel("tree_sitter_rust"),
+}
+"""Grammars whose names are resolved; those of other languages are looked for under their names."""
+
+OTHERS = frozenset({
+    "ada", "c", "clojure", "cpp", "crystal", "csharp", "d", "dart", "elixir", "elm", "erlang", "fortran", "fsharp",
+    "haskell", "julia", "kotlin", "lua", "matlab", "nim", "objective-c", "ocaml", "pascal", "perl", "php", "r",
+    "racket", "ruby", "scala", "scheme", "shell", "solidity", "swift", "verilog", "vhdl", "zig",
+})  # fmt: skip
+"""Languages of programs that are read where somebody installed a wheel with ``queries/tags.scm``."""
+_NAMES = {"csharp": "c_sharp", "shell": "bash", "objective-c": "objc"}
+
+
+def wheel_of(language: str) -> Wheel:
+    return KNOWN.get(language) or Wheel(f"tree_sitter_{_NAMES.get(language, language)}")
+
+
+def to_install(language: str) -> str:
+    """What to install so that a language can be read."""
+    if language in KNOWN:
+        return "kgd[code]"
+    return f"tree-sitter {wheel_of(language).module.replace('_', '-')}"
+
+
+@functools.cache
+def grammar(language: str) -> Language | None:
+    """The grammar of a language; None where its wheel, or tree-sitter itself, is not installed or does not fit."""
+    wheel = wheel_of(language)
+    try:
+        tree_sitter = importlib.import_module("tree_sitter")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # older wheels give a number instead of a capsule
+            found: Language = tree_sitter.Language(getattr(importlib.import_module(wheel.module), wheel.function)())
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return None
+    return found
+
+
+@functools.cache
+def tags(language: str) -> str:
+    """The query that a grammar's authors wrote for what is defined and called; empty where the wheel has none."""
+    try:
+        return (importlib.resources.files(wheel_of(language).module) / "queries" / "tags.scm").read_text("utf-8")
+    except (ImportError, OSError, UnicodeDecodeError):
+        return ""
+
+
+def can_read(language: str) -> bool:
+    if language == "python":
+        return True
+    if grammar("tsx" if language == "tsx" else language) is None:
+        return False
+    return language in KNOWN or bool(tags(language))
+
+
+def tree(language: str, data: bytes) -> Tree:
+    """The tree of a text. Only for a language that has a grammar; what cannot be parsed is in it as errors."""
+    tree_sitter = importlib.import_module("tree_sitter")
+    parsed: Tree = tree_sitter.Parser(grammar(language)).parse(data)
+    return parsed
+
+
+def text(node: Node | None) -> str:
+    return node.text.decode("utf-8", "replace") if node is not None and node.text is not None else ""

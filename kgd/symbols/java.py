@@ -1,0 +1,155 @@
+"""This file is where Java is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from kgd.symbols.grammars import text
+from kgd.symbols.symbols import CALLS
+from kgd.symbols.walking import STOP, Walker, first
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_COLLECTIONS = frozenset({
+    "List", "Set", "Collection", "Iterable", "Iterator", "ArrayList", "LinkedList", "HashSet", "TreeSet", "Queue",
+    "Deque",
+})  # fmt: skip
+_MAPPINGS = frozenset(["Map", "HashMap", "TreeMap", "LinkedHashMap", "ConcurrentHashMap"])
+
+
+class Java(Walker):
+    words: ClassVar = {"this": "@self", "super": "@super"}
+    members: ClassVar = {
+        "field_access": ("object", "field"),
+        "scoped_identifier": ("scope", "name"),
+    }
+    calls: ClassVar = {"object_creation_expression": "type"}
+    items: ClassVar = {"array_access": "array"}
+    through: ClassVar = {"parenthesized_expression": ""}
+    handlers: ClassVar = {
+        "package_declaration": "package",
+        "import_declaration": "imported",
+        "class_declaration": "cls",
+        "record_declaration": "cls",
+        "enum_declaration": "cls",
+        "interface_declaration": "cls",
+        "annotation_type_declaration": "cls",
+        "method_declaration": "method",
+        "constructor_declaration": "method",
+        "field_declaration": "variables",
+        "constant_declaration": "variables",
+        "local_variable_declaration": "variables",
+        "formal_parameter": "parameter",
+        "resource": "parameter",
+        "enhanced_for_statement": "loop",
+        "method_invocation": "called",
+        "object_creation_expression": "created",
+        "explicit_constructor_invocation": "above",
+    }
+    _kinds: ClassVar = {
+        "record_declaration": "record",
+        "enum_declaration": "enum",
+        "interface_declaration": "interface",
+        "annotation_type_declaration": "annotation",
+    }
+
+    def package(self, node: Node, scope: str) -> str:
+        self.found.package = text(next((one for one in node.named_children if "identifier" in one.type), None))
+        return STOP
+
+    def imported(self, node: Node, scope: str) -> str:
+        name = text(next((one for one in node.named_children if "identifier" in one.type), None))
+        if any(child.type == "asterisk" for child in node.children):
+            self.found.take(name, "*")
+        else:
+            module, _, last = name.rpartition(".")
+            self.found.take(module, last, last)
+        return STOP
+
+    def cls(self, node: Node, scope: str) -> str:
+        name = self.define(node, scope, self._kinds.get(node.type, "class"))
+        for part in node.named_children:
+            if part.type in ("superclass", "super_interfaces", "extends_interfaces"):
+                listed = [
+                    inner
+                    for one in part.named_children
+                    for inner in (one.named_children if one.type == "type_list" else [one])
+                ]
+                self.inherit(name, listed)
+        return name
+
+    def method(self, node: Node, scope: str) -> str:
+        name = self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
+        told = self.typed(node.child_by_field_name("type"))
+        if told:
+            self.found.bind(name, "()", told)
+        return name
+
+    def variables(self, node: Node, scope: str) -> str:
+        told = self.typed(node.child_by_field_name("type"))
+        for one in node.children_by_field_name("declarator"):
+            value = "" if told else self.chain(one.child_by_field_name("value"))
+            self.found.bind(scope, text(one.child_by_field_name("name")), told or value)
+        return scope
+
+    def parameter(self, node: Node, scope: str) -> str:
+        told = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
+        self.found.bind(scope, text(node.child_by_field_name("name")), told)
+        return scope
+
+    def loop(self, node: Node, scope: str) -> str:
+        told, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
+        self.found.bind(scope, text(node.child_by_field_name("name")), told or (f"{source}[]" if source else ""))
+        return scope
+
+    def called(self, node: Node, scope: str) -> str:
+        self.found.use(CALLS, scope, self.chain(node).removesuffix("()"))
+        return scope
+
+    def created(self, node: Node, scope: str) -> str:
+        self.found.use(CALLS, scope, self.typed(node.child_by_field_name("type")).removesuffix("()"))
+        return scope
+
+    def above(self, node: Node, scope: str) -> str:
+        self.found.use(CALLS, scope, self.chain(node.child_by_field_name("constructor")))
+        return scope
+
+    def chain(self, node: Node | None, left: int = 30) -> str:
+        if node is None or left == 0:
+            return ""
+        if node.type == "method_invocation":
+            owner, name = node.child_by_field_name("object"), text(node.child_by_field_name("name"))
+            if owner is None:
+                return f"{name}()"
+            start = self.chain(owner, left - 1)
+            return f"{start}.{name}()" if start else ""
+        if node.type == "object_creation_expression":
+            return self.typed(node.child_by_field_name("type"))
+        if node.type == "cast_expression":
+            return self.typed(node.child_by_field_name("type"))
+        return super().chain(node, left)
+
+    def typed(self, node: Node | None, left: int = 20) -> str:
+        if node is None or left == 0:
+            return ""
+        match node.type:
+            case "type_identifier" | "identifier":
+                return "" if text(node) == "var" else f"{text(node)}()"
+            case "scoped_type_identifier" | "scoped_identifier":
+                return f"{text(node)}()"
+            case "array_type":
+                return f"*{self.typed(node.child_by_field_name('element'), left - 1)}"
+            case "annotated_type":
+                return self.typed(node.named_children[-1], left - 1)
+            case "generic_type":
+                name = first(node)
+                inner = [
+                    one for part in node.named_children if part.type == "type_arguments" for one in part.named_children
+                ]
+                if text(name) in _COLLECTIONS and inner:
+                    return f"*{self.typed(inner[0], left - 1)}"
+                if text(name) in _MAPPINGS and inner:
+                    return f"*{self.typed(inner[-1], left - 1)}"
+                return self.typed(name, left - 1)
+        return ""

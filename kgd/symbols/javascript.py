@@ -1,0 +1,343 @@
+"""This file is where JavaScript and TypeScript are read, JSX among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from kgd.symbols.grammars import text
+from kgd.symbols.symbols import CALLS
+from kgd.symbols.walking import STOP, Walker, fields, first
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
+_COLLECTIONS = frozenset({"Array", "ReadonlyArray", "Set", "ReadonlySet", "Iterable", "IterableIterator"})
+_WRAPPERS = frozenset({"Promise", "Readonly", "Partial", "Required", "Awaited", "NonNullable"})
+
+
+class JavaScript(Walker):
+    names = frozenset({
+        "identifier", "type_identifier", "property_identifier", "private_property_identifier", "jsx_identifier",
+    })  # fmt: skip
+    words: ClassVar = {"this": "@self", "super": "@super"}
+    members: ClassVar = {
+        "member_expression": ("object", "property"),
+        "nested_identifier": ("object", "property"),
+        "nested_type_identifier": ("module", "name"),
+    }
+    calls: ClassVar = {"call_expression": "function", "new_expression": "constructor"}
+    items: ClassVar = {"subscript_expression": "object"}
+    through: ClassVar = {
+        "await_expression": "", "parenthesized_expression": "", "non_null_expression": "",
+        "assignment_expression": "right",
+    }  # fmt: skip
+    handlers: ClassVar = {
+        "function_declaration": "function",
+        "generator_function_declaration": "function",
+        "function_signature": "function",
+        "class_declaration": "cls",
+        "abstract_class_declaration": "cls",
+        "class": "cls",
+        "interface_declaration": "interface",
+        "type_alias_declaration": "alias",
+        "enum_declaration": "enum",
+        "internal_module": "namespace",
+        "module": "namespace",
+        "method_definition": "method",
+        "method_signature": "method",
+        "abstract_method_signature": "method",
+        "field_definition": "field",
+        "public_field_definition": "field",
+        "property_signature": "field",
+        "pair": "pair",
+        "variable_declarator": "variable",
+        "assignment_expression": "assignment",
+        "formal_parameters": "parameters",
+        "arrow_function": "arrow",
+        "return_statement": "returned",
+        "for_in_statement": "loop",
+        "import_statement": "imported",
+        "export_statement": "exported",
+        "call_expression": "called",
+        "new_expression": "call",
+        "jsx_opening_element": "element",
+        "jsx_self_closing_element": "element",
+    }
+
+    def function(self, node: Node, scope: str) -> str:
+        name = self.define(node, scope, "function")
+        self._returns(node, name)
+        return name
+
+    def cls(self, node: Node, scope: str) -> str:
+        if node.child_by_field_name("name") is None:
+            return scope
+        name = self.define(node, scope, "class")
+        for heritage in (child for child in node.children if child.type == "class_heritage"):
+            for part in heritage.named_children:
+                bases = part.named_children if part.type in ("extends_clause", "implements_clause") else [part]
+                self.inherit(name, [base for base in bases if base.type != "type_arguments"])
+        return name
+
+    def interface(self, node: Node, scope: str) -> str:
+        name = self.define(node, scope, "interface")
+        for clause in (child for child in node.children if child.type in ("extends_type_clause", "extends_clause")):
+            self.inherit(name, [base for base in clause.named_children if base.type != "type_arguments"])
+        return name
+
+    def alias(self, node: Node, scope: str) -> str:
+        return self.define(node, scope, "type")
+
+    def enum(self, node: Node, scope: str) -> str:
+        return self.define(node, scope, "enum")
+
+    def namespace(self, node: Node, scope: str) -> str:
+        return self.define(node, scope, "namespace", text(node.child_by_field_name("name")).strip("\"'"))
+
+    def method(self, node: Node, scope: str) -> str:
+        named = node.child_by_field_name("name")
+        if named is None or named.type not in self.names:
+            return scope
+        name = self.define(node, scope, "method", text(named))
+        self._returns(node, name)
+        return name
+
+    def field(self, node: Node, scope: str) -> str:
+        named = node.child_by_field_name("name") or node.child_by_field_name("property")
+        value = node.child_by_field_name("value")
+        around = self.found.symbols.get(scope)
+        if named is None or named.type not in self.names or around is None or around.kind == "function":
+            return scope
+        if value is not None and value.type in _FUNCTIONS:
+            return self.define(node, scope, "method", text(named))
+        self.found.bind(scope, text(named), self.typed(node.child_by_field_name("type")) or self.chain(value))
+        return scope
+
+    def pair(self, node: Node, scope: str) -> str:
+        value, key = node.child_by_field_name("value"), node.child_by_field_name("key")
+        if value is not None and value.type in _FUNCTIONS and key is not None and key.type in self.names:
+            return self.define(value, scope, "function", text(key), node)
+        return scope
+
+    def variable(self, node: Node, scope: str) -> str:
+        named, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if named is None:
+            return scope
+        module = _required(value)
+        if module:
+            for name, alias in _taken(named):
+                self.found.take(module, name, alias, scope)
+            return STOP
+        if named.type != "identifier":
+            self._hide(named, scope)
+            return scope
+        name, whole = text(named), node.parent if node.parent and node.parent.named_child_count == 1 else node
+        if value is not None and value.type in _FUNCTIONS:
+            made = self.define(value, scope, "function", name, whole)
+            self._returns(value, made)
+            return made
+        if value is not None and value.type == "class":
+            return self.define(value, scope, "class", name, whole)
+        if not scope and (value is None or value.type != "object" or value.named_child_count):
+            self.define(node, scope, "constant" if name.isupper() else "variable", name, whole)
+        self.found.bind(scope, name, self.typed(node.child_by_field_name("type")) or self.chain(value))
+        return name if value is not None and value.type == "object" and not scope else scope
+
+    def assignment(self, node: Node, scope: str) -> str:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if left is None or right is None or left.type != "member_expression":
+            return scope
+        target = self.chain(left)
+        owner, _, name = target.rpartition(".")
+        if owner in ("exports", "module.exports") and right.type in _FUNCTIONS:
+            return self.define(right, "", "function", name, node)
+        if owner in ("exports", "module.exports"):
+            if self.chain(right) != name:
+                self.found.bind("", name, self.chain(right))
+        elif target == "module.exports":
+            module = _required(right)
+            if module:
+                self.found.take(module, "*")
+            elif right.type in (*_FUNCTIONS, "class"):
+                kind = "class" if right.type == "class" else "function"
+                made = self.define(right, scope, kind, text(right.child_by_field_name("name")) or "default", node)
+                self.found.bind("", "default", made)
+                return made
+            self.found.bind("", "default", self.chain(right))
+        elif owner.endswith(".prototype") and right.type in _FUNCTIONS:
+            return self.define(right, owner.removesuffix(".prototype"), "method", name, node)
+        elif owner == "@self":
+            above = scope.rpartition(".")[0]
+            self.found.bind(above, name, self._told(self.chain(right), scope))
+        return scope
+
+    def parameters(self, node: Node, scope: str) -> str:
+        for one in node.named_children:
+            pattern = one.child_by_field_name("pattern") if one.type.endswith("_parameter") else one
+            if pattern is None:
+                continue
+            if pattern.type != "identifier":
+                self._hide(pattern, scope)
+                continue
+            told = self.typed(one.child_by_field_name("type"))
+            self.found.bind(scope, text(pattern), told)
+            if any(child.type in ("accessibility_modifier", "readonly") for child in one.children):
+                self.found.bind(scope.rpartition(".")[0], text(pattern), told)
+        return scope
+
+    def arrow(self, node: Node, scope: str) -> str:
+        parameter = node.child_by_field_name("parameter")
+        if parameter is not None and (scope, text(parameter)) not in self.found.types:
+            self.found.bind(scope, text(parameter), "")
+        return scope
+
+    def returned(self, node: Node, scope: str) -> str:
+        self.found.bind(scope, "()", self.chain(first(node)))
+        return scope
+
+    def loop(self, node: Node, scope: str) -> str:
+        left, source = node.child_by_field_name("left"), self.chain(node.child_by_field_name("right"))
+        if left is not None and left.type == "identifier":
+            self.found.bind(scope, text(left), f"{source}[]" if source else "")
+        return scope
+
+    def imported(self, node: Node, scope: str) -> str:
+        module = _string(node.child_by_field_name("source"))
+        bound = False
+        for clause in (child for child in node.named_children if child.type == "import_clause"):
+            for part in clause.named_children:
+                bound = True
+                if part.type == "identifier":
+                    self.found.take(module, "default", text(part))
+                elif part.type == "namespace_import":
+                    self.found.take(module, "", text(first(part)))
+                for one in part.named_children if part.type == "named_imports" else ():
+                    name = text(one.child_by_field_name("name"))
+                    self.found.take(module, name, text(one.child_by_field_name("alias")) or name)
+        if not bound:
+            self.found.take(module)
+        return STOP
+
+    def exported(self, node: Node, scope: str) -> str:
+        module = _string(node.child_by_field_name("source"))
+        for part in node.named_children:
+            for one in part.named_children if part.type == "export_clause" else ():
+                name = text(one.child_by_field_name("name"))
+                alias = text(one.child_by_field_name("alias")) or name
+                if module:
+                    self.found.take(module, name, alias)
+                elif alias != name:
+                    self.found.bind("", alias, name)
+            if part.type == "namespace_export":
+                self.found.take(module, "", text(first(part)))
+        if module and not any(part.type in ("export_clause", "namespace_export") for part in node.named_children):
+            self.found.take(module, "*")
+        if any(child.type == "default" for child in node.children):
+            told = node.child_by_field_name("declaration") or node.child_by_field_name("value")
+            name = text(told.child_by_field_name("name")) if told is not None else ""
+            if told is not None and not name and told.type in _FUNCTIONS:
+                return self.define(told, scope, "function", "default", node)
+            if told is not None and not name and told.type == "class":
+                return self.define(told, scope, "class", "default", node)
+            self.found.bind("", "default", name or self.chain(told))
+        return STOP if module else scope
+
+    def called(self, node: Node, scope: str) -> str:
+        function = node.child_by_field_name("function")
+        if module := _required(node):
+            self.found.take(module)
+        elif function is not None and function.type == "import":
+            arguments = node.child_by_field_name("arguments")
+            self.found.take(_string(first(arguments)) if arguments is not None else "")
+        else:
+            self.found.use(CALLS, scope, self.chain(function))
+        return scope
+
+    def element(self, node: Node, scope: str) -> str:
+        name = self.chain(node.child_by_field_name("name"))
+        if name[:1].isupper() or "." in name:  # the others are elements of HTML
+            self.found.use(CALLS, scope, name)
+        return scope
+
+    def special(self, node: Node, left: int) -> str:
+        if node.type in ("as_expression", "satisfies_expression"):
+            return self.typed(node.named_child(1))
+        if node.type == "array":
+            start = self.chain(first(node), left - 1)
+            return f"*{start}" if start else ""
+        if node.type in ("binary_expression", "ternary_expression"):
+            return self.chain(node.child_by_field_name("left") or node.child_by_field_name("consequence"), left - 1)
+        return ""
+
+    def typed(self, node: Node | None, left: int = 20) -> str:
+        if node is None or left == 0:
+            return ""
+        match node.type:
+            case "type_annotation" | "readonly_type" | "parenthesized_type":
+                return self.typed(first(node), left - 1)
+            case "type_identifier" | "nested_type_identifier" | "identifier" | "member_expression":
+                name = self.chain(node)
+                return f"{name}()" if name else ""
+            case "array_type":
+                return f"*{self.typed(first(node), left - 1)}"
+            case "union_type" | "intersection_type":
+                return next((told for part in node.named_children if (told := self.typed(part, left - 1))), "")
+            case "generic_type":
+                named = node.child_by_field_name("name")
+                inner = [
+                    part for one in node.named_children if one.type == "type_arguments" for part in one.named_children
+                ]
+                if text(named) in _COLLECTIONS:
+                    return f"*{self.typed(inner[-1], left - 1)}" if inner else ""
+                if text(named) in _WRAPPERS:
+                    return self.typed(inner[0], left - 1) if inner else ""
+                return self.typed(named, left - 1)
+        return ""
+
+    def _returns(self, node: Node, name: str) -> None:
+        body = node.child_by_field_name("body")
+        given = self.chain(body) if node.type == "arrow_function" and body is not None else ""
+        told = self.typed(node.child_by_field_name("return_type")) or given
+        if told:
+            self.found.bind(name, "()", told)
+
+    def _hide(self, pattern: Node, scope: str) -> None:
+        """Names that are taken out of something stand for what nobody knows."""
+        todo, budget = [pattern], 200
+        while todo and budget:
+            budget -= 1
+            node = todo.pop()
+            if node.type in ("identifier", "shorthand_property_identifier_pattern"):
+                self.found.bind(scope, text(node), "")
+            todo += [node.child_by_field_name("value") or node] if node.type == "pair_pattern" else node.named_children
+
+    def _told(self, value: str, scope: str) -> str:
+        head, dot, rest = value.partition(".")
+        known = self.found.types.get((scope, head))
+        return f"{known}{dot}{rest}" if known else "" if known == "" else value
+
+
+def _required(node: Node | None) -> str:
+    """The module of ``require('x')``."""
+    if node is None or node.type != "call_expression" or text(node.child_by_field_name("function")) != "require":
+        return ""
+    arguments = node.child_by_field_name("arguments")
+    return _string(first(arguments)) if arguments is not None else ""
+
+
+def _taken(pattern: Node) -> list[tuple[str, str]]:
+    """What ``const pattern = require(…)`` binds: the name there and the name here."""
+    if pattern.type == "identifier":
+        return [("", text(pattern))]
+    found = []
+    for part in pattern.named_children if pattern.type == "object_pattern" else ():
+        if part.type == "shorthand_property_identifier_pattern":
+            found.append((text(part), text(part)))
+        elif part.type == "pair_pattern":
+            found += [(text(key), text(value)) for key in fields(part, "key") for value in fields(part, "value")]
+    return found
+
+
+def _string(node: Node | None) -> str:
+    return text(node).strip("\"'`") if node is not None and node.type in ("string", "template_string") else ""

@@ -1,0 +1,295 @@
+"""This file is where Python is read, by the language's own parser."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+
+from kgd.symbols.symbols import CALLS, INHERITS, Gathering, Symbols
+
+DOTS = 500
+"""Names joined by dots, one after the other: of a long chain in an import Python's parser keeps every beginning."""
+_CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
+_COLLECTIONS = frozenset({
+    "list", "set", "frozenset", "tuple", "List", "Set", "FrozenSet", "Tuple", "Sequence", "MutableSequence",
+    "Iterable", "Iterator", "Collection", "Generator", "AsyncIterator", "AsyncIterable", "AbstractSet", "deque",
+    "Deque",
+})  # fmt: skip
+_MAPPINGS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"])
+_WRAPPERS = frozenset(["Optional", "Annotated", "Final", "ClassVar", "Awaitable", "Coroutine", "Type", "type"])
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def parse(source: str | bytes) -> ast.Module | None:
+    """The tree of a module; None where Python's parser refuses it, or would take too much memory."""
+    text = source if isinstance(source, str) else source.decode("utf-8", "replace")
+    if any(one[0].count(".") > DOTS for one in _CHAIN.finditer(text)):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a file's author wrote is none of our business
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def extract(data: bytes) -> Symbols:
+    """What a module says. One with errors says nothing, and why."""
+    tree = parse(data)
+    if tree is None:
+        return Symbols("python", reason="it is not valid Python")
+    reader = _Reader(data)
+    try:
+        reader.body(tree.body, "", "")
+    except RecursionError:
+        return Symbols("python", reason="it is nested too deeply")
+    return reader.found.done()
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.found = Gathering("python")
+        self._lines = data.splitlines()
+
+    def body(self, statements: list[ast.stmt], scope: str, cls: str) -> None:
+        """`cls` is the class whose method is read, or the class itself."""
+        for one in statements:
+            self._visit(one, scope, cls)
+
+    def _visit(self, node: ast.AST, scope: str, cls: str) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node, scope, cls)
+                return
+            case ast.ClassDef():
+                self._class(node, scope, cls)
+                return
+            case ast.Import():
+                for alias in node.names:
+                    self._import(alias, scope)
+            case ast.ImportFrom():
+                module = "." * node.level + (node.module or "")
+                for alias in node.names:
+                    self.found.take(module, alias.name, "" if alias.name == "*" else alias.asname or alias.name, scope)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target, chain(value), node, scope, cls)
+            case ast.AnnAssign(target=target, annotation=annotation, value=value):
+                self._assign(target, typed(annotation) or (chain(value) if value else ""), node, scope, cls)
+            case ast.NamedExpr(target=target, value=value):
+                self._assign(target, chain(value), node, scope, cls)
+            case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
+                self._assign(target, _member(chain(source)), node, scope, cls)
+            case ast.comprehension(target=target, iter=source):
+                self._assign(target, _member(chain(source)), node, scope, cls)
+            case ast.withitem(context_expr=value, optional_vars=target) if target:
+                self._assign(target, chain(value), node, scope, cls)
+            case ast.Return(value=value) if scope and scope != cls:
+                self.found.bind(scope, "()", chain(value))
+            case ast.Call():
+                self.found.use(CALLS, scope, chain(node.func))
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, scope, cls)
+
+    def _import(self, alias: ast.alias, scope: str) -> None:
+        first = alias.name.partition(".")[0]
+        if alias.asname or first == alias.name:
+            self.found.take(alias.name, "", alias.asname or alias.name, scope)
+        else:
+            self.found.take(first, "", first, scope)
+            self.found.take(alias.name, "", "", scope)
+
+    def _class(self, node: ast.ClassDef, scope: str, cls: str) -> None:
+        self._outside(node, scope, cls)
+        name = self._define(scope, node, "class")
+        for base in node.bases:
+            # `Base[T]` is a Base.
+            self.found.use(INHERITS, name, chain(base.value if isinstance(base, ast.Subscript) else base))
+        for around in [*node.bases, *(keyword.value for keyword in node.keywords)]:
+            self._visit(around, scope, cls)
+        self.body(node.body, name, name)
+
+    def _function(self, node: Function, scope: str, cls: str) -> None:
+        self._outside(node, scope, cls)
+        method = scope == cls != ""
+        told = {chain(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+        is_property = method and bool(told & {"property", "cached_property"})
+        name = self._define(scope, node, "property" if is_property else "method" if method else "function")
+        if node.returns:
+            self.found.bind(name, "()", typed(node.returns))
+        arguments = node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        if method and positional and "staticmethod" not in told:
+            is_class = "classmethod" in told or node.name in ("__new__", "__init_subclass__", "__class_getitem__")
+            self.found.bind(name, positional.pop(0).arg, "@class" if is_class else "@self")
+        for one in [*positional, *arguments.kwonlyargs]:
+            self.found.bind(name, one.arg, typed(one.annotation) if one.annotation else "")
+        for several in (arguments.vararg, arguments.kwarg):
+            if several:
+                self.found.bind(name, several.arg, f"*{typed(several.annotation)}" if several.annotation else "")
+        for value in [*arguments.defaults, *(default for default in arguments.kw_defaults if default)]:
+            self._visit(value, scope, cls)
+        self.body(node.body, name, cls)
+
+    def _outside(self, node: Function | ast.ClassDef, scope: str, cls: str) -> None:
+        """A decorator is called where the definition stands."""
+        for decorator in node.decorator_list:
+            if not isinstance(decorator, ast.Call):
+                self.found.use(CALLS, scope, chain(decorator))
+            self._visit(decorator, scope, cls)
+
+    def _define(self, scope: str, node: Function | ast.ClassDef, kind: str) -> str:
+        start = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        doc = ast.get_docstring(node, clean=False) or ""
+        head = self._text(node.lineno, max(node.lineno, node.body[0].lineno - 1))
+        return self.found.define(
+            scope, node.name, kind, start, node.end_lineno or node.lineno, _head(head), doc.strip().partition("\n")[0]
+        )
+
+    def _assign(self, target: ast.expr, value: str, node: ast.AST, scope: str, cls: str) -> None:
+        match target:
+            case ast.Name(id=name):
+                if not scope and isinstance(node, ast.Assign | ast.AnnAssign) and name not in self.found.symbols:
+                    line, end = node.lineno, node.end_lineno or node.lineno
+                    kind = "constant" if name.isupper() else "variable"
+                    self.found.define("", name, kind, line, end, self._text(line, line))
+                if value != name:
+                    self.found.bind(scope, name, value)
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.found.types.get((scope, owner)) == "@self":
+                # What a name means is known where it stands: a parameter is none of the class.
+                self.found.bind(cls, name, self._told(value, scope))
+            case ast.Tuple(elts=several) | ast.List(elts=several):
+                for one in several:
+                    self._assign(one, "", node, scope, cls)
+
+    def _told(self, value: str, scope: str) -> str:
+        """A chain that begins with a parameter or a local name, as it reads from outside of the function."""
+        first, dot, rest = value.partition(".")
+        known = self.found.types.get((scope, first))
+        return f"{known}{dot}{rest}" if known else "" if known == "" else value
+
+    def _text(self, line: int, end: int) -> str:
+        return b"\n".join(self._lines[line - 1 : min(end, line + 20)]).decode("utf-8", "replace")
+
+
+def _head(text: str) -> str:
+    """``def f(a, b) -> int`` of lines that begin with it: up to the colon outside of brackets."""
+    depth, quote = 0, ""
+    for at, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == ":" and depth == 0:
+            return text[:at]
+    return text
+
+
+def chain(node: ast.expr | None, left: int = 30) -> str:
+    """An expression as a chain; empty where it is none."""
+    if left == 0:
+        return ""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            start = chain(value, left - 1)
+            return f"{start}.{attr}" if start else ""
+        case ast.Call(func=ast.Name(id="super")):
+            return "@super"
+        case ast.Call(func=function):
+            start = chain(function, left - 1)
+            return f"{start}()" if start else ""
+        case ast.Subscript(value=value):
+            return _member(chain(value, left - 1))
+        case ast.Await(value=value) | ast.NamedExpr(value=value):
+            return chain(value, left - 1)
+        case ast.List(elts=[first, *_]) | ast.Set(elts=[first, *_]) | ast.ListComp(elt=first):
+            start = chain(first, left - 1)
+            return f"*{start}" if start else ""
+        case ast.BoolOp(values=[first, *_]) | ast.IfExp(body=first):
+            return chain(first, left - 1)
+    return ""
+
+
+def _member(value: str) -> str:
+    return f"{value}[]" if value else ""
+
+
+def typed(node: ast.expr | None) -> str:
+    """What an annotation says of a value, as a chain."""
+    match node:
+        case ast.Constant(value=str(text)) if len(text) < 200:
+            tree = parse(text)
+            body = tree.body if tree else []
+            return typed(body[0].value) if len(body) == 1 and isinstance(body[0], ast.Expr) else ""
+        case ast.Name(id="Self"):
+            return "@self"
+        case ast.Name() | ast.Attribute():
+            name = chain(node)
+            return f"{name}()" if name else ""
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+            return next((one for one in (typed(left), typed(right)) if one), "")
+        case ast.Subscript(value=value, slice=inner):
+            name = chain(value).rpartition(".")[2]
+            several = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+            if not several:
+                return ""
+            if name in _COLLECTIONS:
+                return f"*{typed(several[0])}"
+            if name in _MAPPINGS:
+                return f"*{typed(several[-1])}"
+            if name in ("Type", "type"):
+                return chain(several[0])
+            if name in _WRAPPERS or name == "Union":
+                return typed(several[0])
+            return f"{chain(value)}()" if name else ""
+    return ""
+
+
+def span(tree: ast.Module, name: str) -> tuple[int, int] | None:
+    """The lines, from 0 and without the last, of what a dotted name defines; None where it defines nothing."""
+    scope: ast.AST = tree
+    found: ast.stmt | None = None
+    for step in re.split(r"\.|::", name):
+        for one in _members(scope):
+            if _defines(one, step):
+                found = one  # the last one is the one that counts
+                break
+        else:
+            return None
+        scope = found or scope
+    if found is None:
+        return None
+    decorators = [decorator.lineno for decorator in getattr(found, "decorator_list", [])]
+    return min([found.lineno, *decorators]) - 1, found.end_lineno or found.lineno
+
+
+def _members(scope: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a scope from the last to the first, those inside of if, try and with among them."""
+    todo = list(getattr(scope, "body", []))
+    while todo:
+        one = todo.pop()
+        if isinstance(one, ast.If | ast.Try | ast.With):
+            todo += [*one.body, *getattr(one, "orelse", [])]
+            todo += [s for handler in getattr(one, "handlers", []) for s in handler.body]
+        else:
+            yield one
+
+
+def _defines(one: ast.stmt, name: str) -> bool:
+    match one:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return one.name == name
+        case ast.Assign(targets=targets):
+            return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+        case ast.AnnAssign(target=ast.Name(id=found)):
+            return found == name
+    return False

@@ -1,0 +1,458 @@
+"""This file is where names are followed across files: what is imported, called and inherited.
+
+What cannot be told is left out: an edge is there because a reader of the code would draw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kgd.symbols import places
+from kgd.symbols.places import Place
+from kgd.symbols.symbols import CALLS, IMPORTS, INHERITS, Import, Symbol, Symbols
+
+_DEEPEST = 25
+"""Names that stand for names that stand for names …"""
+_BUDGET = 4_000
+"""Steps for one chain; what takes more is code that was made to take more."""
+_CLASSES = frozenset({
+    "class", "struct", "interface", "trait", "enum", "record", "annotation", "type", "namespace", "module",
+})  # fmt: skip
+_HOLDS_OTHERS = frozenset({"namespace", "module"})
+
+
+class Project(Protocol):
+    """The files around. Whoever answers may take note of what was asked: on nothing else does the answer depend."""
+
+    def symbols(self, path: str) -> Symbols | None:
+        """What a file says; None where there is no such file."""
+
+    def files(self, key: str) -> Sequence[str]:
+        """The files that a key of `kgd.symbols.places` stands for, sorted."""
+
+
+class End(NamedTuple):
+    """One end of an edge: a symbol, or with an empty name the file."""
+
+    path: str
+    name: str = ""
+
+
+class Link(NamedTuple):
+    type: str
+    source: End
+    target: End
+
+
+class _What(NamedTuple):
+    """What a chain stands for: a ``module``, a ``package`` of several files, a ``symbol``, an ``instance`` of one,
+    ``many`` of them, or the bases (``super``) of one."""
+
+    kind: str
+    path: str
+    name: str = ""
+    files: tuple[str, ...] = ()
+
+
+def resolve(path: str, project: Project) -> list[Link]:
+    """The edges that begin in a file, sorted."""
+    symbols = project.symbols(path)
+    if symbols is None:
+        return []
+    found: set[Link] = set()
+    resolver = Resolver(project)
+    for one in symbols.imports:
+        for file in resolver.imported(path, symbols, one):
+            if file != path:
+                found.add(Link(IMPORTS, End(path), End(file)))
+    for use in symbols.uses:
+        resolver.begin()
+        around = use.scope if use.kind == CALLS else use.scope.rpartition(".")[0]
+        what = resolver.chain(path, around, use.chain)
+        if what is None or what.kind not in ("symbol", "super", "module"):
+            continue
+        if what.kind == "super":
+            what = next(iter(resolver.bases(what.path, what.name)), None)
+        elif what.kind == "module":
+            what = resolver.member(what, "default")
+        if what is None or what.kind != "symbol":
+            continue
+        source, target = End(path, use.scope), End(what.path, what.name)
+        if use.kind == INHERITS and use.scope not in resolver.table(path):
+            own = resolver.chain(path, "", use.scope)  # `impl Trait for Type` of a type from elsewhere
+            if own is None or own.kind != "symbol":
+                continue
+            source = End(own.path, own.name)
+        if source != target:
+            found.add(Link(use.kind, source, target))
+    return sorted(found)
+
+
+class Resolver:
+    """Follows chains. Made for one file: what it has looked up is kept for as long."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._tables: dict[str, dict[str, Symbol]] = {}
+        self._known: dict[tuple[str, str, str], _What | None] = {}
+        self._open: set[tuple[str, str, str]] = set()
+        self._budget = _BUDGET
+
+    def begin(self) -> None:
+        """A new chain has all its steps."""
+        self._budget = _BUDGET
+
+    def table(self, path: str) -> dict[str, Symbol]:
+        """The symbols of a file by name."""
+        table = self._tables.get(path)
+        if table is None:
+            symbols = self._project.symbols(path)
+            table = self._tables[path] = {one.name: one for one in (symbols.symbols if symbols else ())}
+        return table
+
+    def imported(self, path: str, symbols: Symbols, one: Import) -> Sequence[str]:
+        """The files that an import is of."""
+        self.begin()
+        place = self._place(path, symbols, one)
+        if place.rest:
+            what = self._walk(place)
+            place = Place((what.path,)) if what is not None and what.path else Place(place.files[:1])
+            if symbols.language == "rust" and what is None:
+                return ()
+        if place.package:
+            if one.name and one.name != "*":
+                what = self.member(_What("package", "", "", place.files), one.name)
+                return (what.path,) if what is not None else ()
+            return place.files
+        if not place.files:
+            return ()
+        file = place.files[0]
+        if one.name and one.name != "*":
+            if file.endswith("/"):
+                below = places.one_of(self._project.files(f"path:{file}{one.name}".lstrip("/")), (".py", ".pyi"))
+                return (below,) if below else ()
+            if one.name not in self.table(file):
+                below = places.below(file, one.name, self._project.files)
+                if below:
+                    return (below,)
+                if symbols.language == "rust":
+                    what = self.member(_What("module", file), one.name)
+                    if what is not None and what.kind == "module":
+                        return (what.path,)
+        return () if file.endswith("/") else (file,)
+
+    # Chains
+
+    def chain(self, path: str, scope: str, text: str, depth: int = _DEEPEST) -> _What | None:
+        """What a chain stands for, read in a scope of a file."""
+        key = (path, scope, text)
+        if key in self._known:
+            return self._known[key]
+        self._budget -= 1
+        if depth == 0 or key in self._open or self._budget < 0:
+            return None
+        self._open.add(key)
+        try:
+            found = self._chain(path, scope, text, depth)
+        finally:
+            self._open.discard(key)
+        if self._budget >= 0 and not self._open:
+            self._known[key] = found
+        return found
+
+    def _chain(self, path: str, scope: str, text: str, depth: int) -> _What | None:
+        if text.startswith("*"):
+            inner = self.chain(path, scope, text[1:], depth - 1)
+            return inner._replace(kind="many") if inner is not None and inner.kind == "instance" else None
+        what: _What | None = None
+        for number, step in enumerate(text.split(".")):
+            name = step.rstrip("()[]")
+            what = self._name(path, scope, name, depth) if number == 0 else self.member(what, name, depth)
+            for suffix in _suffixes(step[len(name) :]):
+                what = self._applied(what, suffix, depth) if what is not None else None
+            if what is None:
+                return None
+        return what
+
+    def _applied(self, what: _What, suffix: str, depth: int) -> _What | None:
+        if suffix == "[]":
+            return what._replace(kind="instance") if what.kind == "many" else what if what.kind == "symbol" else None
+        if what.kind == "module":  # a module of Node that is a function or a class
+            inner = self.member(what, "default", depth)
+            return self._applied(inner, suffix, depth) if inner is not None and inner.kind == "symbol" else None
+        if what.kind == "instance":
+            return what  # an instance of something that can be called; its type stands for it
+        if what.kind != "symbol":
+            return None
+        symbol = self.table(what.path).get(what.name)
+        if symbol is not None and symbol.kind in _CLASSES:
+            return what._replace(kind="instance")
+        return self._answer(what, depth)
+
+    def _answer(self, what: _What, depth: int) -> _What | None:
+        """What a function gives back, as it says itself."""
+        symbols = self._project.symbols(what.path)
+        told = symbols.types.get((what.name, "()")) if symbols else None
+        return self.chain(what.path, what.name, told, depth - 1) if told else None
+
+    # Names
+
+    def _name(self, path: str, scope: str, name: str, depth: int) -> _What | None:
+        symbols = self._project.symbols(path)
+        if symbols is None:
+            return None
+        if name.startswith("@"):
+            return self._word(path, scope, name, symbols)
+        here, end = scope, self._module_around(path, scope) if symbols.language == "rust" else ""
+        while True:
+            found = self._in_scope(path, here, name, symbols, depth, here == scope)
+            if found is not False:
+                return found if isinstance(found, _What) else None
+            if here == end:
+                break
+            here = here.rpartition(".")[0]
+        for file in places.siblings(path, symbols, self._project.files):
+            if file != path:
+                found_in = self._top(file, name, depth)
+                if found_in is not None:
+                    return found_in
+        if symbols.language == "java" and (place := self._java(path, symbols, name)):
+            return place
+        return self._through_stars(path, end, name, symbols, depth, set())
+
+    def _in_scope(
+        self, path: str, scope: str, name: str, symbols: Symbols, depth: int, innermost: bool
+    ) -> _What | bool | None:  # fmt: skip
+        """What a name is in one scope: False where it is nothing there, None where it is something unknown."""
+        table = self.table(path)
+        qualified = f"{scope}.{name}" if scope else name
+        kind = table[scope].kind if scope in table else ""
+        is_class = kind in _CLASSES and kind not in _HOLDS_OTHERS
+        # Only Java looks into the classes around; in the others a body of a class sees its own names, if any.
+        if is_class and symbols.language != "java" and not (innermost and symbols.language == "python"):
+            return False
+        told = symbols.types.get((scope, name))
+        if told is not None and not (qualified in table and table[qualified].kind in _CLASSES):
+            if told:
+                found = self.chain(path, scope, told, depth - 1)
+                if found is not None:
+                    return found
+            if qualified not in table:
+                imported = self._import(path, scope, name, symbols, depth)
+                return imported if imported is not None else None
+        if qualified in table and table[qualified].kind != "constructor":
+            return _What("symbol", path, qualified)
+        if is_class and symbols.language == "java":
+            found = self.member(_What("symbol", path, scope), name, depth - 1)
+            if found is not None:
+                return found
+        imported = self._import(path, scope, name, symbols, depth)
+        return imported if imported is not None else self._is_imported(scope, name, symbols)
+
+    def _is_imported(self, scope: str, name: str, symbols: Symbols) -> bool | None:
+        """None, and so nothing further out, for what is imported from where nobody can look; else False."""
+        return None if any(one.alias == name and one.scope == scope for one in symbols.imports) else False
+
+    def _import(self, path: str, scope: str, name: str, symbols: Symbols, depth: int) -> _What | None:
+        for one in symbols.imports:
+            if one.alias == name and one.scope == scope:
+                found = self._taken(path, symbols, one, depth)
+                if found is not None:
+                    return found
+        if symbols.language == "rust" and scope == "":
+            for manifest in self._project.files(f"cargo:{name}"):
+                place = places.rust([name], manifest, self._project.files)
+                if place.files and place.files[0] != manifest:
+                    return _What("module", place.files[0])
+        return None
+
+    def _taken(self, path: str, symbols: Symbols, one: Import, depth: int) -> _What | None:
+        place = self._place(path, symbols, one)
+        if not place.files:
+            return None
+        if place.package:
+            what: _What | None = _What("package", "", "", place.files)
+        elif place.rest:
+            what = self._walk(place, depth)
+        else:
+            what = _What("module", place.files[0])
+        if what is None or not one.name or one.module == "@mod":
+            return what
+        return self.member(what, one.name, depth - 1)
+
+    def _place(self, path: str, symbols: Symbols, one: Import) -> Place:
+        files = self._project.files
+        if symbols.language != "rust":
+            return places.find(one.module, path, symbols, files)
+        if one.module == "@mod":
+            return places.rust(["@mod", one.name], path, files)
+        steps = one.module.split("::")
+        inner = self._module_around(path, one.scope)
+        while inner and steps[0] in ("self", "super"):  # a module within the file
+            if steps[0] == "super":
+                inner = inner.rpartition(".")[0]
+            steps = steps[1:] or ["self"]
+            if steps[0] != "super":
+                return Place((path,), tuple(filter(None, [*inner.split("."), *[s for s in steps if s != "self"]])))
+        return places.rust(steps, path, files)
+
+    def _module_around(self, path: str, scope: str) -> str:
+        table = self.table(path)
+        while scope and not (scope in table and table[scope].kind == "module"):
+            scope = scope.rpartition(".")[0]
+        return scope
+
+    def _walk(self, place: Place, depth: int = _DEEPEST) -> _What | None:
+        what: _What | None = _What("module", place.files[0])
+        for name in place.rest:
+            what = self.member(what, name, depth - 1)
+        return what
+
+    def _word(self, path: str, scope: str, word: str, symbols: Symbols) -> _What | None:
+        if word in ("@crate", "@parent", "@module"):
+            around = self._module_around(path, scope)
+            if around and word != "@crate":
+                above = around if word == "@module" else around.rpartition(".")[0]
+                return _What("symbol", path, above) if above else _What("module", path)
+            place = places.rust([word], path, self._project.files)
+            return _What("module", place.files[0]) if place.files else None
+        table = self.table(path)
+        while scope:
+            if scope in table and table[scope].kind in _CLASSES - _HOLDS_OTHERS:
+                kind = {"@self": "instance", "@class": "symbol"}.get(word, "super")
+                return _What(kind, path, scope)
+            here, scope = scope, scope.rpartition(".")[0]
+            if here not in table and symbols.language == "rust":  # an `impl` of a type from elsewhere
+                found = self.chain(path, scope, here.rpartition(".")[2])
+                return found._replace(kind="instance" if word == "@self" else "symbol") if found else None
+        return None
+
+    def _java(self, path: str, symbols: Symbols, name: str) -> _What | None:
+        """A package's first name, or a class in the package without a name."""
+        if not name[:1].islower():
+            return None
+        files = self._project.files(f"javas:{name}")
+        return _What("package", "", name, tuple(files)) if files else None
+
+    def _through_stars(
+        self, path: str, scope: str, name: str, symbols: Symbols, depth: int, seen: set[str]
+    ) -> _What | None:  # fmt: skip
+        for one in symbols.imports:
+            if one.name != "*" or one.scope != scope:
+                continue
+            place = self._place(path, symbols, one)
+            if not place.files or depth <= 0:
+                continue
+            if place.package:
+                found = self.member(_What("package", "", "", place.files), name, depth - 1)
+            elif place.rest:
+                found = self.member(self._walk(place), name, depth - 1)
+            elif (place.files[0] == path and not scope) or place.files[0] in seen:
+                continue
+            else:
+                seen.add(place.files[0])
+                found = self._top(place.files[0], name, depth - 1, seen)
+            if found is not None:
+                return found
+        return None
+
+    # Members
+
+    def member(self, what: _What | None, name: str, depth: int = _DEEPEST) -> _What | None:
+        """What a name is within something."""
+        self._budget -= 1
+        if what is None or depth <= 0 or self._budget < 0:
+            return None
+        if what.kind == "module":
+            if what.path.endswith("/"):  # a folder of Python without an __init__ file
+                found = places.one_of(self._project.files(f"path:{what.path}{name}".lstrip("/")), (".py", ".pyi"))
+                return _What("module", found) if found else None
+            return self._top(what.path, name, depth - 1)
+        if what.kind == "package":
+            for file in what.files:
+                found_in = self._top(file, name, depth - 1, imports=False)
+                if found_in is not None:
+                    return found_in
+            return None
+        if what.kind == "super":
+            for base in self.bases(what.path, what.name, depth - 1):
+                found_in = self._inside(base, name, depth - 1, {(what.path, what.name)})
+                if found_in is not None:
+                    return found_in
+            return None
+        if what.kind == "symbol":
+            symbol = self.table(what.path).get(what.name)
+            if symbol is not None and symbol.kind == "property":
+                return self.member(self._answer(what, depth), name, depth - 1)
+        return self._inside(what, name, depth, set())
+
+    def _top(
+        self, path: str, name: str, depth: int, seen: set[str] | None = None, *, imports: bool = True
+    ) -> _What | None:  # fmt: skip
+        """What a module offers under a name: what it defines, what it takes from others, what is below it."""
+        symbols = self._project.symbols(path)
+        if symbols is None or depth <= 0:
+            return None
+        table = self.table(path)
+        if name in table and table[name].kind not in ("variable", "constant"):
+            return _What("symbol", path, name)
+        told = symbols.types.get(("", name))
+        if told:
+            found = self.chain(path, "", told, depth - 1)
+            if found is not None:
+                return found
+        if name in table:
+            return _What("symbol", path, name)
+        if imports:
+            taken = self._import(path, "", name, symbols, depth - 1)
+            if taken is not None:
+                return taken
+            below = places.below(path, name, self._project.files)
+            if below:
+                return _What("module", below)
+            return self._through_stars(path, "", name, symbols, depth - 1, (seen or set()) | {path})
+        return None
+
+    def _inside(self, what: _What, name: str, depth: int, seen: set[tuple[str, str]]) -> _What | None:
+        if (what.path, what.name) in seen or depth <= 0 or what.kind == "many":
+            return None
+        seen.add((what.path, what.name))
+        symbols = self._project.symbols(what.path)
+        if symbols is None:
+            return None
+        qualified = f"{what.name}.{name}"
+        table = self.table(what.path)
+        if qualified in table and table[qualified].kind != "constructor":
+            return _What("symbol", what.path, qualified)
+        if symbols.language == "go":
+            for file in places.siblings(what.path, symbols, self._project.files):
+                if qualified in self.table(file):
+                    return _What("symbol", file, qualified)
+        told = symbols.types.get((what.name, name))
+        if told:
+            return self.chain(what.path, what.name, told, depth - 1)
+        if what.name in table and table[what.name].kind in _HOLDS_OTHERS:
+            taken = self._import(what.path, what.name, name, symbols, depth - 1)
+            if taken is not None:
+                return taken
+        for base in self.bases(what.path, what.name, depth - 1):
+            found = self._inside(base._replace(kind=what.kind), name, depth - 1, seen)
+            if found is not None:
+                return found
+        return None
+
+    def bases(self, path: str, name: str, depth: int = _DEEPEST) -> list[_What]:
+        """What a class inherits from, in the order that it says."""
+        symbols = self._project.symbols(path)
+        found = []
+        for use in symbols.uses if symbols else ():
+            if use.kind == INHERITS and use.scope == name:
+                base = self.chain(path, name.rpartition(".")[0], use.chain, depth - 1)
+                if base is not None and base.kind == "symbol":
+                    found.append(base)
+        return found
+
+
+def _suffixes(text: str) -> list[str]:
+    return [text[at : at + 2] for at in range(0, len(text), 2)]
