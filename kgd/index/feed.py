@@ -6,12 +6,12 @@ a reader that remembers two numbers goes on where it was, also after a restart.
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from kgd.index import words
 from kgd.index.database import Database
 from kgd.model.uri import Uri
 
@@ -41,6 +41,7 @@ class Position(NamedTuple):
     gone: int
 
 
+_QUOTES = re.compile('["\0\ud800-\udfff]')
 _COLUMNS = (
     "docs.id, docs.uri, docs.type, text.name, text.summary, text.content, docs.aliases,"
     " coalesce(docs.source_type || char(10) || docs.source_id, ''), docs.origin"
@@ -71,6 +72,11 @@ class Feed:
             ).fetchall()
         return [_indexed(row) for row in rows]
 
+    def waiting(self, after: int) -> int:
+        """How many were stored behind a number. O(answer)."""
+        with self._database.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM docs WHERE id > ?", (after,)).fetchone()[0])
+
     def gone(self, after: int) -> list[int] | None:
         """The numbers that went since; None where so many did that it is not known any more."""
         with self._database.read() as connection:
@@ -97,12 +103,16 @@ class Feed:
                 ).fetchall()
         return [_indexed(row) for row in found]
 
-    def with_phrase(self, phrase: Sequence[str]) -> list[int]:
-        """The numbers of the texts in which these words stand side by side, in any form of theirs. O(answer)."""
-        clean = [term.word for word in phrase for term in words.terms(word)]
-        if not clean:
+    def with_phrase(self, ways: Sequence[str]) -> list[int]:
+        """The numbers of the texts in which the words of one of these stand side by side, in any form of theirs.
+
+        Full text takes them apart as it does the texts, so nothing that has them is left out. O(answer).
+        """
+        phrases = [" ".join(_QUOTES.sub(" ", way).split()) for way in ways]
+        quoted = [f'"{phrase}"' for phrase in dict.fromkeys(phrases) if any(map(str.isalnum, phrase))]
+        if not quoted:
             return []
-        match = f'{{name summary content parts}} : "{" ".join(clean)}"'
+        match = f"{{name summary content parts}} : ({' OR '.join(quoted)})"
         with self._database.read() as connection:
             rows = connection.execute("SELECT rowid FROM text WHERE text MATCH ? ORDER BY rowid", (match,))
             return [number for (number,) in rows]

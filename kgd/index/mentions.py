@@ -65,7 +65,8 @@ _DROP_UNUSED = "DELETE FROM keys WHERE id = ? AND named = 0 AND found = 0 AND id
 class Key(NamedTuple):
     """A name as it is looked for. `size` is its number of words; 0 for what is found letter by letter.
 
-    `first` is its first word; `phrase` are its words as full text knows them, empty where no older text can have it.
+    `first` is its first word; `phrase` is how it is looked for in older texts, a line for each way; empty where none
+    can have it.
     """
 
     key: str
@@ -140,8 +141,9 @@ class MentionsFile:
             for number in numbers:
                 connection.execute("INSERT OR IGNORE INTO touched SELECT key, 0 FROM names WHERE text = ?", (number,))
                 connection.execute("DELETE FROM names WHERE text = ?", (number,))
-                had = connection.execute("SELECT id FROM occurs AS o JOIN keys ON id = o.key WHERE text = ? AND size = 0",
-                                         (number,)).fetchall()  # fmt: skip
+                had = connection.execute(
+                    "SELECT id FROM occurs AS o JOIN keys ON id = o.key WHERE text = ? AND size = 0", (number,)
+                ).fetchall()
                 connection.execute("DELETE FROM occurs WHERE text = ?", (number,))
                 connection.executemany(_DROP_UNUSED, had)
                 connection.execute("DELETE FROM pending WHERE text = ?", (number,))
@@ -163,13 +165,13 @@ class MentionsFile:
     # ---- what has to be looked through again
 
     def fresh(self) -> list[Sequence[str]]:
-        """The phrases of new names, for older texts that have them."""
+        """How new names are looked for in older texts: of each the ways in which it may be written."""
         with self._database.read() as connection:
             rows = connection.execute(
                 "SELECT phrase FROM touched JOIN keys USING (id)"
                 " WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
             )
-            return [phrase.split() for (phrase,) in rows]
+            return [phrase.split("\n") for (phrase,) in rows]
 
     def settle(self, again: Iterable[int] | None) -> None:
         """Names were added and taken away: `again` are the texts that may have a new one, None for all of them.
@@ -243,7 +245,7 @@ class MentionsFile:
     # ---- mentions
 
     def mentioned(self, uri: Uri, common: int, limit: int) -> list[Met]:
-        """What the texts of a node mention by name, by URI, each once with its rarest name."""
+        """What the texts of a node mention by name, each once with its rarest name: the rarest first, then by URI."""
         return self._met(f"SELECT d.uri, min(k.found) {_MET} AND t.uri = :uri GROUP BY d.uri", uri, common, limit)
 
     def mentioning(self, uri: Uri, common: int, limit: int) -> list[Met]:
@@ -267,7 +269,7 @@ class MentionsFile:
     def _met(self, sql: str, uri: str, common: int, limit: int) -> list[Met]:
         values: Mapping[str, object] = {"uri": uri, "common": common, "alike": MOST_ALIKE, "limit": limit}
         with self._database.read() as connection:
-            rows = connection.execute(f"{sql} ORDER BY 1 LIMIT :limit", values)
+            rows = connection.execute(f"{sql} ORDER BY 2, 1 LIMIT :limit", values)
             return [Met(Uri(found), count) for found, count in rows]
 
     def _one(self, sql: str) -> int:

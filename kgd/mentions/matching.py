@@ -66,7 +66,7 @@ def words_of(texts: Iterable[str]) -> Words:
         for match in _WORD.finditer(text):
             word = match[0]
             at = match.start()
-            found.folded.append(word.casefold() if word[0] != "\n" else "")
+            found.folded.append(word.lower() if word[0] != "\n" else "")
             found.written.append(word)
             found.marked.append(at > 0 and text[at - 1] in "`@#")
         found.folded.append("")
@@ -132,10 +132,10 @@ def _as_a_name(word: str) -> bool:
     return not word.islower() or any(c.isdigit() for c in word)
 
 
-def phrase_key(name: str) -> tuple[str, Sequence[str]] | None:
-    """A name as it is looked for word by word, and its words as they are written; None for what cannot be one."""
+def phrase_key(name: str) -> list[str] | None:
+    """The words of a name as they are looked for, folded as full text folds them; None for what cannot be a name."""
     written = [word for word in _WORD.findall(name) if word[0] != "\n"]
-    folded = [word.casefold() for word in written]
+    folded = [word.lower() for word in written]
     telling = [word for word in folded if word not in STOPWORDS]
     if not telling or len(folded) > LONGEST_NAME:
         return None
@@ -143,7 +143,7 @@ def phrase_key(name: str) -> tuple[str, Sequence[str]] | None:
         word = written[0]
         if word.isdigit() or len(word) < LEAST_LETTERS - (1 if word.isupper() else 0):
             return None
-    return " ".join(folded), written
+    return folded
 
 
 # ---- what is written letter by letter

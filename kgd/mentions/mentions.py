@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError
@@ -40,8 +40,11 @@ BATCH, LOOKED_THROUGH = 400, 100
 MANY = 500
 """Texts to be looked through from which on it pays to have all names in memory, and nobody is kept waiting."""
 LONGEST_TEXT = 200_000
+LOOKED_KEPT = 4_096
+"""Nodes whose mentions are kept in mind until something changes: one search asks for the same ones many times."""
 AGAIN_AFTER = 5.0
 PATIENCE = 2.0
+_OUT, _INTO = "out", "into"
 
 
 class Mentions:
@@ -54,6 +57,7 @@ class Mentions:
         self._workspace = workspace
         self._file = MentionsFile(workspace.derived_dir / "mentions.sqlite")
         self._feed: Feed | None = None
+        self._looked: dict[tuple[str, Uri], Sequence[Met]] = {}
         self._count = 0
         self._at: Position | None = None
         self._is_building, self._is_damaged = True, False
@@ -81,11 +85,11 @@ class Mentions:
 
     def out(self, uri: Uri) -> Sequence[Edge]:
         """What the texts of this node mention, by URI."""
-        return [Edge(COST, met.uri, MENTIONS) for met in self._mentioned(uri)]
+        return [Edge(COST, met.uri, MENTIONS) for met in sorted(self._known(_OUT, uri))]
 
     def into(self, uri: Uri) -> Sequence[Edge]:
         """Whose texts mention this node, by URI; at most `MOST_MET`."""
-        return [Edge(COST, met.uri, MENTIONS) for met in self._mentioning(uri)]
+        return [Edge(COST, met.uri, MENTIONS) for met in sorted(self._known(_INTO, uri))]
 
     def card(self, uri: Uri) -> Card | None:
         """It has edges only: the nodes are others'."""
@@ -95,12 +99,12 @@ class Mentions:
         return self._workspace.graph.resolve(uri)
 
     def mentioned(self, uri: Uri) -> dict[Uri, float]:
-        """What the texts of this node mention, with the strength of each mention, 0..1."""
-        return {met.uri: strength_of(met.found) for met in self._mentioned(uri)}
+        """What the texts of this node mention, with the strength of each mention, 0..1, the strongest first."""
+        return {met.uri: strength_of(met.found) for met in self._known(_OUT, uri)}
 
     def mentioning(self, uri: Uri) -> dict[Uri, float]:
-        """Whose texts mention this node, with the strength of each mention; at most `MOST_MET`."""
-        return {met.uri: strength_of(met.found) for met in self._mentioning(uri)}
+        """Whose texts mention this node, likewise; at most `MOST_MET`."""
+        return {met.uri: strength_of(met.found) for met in self._known(_INTO, uri)}
 
     def strength(self, source: Uri, target: Uri) -> float:
         """How much a mention says, 0..1: less the more texts have the name. 0 where there is none."""
@@ -133,6 +137,15 @@ class Mentions:
 
     # ---- mentions
 
+    def _known(self, way: str, uri: Uri) -> Sequence[Met]:
+        """The mentions of a node, as they were looked up since anything changed, the strongest first, then by URI."""
+        key, known = (way, uri), self._looked
+        if (found := known.get(key)) is None:
+            found = self._mentioned(uri) if way == _OUT else self._mentioning(uri)
+            if len(known) < LOOKED_KEPT:
+                known[key] = found
+        return found
+
     def _mentioned(self, uri: Uri) -> list[Met]:
         try:
             found = {met.uri: met.found for met in self._file.mentioned(uri, self._common, MOST_MET)}
@@ -142,7 +155,7 @@ class Mentions:
                         found[target] = min(met.found, found.get(target, met.found))
         except KgdError as error:
             return self._without(error)
-        return [Met(target, count) for target, count in sorted(found.items())][:MOST_MET]
+        return _strongest(found)
 
     def _mentioning(self, uri: Uri) -> list[Met]:
         keys = [str(uri)]
@@ -156,7 +169,7 @@ class Mentions:
                         found[met.uri] = min(met.found, found.get(met.uri, met.found))
         except KgdError as error:
             return self._without(error)
-        return [Met(source, count) for source, count in sorted(found.items())][:MOST_MET]
+        return _strongest(found)
 
     def _without(self, error: KgdError) -> list[Met]:
         """A file that cannot be read costs mentions and nothing else; a damaged one is made anew."""
@@ -230,10 +243,12 @@ class Mentions:
         dictionary = Loaded(self._file.all_keys()) if self._is_building else self._file
         while (numbers := self._file.pending(LOOKED_THROUGH)) and not self._stop.is_set():
             self._look_through(feed, numbers, dictionary)
+            self._looked = {}
             self._stop.wait(0.001)  # whoever waits for the interpreter comes first
         if self._stop.is_set():
             return
         self._is_building = False
+        self._looked = {}
         self._state = Stage("mentions", "ok", self._workspace.now())
         with self._progress:
             self._at = position
@@ -298,6 +313,10 @@ class Loaded:
 
     def known(self, keys: Collection[str]) -> Collection[str]:
         return {key for key in keys if key in self._keys}
+
+
+def _strongest(found: Mapping[Uri, int]) -> list[Met]:
+    return [Met(uri, count) for uri, count in sorted(found.items(), key=lambda item: (item[1], item[0]))][:MOST_MET]
 
 
 def strength_of(found: int) -> float:

@@ -42,16 +42,13 @@ def is_part(text: Indexed) -> bool:
 
 
 def _named(name: str) -> Iterator[Key]:
-    if is_file(name):
-        yield _written(name)
-        return
     forms = [name]
     if title := _TITLE.fullmatch(name):
         forms.append(title["name"])
     for form in forms:
-        if found := phrase_key(form):
-            key, words = found
-            yield Key(key, words[0].casefold(), len(words), " ".join(words))
+        if words := phrase_key(form):
+            key = " ".join(words)
+            yield Key(key, words[0], len(words), f"{form}\n{key}")
 
 
 def place(uri: Uri) -> str:

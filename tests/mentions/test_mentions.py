@@ -24,3 +24,49 @@ def test_the_longest_name_counts_and_the_shorter_one_again_when_it_is_gone(graph
     assert graph.mentions() == {("text", "registry"), ("registry", "auth")} - {("registry", "auth")}
     graph.put(Delete(uri("registry")))
     assert graph.mentions() == {("text", "auth")}
+
+
+NAMES: dict[str, tuple[list[str], list[str]]] = {
+    # a name, texts that mention it, and texts that do not
+    "Key store": (
+        ["it asks the KEY STORE", "it asks the key\nstore", "a key-store's"],
+        ["a key\n\nStore it", "key stores"],
+    ),
+    "Kubernetes": (["runs on Kubernetes", "runs on `kubernetes`", "#kubernetes"], ["runs on kubernetes"]),
+    "checkout": (["the Checkout, marked"], ["the word checkout"]),
+    "JWT": (["a JWT is signed"], ["a Jwt is signed", "a jwt"]),
+    "Cat": ([], ["a Cat"]),
+    "This": ([], ["This is nothing"]),
+    "It is": ([], ["It is nothing"]),
+    "The Others": (["she saw The Others twice"], ["the others left"]),
+    "Inception (film)": (["she saw Inception twice", "Inception (film) was shown"], ["at the inception of it"]),
+    "2024": ([], ["in 2024"]),
+    "Straße Nord": (["an der STRAßE NORD"], ["an der Straße im Norden"]),
+    "Ångström unit": (["one ångström unit"], []),
+    "東京タワー": (["昨日東京タワーに行った"], ["東京に行った"]),
+    "O'Neill Group": (["met the O'Neill group", "the O\u2019Neill Group"], []),
+    "design-notes.md": (["see docs/design-notes.md", "in design-notes.md."], ["the design"]),
+    "auth_service": (["calls auth_service twice"], []),
+    '"Quoted" OR name': (["the quoted or NAME"], []),
+    " ".join(["Word"] * 13): ([], [" ".join(["Word"] * 13)]),
+}
+
+
+def test_a_name_is_found_as_people_write_it_and_not_where_it_is_only_a_word(graph: Graph) -> None:
+    names = [Upsert(uri(f"name{n}"), name=name) for n, name in enumerate(NAMES)]
+    texts, expected = [], set()
+    for n, (yes, no) in enumerate(NAMES.values()):
+        for m, text in enumerate((*yes, *no)):
+            texts.append(Upsert(uri(f"text{n}-{m}"), content=text))
+            expected |= {(f"text{n}-{m}", f"name{n}")} if m < len(yes) else set()
+
+    def found() -> set[tuple[str, str]]:
+        return {(text, name) for text, name in graph.mentions() if text.startswith("text")}
+
+    graph.put(*names)
+    graph.put(*texts)
+    assert found() == expected
+    graph.put(*(Delete(name.uri) for name in names))
+    assert found() == set()
+    graph.put(*names)
+    assert found() == expected
