@@ -29,6 +29,7 @@ REMEDIES = {
     "publish": "End in .kgd what is said here; kgd then goes on by itself.",
     "integrate": "Mend in .kgd what is said here; kgd then goes on by itself.",
     "index": "Run `kgd doctor --fix`, which builds it anew.",
+    "embedding": "Look at `embedder` in workspaces.yaml; `kgd reindex` makes the vectors anew.",
     "upkeep": "Nothing is lost; it is attempted again with the next changes.",
     "fetch": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
     "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",

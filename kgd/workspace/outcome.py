@@ -49,9 +49,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Health of one step of the work: commit, publish, integrate or index.
+    """Health of one step of the work: commit, publish, integrate, index or embedding.
 
-    `state` is ok, waiting, blocked, degraded or off; `blocker` says in words what it waits for and what to do.
+    `state` is ok, waiting, blocked, degraded or off; `blocker` says in words what it waits for and what to do, `about`
+    how far it is and with what.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Stage:
     last_success: float | None = None
     blocker: str = ""
     since: float | None = None
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

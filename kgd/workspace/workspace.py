@@ -22,6 +22,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings, policy_in, why_too_new
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
+from kgd.git.history import Change as FileChange
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -40,6 +41,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, reverting
 from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
+from kgd.workspace.meaning import Meaning
 from kgd.workspace.naming import Naming
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
 from kgd.workspace.owner import Ownership
@@ -107,6 +109,10 @@ class Workspace:
             self._ahead = Ahead(self)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
+            self.meaning = Meaning(self.feed, derived_dir, clock)
+            """What texts mean: nothing until somebody has it `follow`."""
+            self.on_indexed(self.meaning.wake)
+            self.on_close(self.meaning.close)
             self._upkeep = Upkeep(self._store, clock)
             self._publication = Publication(self, publish=publish and not self.read_only, clock=clock)
             self._wake_publication = self._publication.wake
@@ -327,9 +333,9 @@ class Workspace:
         )
         return tuple(self.past.entry(one.commit, one.changes) for one in found)
 
-    def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
-        """The path of the node that a file is the detail of, by what is in it; None for every other file."""
-        return self._served.node_path_of(path, blob)
+    def counted(self, changes: Sequence[FileChange]) -> list[str]:
+        """The paths whose versions a commit's changes count for; see `Served.counted`."""
+        return self._served.counted(changes)
 
     def files_of(self, uri: Uri) -> tuple[str, ...]:
         """The node's file, and that of its detail: a commit that changes one of them is a version of the node."""
@@ -462,7 +468,10 @@ class Workspace:
         commit = Stage("commit", "blocked" if self._writer.failure else "ok", self._last_commit, self._writer.failure)
         return {
             stage.name: stage
-            for stage in (commit, *self._publication.health(), *self._derived.health(), self._upkeep.health())
+            for stage in (
+                commit, *self._publication.health(), *self._derived.health(), *self.meaning.health(),
+                self._upkeep.health(),
+            )
         }
 
     def degraded(self) -> tuple[str, ...]:
@@ -480,6 +489,7 @@ class Workspace:
         """Throw away what is derived and build it anew; answers stay the same."""
         self._writer.run(self._load_anew, alone=True)
         self._derived.rebuild()
+        self.meaning.rebuild()
 
     def close(self) -> None:
         """Finish what is waiting, publish once more, write the snapshot, let go. A full disk is no error."""

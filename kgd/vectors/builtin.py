@@ -1,0 +1,133 @@
+"""This file is where text becomes vectors without a download: the static model inside the wheel of `wordllama`.
+
+A static model is a table with one vector for each piece of a word; the vector of a text is the mean of those of its
+pieces. The package itself is never imported: it would load four times as much, and look for its files on a network.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from kgd.errors import Unavailable
+from kgd.vectors.embedder import Kind, Vectors
+
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+SHARE = 0.3
+"""What it counts beside the words themselves; more gains on prose and loses on chat."""
+FEWEST = 100
+"""Texts below which the rarity of a word says nothing, so that all weigh the same."""
+TEXT_LIMIT = 8_000
+"""Characters of a text that are read: a mean over more says less, and long documents have chunks besides."""
+_LOADING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The table and what cuts text into its pieces; one for all workspaces of a process, 40 MB."""
+
+    digest: str
+    table: NDArray[np.float16]
+    tokenizer: Tokenizer
+
+    def pieces(self, text: str) -> list[int]:
+        # One by one: encoding many at once starts threads of its own, which compete with those that answer calls.
+        clean = text[:TEXT_LIMIT].encode("utf-8", "replace").decode("utf-8")
+        return list(self.tokenizer.encode(clean, add_special_tokens=False).ids)
+
+
+class Builtin:
+    """The static model with the weights of one workspace."""
+
+    batch = 64
+
+    def __init__(self, model: Model, share: float | None = None) -> None:
+        self._model = model
+        self.share = SHARE if share is None else share
+        self._weights: NDArray[np.float32] | None = None
+        self.id = f"builtin/{model.digest}"
+        self.dim = int(model.table.shape[1])
+
+    @classmethod
+    def load(cls, share: float | None = None) -> Builtin:
+        """With equal weights for all words. A quarter of a second for the first in a process.
+
+        Raises:
+            Unavailable: The files are not there or not what they should be.
+        """
+        with _LOADING:
+            return cls(_model(), share)
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> Vectors:
+        """See `Embedder`. Documents are plain means, so that they stay as they are when the weights move."""
+        model, weights = self._model, self._weights if kind == "query" else None
+        pieces = [model.pieces(text) for text in texts]
+        found = np.zeros((len(texts), self.dim), np.float32)
+        # Halves become floats slowly, so each piece of the batch does so once.
+        used, places = np.unique(np.fromiter(chain.from_iterable(pieces), np.int64), return_inverse=True)
+        rows = model.table[used].astype(np.float32)
+        if weights is not None:
+            rows *= weights[used][:, None]
+        start = 0
+        for number, own in enumerate(pieces):
+            if own:
+                mean = rows[places[start : start + len(own)]].mean(axis=0)
+                length = float(np.linalg.norm(mean))
+                found[number] = mean / length if length > 0 else 0.0
+            start += len(own)
+        return found
+
+    def tokens(self, text: str) -> bytes:
+        """See `Weighing`."""
+        return np.unique(np.array(self._model.pieces(text), np.uint16)).tobytes()
+
+    def learn(self, texts: Sequence[bytes]) -> None:
+        """See `Weighing`: the weight of a piece is the logarithm of how few of the texts have it."""
+        if len(texts) < FEWEST:
+            self._weights = None
+            return
+        pieces = np.frombuffer(b"".join(texts), np.uint16)
+        having = np.bincount(pieces, minlength=len(self._model.table)).astype(np.float64)
+        count = len(texts)
+        self._weights = np.log(1 + (count - having + 0.5) / (having + 0.5)).astype(np.float32)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@functools.cache
+def _model() -> Model:
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise Unavailable(
+            "the package wordllama is not installed, so there is no built-in embedder",
+            next="Install kgd anew, or name another embedder in workspaces.yaml.",
+        )
+    root = Path(spec.origin).parent
+    try:
+        with open(root / WEIGHTS, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+        [table] = load_file(root / WEIGHTS).values()
+        tokenizer = Tokenizer.from_file(str(root / TOKENIZER))
+    except Exception as error:  # the libraries raise whatever they like, plain Exceptions among it
+        raise Unavailable(
+            f"the built-in embedder's files cannot be read: {error}"[:300],
+            next="Install wordllama anew, or name another embedder in workspaces.yaml.",
+        ) from error
+    if table.ndim != 2 or len(table) > 1 << 16:
+        raise Unavailable("the built-in embedder's table is not what it should be", next="Install wordllama anew.")
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return Model(digest, table, tokenizer)

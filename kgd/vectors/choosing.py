@@ -1,0 +1,159 @@
+"""This file is where a person's choice of an embedder becomes one. Libraries and models are loaded no sooner than that.
+
+The choice stands in the person's own settings. A workspace cannot name one: whoever wrote it would choose where the
+text of everybody who reads it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+from kgd.errors import Invalid
+from kgd.http_client import Address
+
+if TYPE_CHECKING:
+    from kgd.vectors.embedder import Embedder
+
+Kind = Literal["builtin", "off", "onnx", "fastembed", "openai"]
+Pooling = Literal["mean", "cls"]
+
+NEEDED: Mapping[Kind, tuple[str, ...]] = {
+    "builtin": (), "off": (), "onnx": ("dir",), "fastembed": ("model",), "openai": ("url", "model"),
+}  # fmt: skip
+_MORE: Mapping[Kind, tuple[str, ...]] = {
+    "builtin": ("share",),
+    "off": (),
+    "onnx": ("query_prefix", "document_prefix", "pooling", "max_tokens", "batch", "share"),
+    "fastembed": ("query_prefix", "document_prefix", "batch", "share"),
+    "openai": ("key", "query_prefix", "document_prefix", "batch", "seconds", "share"),
+}
+_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "batch": (1, 2_048), "seconds": (1, 600), "max_tokens": (16, 8_192), "share": (0, 1),
+}  # fmt: skip
+_TEXT_LIMIT = 500
+FORMS = "builtin; off; or a mapping with kind: onnx, fastembed or openai"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which embedder, and how it is used. Fields that its kind does not know are at their defaults.
+
+    `dir` holds model.onnx and tokenizer.json; `url` is the base of an endpoint, `key` the reference to its credential.
+    The prefixes are put before questions and texts, as some models want it. `share` is what its similarity counts in
+    a score, 0..1; None leaves it to the embedder.
+    """
+
+    kind: Kind = "builtin"
+    dir: str = ""
+    model: str = ""
+    url: str = ""
+    key: str = ""
+    query_prefix: str = ""
+    document_prefix: str = ""
+    pooling: Pooling = "mean"
+    max_tokens: int = 256
+    batch: int = 0
+    seconds: float = 30.0
+    share: float | None = None
+
+    def __str__(self) -> str:
+        told = self.model or os.path.basename(self.dir.rstrip("/"))
+        return f"{self.kind} {told}".strip() + (f" at {self.url}" if self.url else "")
+
+    def written(self) -> str:
+        """As text that `read` understands. It holds no credential."""
+        return json.dumps({name: value for name, value in asdict(self).items() if value != getattr(_DEFAULT, name)})
+
+    @classmethod
+    def read(cls, text: str) -> Choice:
+        """What `written` wrote.
+
+        Raises:
+            Invalid: It is something else.
+        """
+        try:
+            return parse({"kind": "builtin"} | json.loads(text))
+        except (ValueError, TypeError):
+            raise Invalid("this is no choice of an embedder") from None
+
+
+_DEFAULT = Choice()
+
+
+def parse(value: object) -> Choice:
+    """The choice that a setting says: ``builtin``, ``off``, or a mapping.
+
+    Raises:
+        Invalid: It says something else. The sentence names the field.
+    """
+    if isinstance(value, Choice):
+        return value
+    if value is False:  # YAML 1.1's word for it, which editors still write
+        value = "off"
+    if isinstance(value, str):
+        value = {"kind": value}
+    if not isinstance(value, Mapping) or value.get("kind") not in NEEDED:
+        raise Invalid("'embedder' is one of: " + FORMS)
+    kind: Kind = value["kind"]
+    known = ("kind", *NEEDED[kind], *_MORE[kind])
+    for name in value:
+        if name not in known:
+            raise Invalid(f"'{str(name)[:70]}' is not known of an embedder of kind {kind}",
+                          next=f"Known: {', '.join(known)}.")  # fmt: skip
+    for name in NEEDED[kind]:
+        if not value.get(name):
+            raise Invalid(f"an embedder of kind {kind} needs '{name}'")
+    return _checked(Choice(**{field.name: value[field.name] for field in fields(Choice) if field.name in value}))
+
+
+def _checked(choice: Choice) -> Choice:
+    for field in fields(Choice):
+        value = getattr(choice, field.name)
+        if field.name in _BOUNDS:
+            least, most = _BOUNDS[field.name]
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value != field.default and not (number and least <= value <= most):
+                raise Invalid(f"'{field.name}' of an embedder is a number, {least:g} to {most:g}")
+        elif not isinstance(value, str) or len(value) > _TEXT_LIMIT or not value.isprintable():
+            raise Invalid(f"'{field.name}' of an embedder is a text of at most {_TEXT_LIMIT} characters, on one line")
+    if choice.pooling not in ("mean", "cls"):
+        raise Invalid("'pooling' of an embedder is mean or cls")
+    if choice.dir and not os.path.isabs(os.path.expanduser(choice.dir)):
+        raise Invalid("'dir' of an embedder is an absolute path, or begins with ~/")
+    if choice.url:
+        Address.parse(choice.url, of="embedder")
+    if choice.key and re.match(r"(env|keyring|file):", choice.key) is None:
+        raise Invalid("'key' of an embedder refers to a credential and is none",
+                      next="Write env:NAME, keyring:NAME or file:PATH.")  # fmt: skip
+    return choice
+
+
+def opened(choice: Choice, secret: Callable[[str], str]) -> Embedder:
+    """The embedder that was chosen, which is not `off`; local ones are read now, an endpoint is asked when it is used.
+
+    Args:
+        secret: Looks a credential up by its reference.
+
+    Raises:
+        Unavailable: A file or a library is not there.
+        Invalid: A model is not what it should be.
+        Unauthorized: There is no such credential.
+    """
+    if choice.kind == "builtin":
+        from kgd.vectors.builtin import Builtin
+
+        return Builtin.load(choice.share)
+    raise Invalid(f"there is no embedder of kind {choice.kind}")
+
+
+def may_serve(old: Choice, new: Choice) -> bool:
+    """Whether questions may still go to an embedder that was replaced, until the new one has all texts.
+
+    To one on this machine they may; to an endpoint only where the new one is the same: a person may have had reasons.
+    """
+    return old.kind in ("builtin", "onnx", "fastembed") or (old.url == new.url and old.key == new.key)

@@ -1,0 +1,138 @@
+"""This file is where the nearest vectors are found: all of a workspace in memory, every one of them looked at.
+
+Exact, current with each change, nothing to build and nothing to damage. How the rows are kept changes with their
+number (`kgd.vectors.packed`): the more there are, the fewer bits of each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgd.model.uri import Uri
+from kgd.vectors.embedder import Vectors
+from kgd.vectors.packed import Floats, Packed, packed_for
+
+DIGITS = 6
+"""Of a similarity; what lies behind them depends on the machine."""
+_FIRST = 256
+
+
+class Found(NamedTuple):
+    """Best first, equals by URI. `floor` is the lowest similarity of all that was looked at, 0.0 where nothing was."""
+
+    hits: list[tuple[Uri, float]]
+    floor: float
+
+
+class Nearest:
+    """The vectors of one workspace by URI. Safe for threads; a question does not keep changes waiting.
+
+    What is known of a URI twice (stored, and read from the code tree) has a vector for each `origin`: the nearer one
+    counts.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+        self._lock = threading.Lock()
+        self._packed: Packed = Floats(dim, _FIRST)
+        self._uris: list[Uri | None] = []
+        """By row; None is a row to be used again."""
+        self._free: list[int] = []
+        self._row: dict[Uri, int] = {}
+        self._other: dict[Uri, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._uris) - len(self._free)
+
+    def put(self, keys: Sequence[tuple[Uri, str]], vectors: Vectors) -> None:
+        """Add vectors of length 1, in place of those that these (URI, origin) had."""
+        with self._lock:
+            held = len(self._uris)
+            rows = [self._own(uri, origin) for uri, origin in keys]
+            self._packed = packed_for(self._packed, held, len(self._uris))
+            self._packed.put(np.array(rows, np.int64), vectors)
+
+    def drop(self, keys: Iterable[tuple[Uri, str]]) -> None:
+        """Forget these; unknown ones are fine."""
+        with self._lock:
+            for uri, origin in keys:
+                row = self._taken(uri, origin)
+                if row is not None:
+                    self._uris[row] = None
+                    self._free.append(row)
+
+    def search(self, query: NDArray[np.float32], limit: int, within: Collection[Uri] | None = None) -> Found:
+        """The nearest to a vector of length 1. About 0.3 ms for 10k rows and 10 ms for 100k; O(`within`) if given."""
+        with self._lock:
+            rows = None if within is None else self._rows_of(within)
+            packed, count = self._packed, len(self._uris)
+            alive = self._alive() if rows is None and self._free else None
+        if limit <= 0 or (rows is not None and not len(rows)) or not count:
+            return Found([], 0.0)
+        some, floor = packed.best(query, count, rows, alive, limit)
+        with self._lock:  # a row may have become another's since
+            similarity = _similarity(self._packed.vectors(some), query)
+            best: dict[Uri, float] = {}
+            for row, value in zip(some.tolist(), similarity, strict=True):
+                uri = self._uris[row]
+                if uri is not None and value > best.get(uri, -2.0):
+                    best[uri] = value
+        hits = sorted(best.items(), key=lambda hit: (-hit[1], hit[0]))[:limit]
+        return Found(hits, round(min(floor, hits[-1][1]), DIGITS) if hits else 0.0)
+
+    def similarity(self, query: NDArray[np.float32], uris: Collection[Uri]) -> dict[Uri, float]:
+        """Of each of these that has a vector. O(`uris`)."""
+        with self._lock:
+            rows = self._rows_of(uris)
+            similarity = _similarity(self._packed.vectors(rows), query)
+            found: dict[Uri, float] = {}
+            for row, value in zip(rows.tolist(), similarity, strict=True):
+                uri = self._uris[row]
+                assert uri is not None
+                found[uri] = max(value, found.get(uri, -2.0))
+        return found
+
+    def _own(self, uri: Uri, origin: str) -> int:
+        known = self._row.get(uri) if not origin else self._other.get(uri, {}).get(origin)
+        if known is not None:
+            return known
+        if self._free:
+            row = self._free.pop()
+            self._uris[row] = uri
+        else:
+            row = len(self._uris)
+            self._uris.append(uri)
+        if origin:
+            self._other.setdefault(uri, {})[origin] = row
+        else:
+            self._row[uri] = row
+        return row
+
+    def _taken(self, uri: Uri, origin: str) -> int | None:
+        if not origin:
+            return self._row.pop(uri, None)
+        row = self._other.get(uri, {}).pop(origin, None)
+        if not self._other.get(uri, True):
+            del self._other[uri]
+        return row
+
+    def _rows_of(self, uris: Collection[Uri]) -> NDArray[np.int64]:
+        rows = [self._row[uri] for uri in uris if uri in self._row]
+        if self._other:
+            rows += [row for uri in uris if uri in self._other for row in self._other[uri].values()]
+        return np.array(rows, np.int64)
+
+    def _alive(self) -> NDArray[np.bool_]:
+        alive = np.ones(len(self._uris), np.bool_)
+        alive[self._free] = False
+        return alive
+
+
+def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:
+    """Row by row, so that it depends on nothing but the two vectors."""
+    return [round(float(value), DIGITS) for value in (vectors * query).sum(axis=1)]

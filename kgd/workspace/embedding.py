@@ -1,0 +1,339 @@
+"""This file is where texts are embedded: from the feed of the text index into the file of vectors, and into memory.
+
+What is followed is the feed's numbers, what is compared is the text itself: one that came back as it was is not
+embedded again. A change of embedder is made in the file alone until it has all texts; till then the old one answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kgd.errors import Invalid, Limit, Unavailable
+from kgd.index.database import IndexDamaged
+from kgd.index.feed import Feed, Indexed, Position
+from kgd.index.vectors import Key, Row, VectorFile
+from kgd.vectors.choosing import Choice, may_serve, opened
+
+if TYPE_CHECKING:  # numpy and models cost what a daemon without texts does not pay
+    from numpy.typing import NDArray
+
+    from kgd.vectors.embedder import Embedder
+    from kgd.vectors.nearest import Nearest
+
+PAUSE = 0.002
+"""Seconds between two batches, so that calls are answered meanwhile."""
+SAMPLE = 2_000
+"""Texts that say how rare words are here; some hundred would do."""
+SHORTENED = 1_000
+"""Characters that are left of a text that an embedder refused."""
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The workspace is being closed."""
+
+
+@dataclass(slots=True, eq=False)
+class Model:
+    """An embedder at work here, and what there is of its vectors."""
+
+    choice: Choice
+    embedder: Embedder
+    position: Position
+    dim: int
+    count: int
+    complete: bool
+    nearest: Nearest | None = None
+    learned: int = 0
+    """Of how many texts it knows which words are rare."""
+    questions: OrderedDict[str, NDArray[Any]] = field(default_factory=OrderedDict)
+    """Vectors of what was asked last."""
+
+
+class Embedding:
+    """The vectors of one workspace, brought forward by one thread at a time. `serving` may be read by any.
+
+    Args:
+        secret: Looks a credential up by its reference.
+        stopping: Set when no more may be written.
+        told: Called with a sentence on how far it is, and the number of texts that wait.
+    """
+
+    def __init__(
+        self, feed: Callable[[], Feed], path: Path, secret: Callable[[str], str], stopping: threading.Event,
+        told: Callable[[str, int], None],
+    ) -> None:  # fmt: skip
+        self._feed, self._path, self._secret, self._stopping, self._told = feed, path, secret, stopping, told
+        self._writing = threading.Lock()
+        self._file: VectorFile | None = None
+        self._building: Model | None = None
+        self.serving: Model | None = None
+        self.embedded = 0
+        """Texts embedded by this object."""
+
+    def bring_forward(self, choice: Choice) -> None:
+        """Embed what is not, forget what went. Afterwards `serving` has all texts there were when this was called.
+
+        Raises:
+            Stopped: `stopping` was set meanwhile; what was done so far is kept.
+            IndexDamaged: The file is unsound: `begin_anew`.
+            KgdError: The embedder or the disk does not do its part; what was done so far is kept.
+        """
+        feed = self._feed()
+        if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
+            self._told("no texts yet", 0)
+            return
+        model = self._model(choice, _of(feed, Feed.end).era)
+        while not (self._is_current(model, end := _of(feed, Feed.end)) and model.complete):
+            if end.era != model.position.era:
+                model.position = self._opened_file().begin(model.embedder.id, choice.written(), end.era).position
+            self._add(model, feed)
+            self._remove(model, feed, end)
+        self._learn(model, feed)
+        if model is self._building:
+            self._promote(model)
+        self._tell(model, 0)
+
+    def begin_anew(self) -> None:
+        """Throw away what is in the file. What is in memory answers until all is embedded again."""
+        self._opened_file().recreate()
+        if self._building is not None:
+            self._building.embedder.close()
+        self._building = None
+        if self.serving is not None:
+            self.serving.complete = False
+            old = self.serving
+            self._building = Model(old.choice, old.embedder, Position("", 0, 0), old.dim, 0, False)
+
+    def let_go(self) -> None:
+        """Answer nothing and hold nothing; the file stays."""
+        for model in {self.serving, self._building} - {None}:
+            assert model is not None
+            model.embedder.close()
+        self.serving = self._building = None
+        with self._writing:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    # ---- which embedder
+
+    def _opened_file(self) -> VectorFile:
+        if self._file is None:
+            self._file = VectorFile(self._path)
+        elif not self._path.exists():  # SQLite would go on writing into what has no name any more
+            raise IndexDamaged("the file of vectors is gone", at=str(self._path))
+        return self._file
+
+    def _model(self, choice: Choice, era: str) -> Model:
+        """What is to be brought forward: what serves, or what is made to take its place."""
+        file = self._opened_file()
+        for model in (self._building, self.serving):
+            if model is not None and model.choice == choice:
+                if model.position.era != era:
+                    model.position = file.begin(model.embedder.id, choice.written(), era).position
+                return model
+        embedder = opened(choice, self._secret)
+        known = file.begin(embedder.id, choice.written(), era)
+        model = Model(choice, embedder, known.position, known.dim, file.count(embedder.id), known.complete)
+        self._building, old = None, self.serving
+        if old is not None and old.embedder.id == embedder.id:  # the same vectors, asked for in another way
+            model.nearest = old.nearest
+            self.serving = model
+            return model
+        if old is None and not known.complete:
+            old = self._earlier(choice)
+        if old is not None and may_serve(old.choice, choice):
+            self.serving, self._building = old, model
+        else:
+            self._load(model)
+            self.serving = model
+        return model
+
+    def _earlier(self, choice: Choice) -> Model | None:
+        """What served before the settings changed, if it may still be asked and can be."""
+        file = self._opened_file()
+        for known in file.embedders():
+            try:
+                before = Choice.read(known.choice)
+                if known.complete and may_serve(before, choice):
+                    embedder = opened(before, self._secret)
+                    model = Model(before, embedder, known.position, known.dim, file.count(known.name), True)
+                    self._load(model)
+                    return model
+            except (Invalid, Unavailable):
+                continue
+        return None
+
+    def _load(self, model: Model) -> None:
+        """Read its vectors into memory: 0.5 s for 100k."""
+        from kgd.vectors import halves
+        from kgd.vectors.nearest import Nearest
+
+        if not model.dim:
+            return
+        nearest = Nearest(model.dim)
+        try:
+            for rows in self._opened_file().vectors(model.embedder.id):
+                nearest.put([key for key, _ in rows], halves.from_bytes([vector for _, vector in rows], model.dim))
+                self._go_on()
+        except Invalid as error:
+            raise IndexDamaged("the file of vectors holds something else", at=str(self._path)) from error
+        model.nearest = nearest
+
+    def _promote(self, model: Model) -> None:
+        """It has all texts: from here on it serves."""
+        self._load(model)
+        old, self.serving, self._building = self.serving, model, None
+        if old is not None and old.embedder is not model.embedder:
+            old.embedder.close()
+        with self._writing:
+            self._go_on()
+            self._opened_file().drop_others(model.embedder.id)
+
+    # ---- texts
+
+    def _is_current(self, model: Model, end: Position) -> bool:
+        at = model.position
+        return end.era == at.era and end.number <= at.number and end.gone == at.gone
+
+    def _add(self, model: Model, feed: Feed) -> None:
+        """Embed all that was stored since, batch by batch."""
+        left = _of(feed, lambda feed: feed.waiting(model.position.number))
+        while texts := _of(feed, lambda feed: feed.stored(model.position.number, model.embedder.batch)):
+            self._tell(model, left)
+            self._embed(model, texts)
+            left = max(0, left - len(texts))
+            if model.count >= 2 * model.learned:
+                self._learn(model, feed)
+            self._stopping.wait(PAUSE)
+
+    def _embed(self, model: Model, texts: Sequence[Indexed]) -> None:
+        from kgd.vectors import halves
+        from kgd.vectors.nearest import Nearest
+
+        spoken = {(one.uri, one.origin): spoken_text(one) for one in texts}
+        numbers = {(one.uri, one.origin): one.number for one in texts}
+        digests = {key: _digest(text) for key, text in spoken.items()}
+        known = self._opened_file().digests(model.embedder.id, spoken)
+        fresh = [key for key in spoken if known.get(key) != digests[key]]
+        asked = [key for key in fresh if spoken[key]]
+        made = dict.fromkeys(fresh, b"")
+        for key, vector in self._vectors(model, {key: spoken[key] for key in asked}).items():
+            made[key] = vector
+        rows = [Row(key, numbers[key], digests[key], made[key]) for key in fresh]
+        same = {key: number for key, number in numbers.items() if key not in made}
+        with self._writing:
+            self._go_on()
+            self._opened_file().store(model.embedder.id, rows, same, texts[-1].number, model.dim)
+        model.count += len([key for key in fresh if key not in known])
+        model.position = model.position._replace(number=texts[-1].number)
+        self.embedded += len(asked)
+        if model is not self._building and model.dim:
+            model.nearest = model.nearest or Nearest(model.dim)
+            model.nearest.drop(key for key in fresh if not made[key])
+            speaking = [key for key in fresh if made[key]]
+            if speaking:
+                model.nearest.put(speaking, halves.from_bytes([made[key] for key in speaking], model.dim))
+
+    def _vectors(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
+        """Of each text; one that is refused by itself, where others are not, says nothing from then on."""
+        from kgd.vectors import halves
+
+        if not texts:
+            return {}
+        self._go_on()
+        try:
+            vectors = halves.checked(model.embedder.embed(list(texts.values()), "document"), len(texts), model.dim)
+        except Limit:
+            if len(texts) > 1:
+                keys = list(texts)
+                some, others = keys[: len(keys) // 2], keys[len(keys) // 2 :]
+                return {
+                    **self._vectors(model, {key: texts[key] for key in some}),
+                    **self._vectors(model, {key: texts[key] for key in others}),
+                }
+            [(key, text)] = texts.items()
+            if len(text) > SHORTENED:
+                return self._vectors(model, {key: text[:SHORTENED]})
+            if not model.dim:
+                raise
+            return {key: b""}
+        model.dim = vectors.shape[1]
+        return dict(zip(texts, halves.to_bytes(vectors), strict=True))
+
+    def _remove(self, model: Model, feed: Feed, end: Position) -> None:
+        """Forget what went until `end`, whose texts were all looked at since."""
+        name, at = model.embedder.id, model.position
+        gone = _of(feed, lambda feed: feed.gone(at.gone))
+        if gone is None:  # too many to know: what is still there claims its rows, and the others go
+            with self._writing:
+                self._go_on()
+                model.position = Position(end.era, 0, end.gone)
+                self._opened_file().look_again(name, model.position)
+            self._add(model, feed)
+            gone = []
+        with self._writing:
+            self._go_on()
+            dropped = self._opened_file().drop(name, gone[: end.gone - at.gone], end.gone)
+            model.count = self._opened_file().count(name)
+        if model is not self._building and model.nearest is not None:
+            model.nearest.drop(dropped)
+        model.position = model.position._replace(gone=end.gone)
+        model.complete = True
+
+    def _learn(self, model: Model, feed: Feed) -> None:
+        """Which words are rare here, for an embedder that weighs by it."""
+        from kgd.vectors.embedder import Weighing
+
+        if not isinstance(model.embedder, Weighing):
+            return
+        file, name = self._opened_file(), model.embedder.id
+        sample = file.sample(name, SAMPLE)
+        missing = sorted(number for number, tokens in sample if tokens is None)
+        found: dict[int, bytes] = {}
+        for start in range(0, len(missing), model.embedder.batch):
+            some = missing[start : start + model.embedder.batch]
+            for one in _of(feed, lambda feed, some=some: feed.read(some)):  # type: ignore[misc]
+                found[one.number] = model.embedder.tokens(spoken_text(one))
+            self._go_on()
+        if found:
+            with self._writing:
+                self._go_on()
+                file.note_tokens(name, found)
+        model.embedder.learn([tokens or found.get(number, b"") for number, tokens in sample])
+        model.learned = max(model.count, 1)
+        model.questions = OrderedDict()
+
+    def _go_on(self) -> None:
+        if self._stopping.is_set():
+            raise Stopped
+
+    def _tell(self, model: Model, left: int) -> None:
+        self._told(f"{model.choice}: {model.count:,} of {model.count + left:,} texts", left)
+
+
+def spoken_text(text: Indexed) -> str:
+    """What is embedded of a text. The name of a message is its time, which says nothing."""
+    name = "" if text.type == "message" else text.name
+    summary = "" if text.content.startswith(text.summary.rstrip("…").rstrip()) else text.summary
+    return "\n".join(filter(None, (name.strip(), summary.strip(), text.content.strip())))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _of(feed: Feed, asked: Callable[[Feed], T]) -> T:
+    """Damage of the text index is its own business, and is mended there."""
+    try:
+        return asked(feed)
+    except IndexDamaged as error:
+        raise Unavailable("the text index is being made anew", next="Embedding goes on by itself.") from error

@@ -1,0 +1,273 @@
+"""This file is where what means alike is found in a workspace, and where a thread keeps its vectors in step.
+
+Nothing waits for that thread. What is not embedded yet, or cannot be just now, is found by its words alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kgd.errors import KgdError, Unauthorized
+from kgd.index.database import IndexDamaged
+from kgd.index.feed import Feed
+from kgd.model.uri import Uri
+from kgd.vectors.choosing import Choice
+from kgd.workspace.embedding import Embedding, Model, Stopped
+from kgd.workspace.outcome import Stage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+log = logging.getLogger(__name__)
+
+LOAD_AFTER = 3.0
+"""Seconds between the first text and the loading of a model: the calls that a process was started for come first."""
+SETTLE = 0.2
+"""Seconds that changes are collected for, once it is loaded."""
+LOOK_AGAIN = 5.0
+"""Seconds between two looks at what the person's settings choose."""
+LOADING = 1.0
+"""Seconds that the first questions after a start wait in all, for vectors of an earlier run to be read."""
+RETRY, RETRY_MOST = 5.0, 300.0
+"""Seconds until what failed is tried again, twice as long each time."""
+CLOSE_WITHIN = 1.0
+QUESTIONS_KEPT = 64
+FEW = 500
+"""Texts that may wait without the stage saying that it does."""
+
+
+class Near(NamedTuple):
+    """Best first, equals by URI. `floor` is the lowest similarity of all that was looked at; 0.0 without hits."""
+
+    hits: list[tuple[Uri, float]]
+    floor: float
+
+
+_NOTHING = Near([], 0.0)
+
+
+class Meaning:
+    """The vectors of one workspace. Safe for threads; nothing happens before `follow`.
+
+    Args:
+        feed: The texts, caught up with what was acknowledged.
+        folder: Where its file is, which may be deleted at any time.
+    """
+
+    def __init__(self, feed: Callable[[], Feed], folder: Path, clock: Callable[[], float]) -> None:
+        self._clock, self._path = clock, folder / "vectors.sqlite"
+        self._stopping = threading.Event()
+        self._choose: Callable[[], Choice] = Choice
+        self._secret: Callable[[str], str] = _no_secret
+        self._embedding = Embedding(feed, self._path, lambda name: self._secret(name), self._stopping, self._told)
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._woken = self._urgent = self._anew = False
+        self._asked = self._done = 0
+        self._choice: Choice | None = None
+        self._stage = Stage("embedding")
+        self._patience = LOADING
+        self._retry, self._retry_at, self._quiet_until = RETRY, 0.0, 0.0
+
+    # ---- life
+
+    def follow(self, choose: Callable[[], Choice] = Choice, secret: Callable[[str], str] | None = None) -> None:
+        """Begin to embed in the background; a second call changes nothing.
+
+        Args:
+            choose: What the person chooses, asked again every few seconds.
+            secret: Looks a credential up by its reference.
+        """
+        if self._thread is not None:
+            return
+        self._choose, self._secret, self._woken = choose, secret or _no_secret, True
+        self._thread = threading.Thread(target=self._run, name="kgd-meaning", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """The text index moved on. Never blocks."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def rebuild(self) -> None:
+        """Throw all vectors away and make them anew, in the background; those in memory answer meanwhile."""
+        with self._changed:
+            self._anew = self._urgent = True
+            self._changed.notify_all()
+
+    def catch_up(self, seconds: float) -> bool:
+        """Wait until all that was acknowledged is embedded; False where it is not: off, in trouble, or out of time."""
+        if self._thread is None:
+            return False
+        with self._changed:
+            self._asked += 1
+            mine, self._urgent = self._asked, True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._done >= mine or self._stopping.is_set(), seconds)
+            return self._done >= mine and self._stage.state == "ok"
+
+    def close(self) -> None:
+        """Stop within a second or so; nothing is written afterwards. What is left is embedded after the next start."""
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(CLOSE_WITHIN)
+            self._embedding.let_go()
+
+    # ---- being asked
+
+    @property
+    def share(self) -> float:
+        """What similarity counts in a score, 0..1; 0.0 where there is none to be had: rank by words alone."""
+        serving = self._ready()
+        return serving.embedder.share if serving is not None and serving.nearest else 0.0
+
+    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near:
+        """What is nearest in meaning to a question, among `within` if it is given.
+
+        No hits where that is not known: nothing is embedded, the question says nothing, or an endpoint is down.
+        """
+        serving = self._ready()
+        vector = self._vector(serving, query) if serving is not None else None
+        if serving is None or serving.nearest is None or vector is None:
+            return _NOTHING
+        return Near(*serving.nearest.search(vector, limit, within))
+
+    def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
+        """Of each of these to a question; those that are not embedded are left out. O(`uris`)."""
+        serving = self._ready()
+        vector = self._vector(serving, query) if serving is not None else None
+        if serving is None or serving.nearest is None or vector is None:
+            return {}
+        return serving.nearest.similarity(vector, uris)
+
+    def stage(self) -> Stage:
+        """How it is, for `kgd status`."""
+        return self._stage
+
+    def health(self) -> tuple[Stage, ...]:
+        """The stage, where vectors are followed at all."""
+        return (self._stage,) if self._thread is not None else ()
+
+    @property
+    def embedded(self) -> int:
+        """Texts embedded since the workspace was opened."""
+        return self._embedding.embedded
+
+    def _ready(self) -> Model | None:
+        """What serves. The first questions after a start wait a moment for what an earlier run left."""
+        if self._embedding.serving is None and self._patience > 0 and self._thread is not None and self._path.exists():
+            start = time.monotonic()
+            with self._changed:
+                self._urgent = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._embedding.serving or self._patience <= 0, self._patience)
+                self._patience -= time.monotonic() - start
+        return self._embedding.serving
+
+    def _vector(self, model: Model, query: str) -> NDArray[Any] | None:
+        """None for a question that says nothing, and while the embedder cannot be asked."""
+        questions = model.questions
+        with self._changed:
+            if query in questions:
+                return questions[query]
+        if not model.dim or time.monotonic() < self._quiet_until:
+            return None
+        from kgd.vectors import halves
+
+        try:
+            [vector] = halves.checked(model.embedder.embed([query], "query"), 1, model.dim)
+        except KgdError as error:
+            self._quiet_until = time.monotonic() + RETRY
+            self._in_trouble(f"questions cannot be embedded: {error}")
+            return None
+        if not vector.any():
+            return None
+        with self._changed:
+            questions[query] = vector
+            while len(questions) > QUESTIONS_KEPT:
+                questions.popitem(last=False)
+        found: NDArray[Any] = vector
+        return found
+
+    # ---- following (its own thread)
+
+    def _run(self) -> None:
+        while self._wait():
+            asked = self._asked
+            try:
+                self._pass()
+                self._retry, self._retry_at = RETRY, 0.0
+            except Stopped:
+                return
+            except Exception as error:
+                unexpected = not isinstance(error, KgdError)
+                log.warning("texts could not be embedded", exc_info=unexpected, extra={"reason": f"{error}"[:300]})
+                self._in_trouble(f"{error}")
+                self._retry_at = time.monotonic() + self._retry
+                self._retry = min(2 * self._retry, RETRY_MOST)
+            with self._changed:
+                self._patience, self._done = 0.0, asked
+                self._changed.notify_all()
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False when the workspace is being closed."""
+        with self._changed:
+            while not self._urgent and not self._stopping.is_set():
+                now = time.monotonic()
+                if self._woken and now >= self._retry_at:
+                    pause = SETTLE if self._embedding.serving else LOAD_AFTER
+                    self._changed.wait_for(lambda: self._urgent or self._stopping.is_set(), pause)
+                    break
+                self._changed.wait(min(LOOK_AGAIN, self._retry_at - now) if self._retry_at > now else LOOK_AGAIN)
+                if self._choice is not None and self._choose() != self._choice:
+                    self._urgent = True
+                self._woken = self._woken or self._retry_at > 0
+            self._woken = self._urgent = False
+            return not self._stopping.is_set()
+
+    def _pass(self) -> None:
+        """Bring the vectors to where the texts are, as the person chooses."""
+        choice = self._choose()
+        if choice != self._choice:
+            self._choice, self._retry, self._quiet_until = choice, RETRY, 0.0
+        if choice.kind == "off":
+            self._embedding.let_go()
+            why = "it is off in workspaces.yaml: search goes by words alone"
+            self._stage = Stage("embedding", "off", None, why)
+            return
+        anew, self._anew = self._anew, False
+        try:
+            if anew:
+                self._embedding.begin_anew()
+            self._embedding.bring_forward(choice)
+        except IndexDamaged:
+            log.warning("the vectors were damaged and are made anew")
+            self._embedding.begin_anew()
+            self._embedding.bring_forward(choice)
+
+    def _told(self, about: str, left: int) -> None:
+        """How far it is. Most of the time there is nothing to wait for, so few texts are no state of their own."""
+        blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
+        last = self._stage.last_success if blocker else self._clock()
+        self._stage = Stage("embedding", "waiting" if blocker else "ok", last, blocker, None, about)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _in_trouble(self, why: str) -> None:
+        before = self._stage
+        since = before.since if before.state == "degraded" else self._clock()
+        blocker = f"{why}"[:300].rstrip(". ") + ". Search goes by words meanwhile; it is tried again by itself."
+        self._stage = replace(before, state="degraded", blocker=blocker, since=since)
+
+
+def _no_secret(reference: str) -> str:
+    raise Unauthorized("there is nobody here to look a credential up", at=reference[:40])
