@@ -22,7 +22,6 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings, policy_in, why_too_new
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
-from kgd.git.history import Change as FileChange
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -333,9 +332,9 @@ class Workspace:
         )
         return tuple(self.past.entry(one.commit, one.changes) for one in found)
 
-    def counted(self, changes: Sequence[FileChange]) -> list[str]:
-        """The paths whose versions a commit's changes count for; see `Served.counted`."""
-        return self._served.counted(changes)
+    def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
+        """The path of the node that a file is the detail of, by what is in it; None for every other file."""
+        return self._served.node_path_of(path, blob)
 
     def files_of(self, uri: Uri) -> tuple[str, ...]:
         """The node's file, and that of its detail: a commit that changes one of them is a version of the node."""
