@@ -180,7 +180,7 @@ def config(given: Given, options: Given) -> int:
     registry = file.current()
     answer: Given = {
         "registry": home.registry, "state": home.state, "logs": home.logs, "socket": home.socket,
-        "settings": asdict(registry.settings),
+        "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
         "workspaces": {one.id: one.path or one.hub or one.remote for one in registry.entries.values()},
     }  # fmt: skip
     show("config", answer, options)

@@ -13,6 +13,8 @@ from kgd.errors import Invalid
 from kgd.git.url import HTTP, HTTPS
 from kgd.git.url import parse as parse_url
 from kgd.model.uri import is_workspace_id
+from kgd.vectors import choosing
+from kgd.vectors.choosing import Choice
 
 SYNC_LIMIT = 86_400
 SHARED_LIMIT = 1 << 20
@@ -78,7 +80,20 @@ class Form:
         return self.spelled
 
 
-def _setting(default: Any, allowed: range | tuple[str, ...] | Form, meaning: str) -> Any:
+class EmbedderForm:
+    """The choices of an embedder, which `kgd.vectors.choosing` reads."""
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, Choice)
+
+    def __str__(self) -> str:
+        return choosing.FORMS
+
+
+Allowed = range | tuple[str, ...] | Form | EmbedderForm
+
+
+def _setting(default: Any, allowed: Allowed, meaning: str) -> Any:
     return field(default=default, metadata={"allowed": allowed, "meaning": meaning})
 
 
@@ -122,6 +137,10 @@ class Settings:
         "", Form("(env|keyring|file):[!-~]+", "env:NAME, keyring:NAME, file:PATH"), "where the token for it is"
     )
     resolver_seconds: int = _setting(60, range(1, 601), "how long that endpoint, or a client's model, may take")
+    embedder: Choice = field(default=Choice(), metadata={
+        "allowed": EmbedderForm(),
+        "meaning": "what turns texts into vectors, so that search finds what means alike; see embeddings.md",
+    })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +266,8 @@ def _check_remote(id: str, given: dict[str, Any], at: str) -> None:
 
 def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:
     _known(given, {f.name for f in fields(Settings)}, data, where)
+    if "embedder" in given:
+        given = {**given, "embedder": _embedder(given["embedder"], data, where)}
     for setting in fields(Settings):
         allowed = setting.metadata["allowed"]
         value = given.get(setting.name, setting.default)
@@ -255,9 +276,19 @@ def _settings(given: dict[str, Any], data: bytes, where: str) -> Settings:
     return Settings(**given)
 
 
-def spelled(allowed: range | tuple[str, ...] | Form) -> str:
+def _embedder(value: Any, data: bytes, where: str) -> Choice:
+    try:
+        choice = choosing.parse(value)
+        if choice.key:
+            check_reference(choice.key, at="key")
+    except Invalid as error:
+        raise Invalid(error.message, at=_place("embedder", data, where), next=error.next) from None
+    return choice
+
+
+def spelled(allowed: Allowed) -> str:
     """What a setting may be, in words."""
-    if isinstance(allowed, Form):
+    if isinstance(allowed, Form | EmbedderForm):
         return str(allowed)
     return f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(allowed)
 

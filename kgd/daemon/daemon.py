@@ -251,6 +251,7 @@ class Daemon:
             workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
             workspace.known_workspaces = frozenset(self.workspace_ids())
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
+            workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
             tending = Tending(workspace, self.registry.current().settings.rescan_seconds)
             tending.start()
             syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))

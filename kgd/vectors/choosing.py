@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 from kgd.errors import Invalid
-from kgd.http_client import Address
 
 if TYPE_CHECKING:
     from kgd.vectors.embedder import Embedder
@@ -126,6 +125,8 @@ def _checked(choice: Choice) -> Choice:
     if choice.dir and not os.path.isabs(os.path.expanduser(choice.dir)):
         raise Invalid("'dir' of an embedder is an absolute path, or begins with ~/")
     if choice.url:
+        from kgd.http_client import Address  # 20 ms, which most commands do not need to pay
+
         Address.parse(choice.url, of="embedder")
     if choice.key and re.match(r"(env|keyring|file):", choice.key) is None:
         raise Invalid("'key' of an embedder refers to a credential and is none",
