@@ -18,6 +18,7 @@ from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.elsewhere import Elsewhere
+from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.organisation import PACK_BYTES, Organisation
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
@@ -179,12 +180,24 @@ class Daemon:
         found.syncing.follow()
         return found.syncing
 
+    def jobs(self, workspace: Workspace) -> Jobs:
+        """What an open workspace is at that takes longer than a call.
+
+        Raises:
+            Unavailable: It was closed meanwhile.
+        """
+        with self._lock:
+            found = self._open.get(workspace.layout.git_dir)
+        if found is None:
+            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
+        return found.jobs
+
     def open_shared(self) -> None:
-        """Open what is shared with others, so that their changes arrive before anybody calls."""
+        """Open what is shared with others, so that their changes arrive before anybody calls; and what has jobs."""
         for entry in self.registry.current().entries.values():
             try:
                 layout = self._locate(Path(entry.path)) if entry.path else None
-                if layout is not None and (entry.remote or remotes(layout)):
+                if layout is not None and (entry.remote or remotes(layout) or unfinished(layout)):
                     self._at(layout)
             except (KgdError, OSError) as error:
                 log.warning("not opened", extra={"workspace": entry.id, "reason": str(error)[:300]})
@@ -204,6 +217,7 @@ class Daemon:
         with self._lock:
             found = self._open.pop(workspace.layout.git_dir, None)
         if found:
+            found.jobs.close()
             found.syncing.close()
             found.tending.close()
         workspace.close()
@@ -258,8 +272,10 @@ class Daemon:
             syncing.patience = self.registry.current().settings.remote_seconds
             if self._syncs:
                 syncing.start()
+            jobs = Jobs(workspace)
             with self._lock:
-                self._open[place] = _Opened(workspace, tending, syncing, _inode(place))
+                self._open[place] = _Opened(workspace, tending, syncing, jobs, _inode(place))
+            jobs.start()
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
@@ -289,6 +305,7 @@ class _Opened(NamedTuple):
     workspace: Workspace
     tending: Tending
     syncing: Syncing
+    jobs: Jobs
     inode: int
     """Of the git directory: another one under the same path is another workspace."""
 
@@ -307,6 +324,7 @@ def _inode(place: Path) -> int:
 
 def _close(one: _Opened) -> None:
     try:
+        one.jobs.close()
         one.syncing.close()
         one.tending.close()
         one.workspace.close()

@@ -15,7 +15,10 @@ from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
 from kgd.tools.graph import GRAPH_TOOLS
-from kgd.tools.house import BOOTSTRAP, INGEST, STATUS
+from kgd.tools.house import STATUS
+from kgd.tools.ingesting.ingesting import INGEST
+from kgd.tools.ingesting.jobs import JOB
+from kgd.tools.ingesting.tree import BOOTSTRAP
 from kgd.tools.joining import JOIN, LEAVE, WHOAMI
 from kgd.tools.knowing.context import CONTEXT
 from kgd.tools.knowing.prime import PRIME
@@ -57,7 +60,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT, *GRAPH_TOOLS,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT, *GRAPH_TOOLS,
     )
 }  # fmt: skip
 

@@ -1,20 +1,18 @@
-"""This file is where a workspace's own business is: how it is, and the code tree behind it."""
+"""This file is where it is told how the daemon and a workspace are."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Literal, NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.errors import NotFound
 from kgd.freshness.freshness import Freshness
-from kgd.model.change import ChangeSet
-from kgd.model.uri import path_of, scheme_of
-from kgd.overlay.storing import store_changes
 from kgd.tools import addressing, nodes, sight
+from kgd.tools.ingesting import jobs
+from kgd.tools.ingesting.jobs import JobAnswer
+from kgd.tools.ingesting.tree import tree_counts
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -83,7 +81,7 @@ class StatusResult(TypedDict):
     invalid_files: list[InvalidAnswer]
     broken_links: list[BrokenLinkAnswer]
     proposals: int
-    jobs: list[Any]
+    jobs: list[JobAnswer]
     counts: dict[str, int]
     next: NotRequired[str]
 
@@ -115,6 +113,7 @@ def status(session: Session, params: Nothing) -> StatusResult:
     else:
         _add_workspace(answer, workspace, daemon.stages(workspace))
         answer["degraded"] += daemon.degraded(workspace)
+        answer["jobs"] = jobs.listed(daemon.jobs(workspace))
         if session.principal is not None:
             return _for_holder(session, workspace, answer)
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
@@ -180,18 +179,6 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
 
 
-def tree_counts(workspace: Workspace) -> dict[str, int]:
-    """What the code tree serves and what it leaves out; nothing where there is none."""
-    overlay = overlay_of(workspace)
-    report = overlay.report() if overlay is not None else None
-    if report is None:
-        return {}
-    counted = {"files": report.files, "directories": report.directories, "bytes": report.bytes, "text": report.text,
-               "binary": report.binary, "large": report.large, "unreadable": report.unreadable,
-               "symlinks": report.symlinks, "ignored": report.ignored}  # fmt: skip
-    return counted | {f"skipped_{why.replace(' ', '_')}": count for why, count in sorted(report.skipped.items())}
-
-
 def _absence(workspace: Workspace) -> str:
     overlay = overlay_of(workspace)
     report = overlay.report() if overlay is not None else None
@@ -213,91 +200,6 @@ def _stage(stage: Stage) -> StageAnswer:
     return answer
 
 
-class IngestParams(Params):
-    source: Annotated[str | None, Field(description="a directory of the code tree")] = None
-    text: str | None = None
-    kind: Annotated[str, Field(description="tree: walk the code tree anew")] = "tree"
-    uri: str | None = None
-    dry_run: bool = False
-    workspace: str | None = None
-
-
-class BootstrapParams(IngestParams):
-    store: bool = False
-
-
-class IngestResult(TypedDict):
-    workspace: str
-    kind: str
-    source: str
-    counts: dict[str, int]
-    stored: NotRequired[int]
-    commits: NotRequired[list[str]]
-    dry_run: NotRequired[bool]
-
-
-def ingest(session: Session, params: IngestParams) -> IngestResult:
-    """Looks at the code tree as it is now. Nothing is stored: the tree itself is where its facts live."""
-    if params.kind != "tree" or params.text is not None or params.uri is not None:
-        raise Invalid(
-            "this version takes in directories of the code tree only", at="kind",
-            next='Leave out text and uri, with kind "tree"; write what a document says with put.',
-        )  # fmt: skip
-    if session.principal is not None:
-        raise Forbidden("the code tree is looked at by the machine that has it", next="Write what you know with put.")
-    workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [])
-    overlay, root = overlay_of(workspace), workspace.layout.code_tree
-    if overlay is None or root is None:
-        raise Invalid("this workspace has no code tree", at="source", next="Run `kgd up` in a code repository.")
-    below = _inside(session, workspace, root, params.source)
-    found = overlay.scan(lambda done, total: session.progress(done, total, "reading"))
-    moved = (*found.added, *found.changed, *found.removed)
-    Freshness.of(workspace).files_changed(path_of(uri) for uri in moved if scheme_of(uri) == "file")
-    counts = {**tree_counts(workspace), "added": len(found.added), "changed": len(found.changed),
-              "removed": len(found.removed)}  # fmt: skip
-    answer: IngestResult = {"workspace": workspace.id, "kind": "tree", "source": str(root / below), "counts": counts}
-    if params.dry_run:
-        answer["dry_run"] = True
-    return answer
-
-
-def _inside(session: Session, workspace: Workspace, root: Path, source: str | None) -> str:
-    """The directory of the code tree that `source` means, relative to its root."""
-    if source is None:
-        return ""
-    uri = addressing.resolve(session, workspace, source if "://" in source else f"./{source.lstrip('/')}"
-                             if not Path(source).is_absolute() else source, at="source")  # fmt: skip
-    if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
-        raise Invalid(
-            "this is no directory of the code tree, and this version takes in nothing else", at="source",
-            next="Name a directory of the code tree, or none for all of it; a file is served as a node by itself.",
-        )  # fmt: skip
-    return path_of(uri)
-
-
-def bootstrap(session: Session, params: BootstrapParams) -> IngestResult:
-    """The same; with `store` it also writes every file and directory as a node, for a tree that others do not have."""
-    if not session.trusted:
-        raise Forbidden("only this machine's own command line stores a code tree", next="Use ingest without store.")
-    answer = ingest(session, IngestParams(**params.model_dump(exclude={"store"})))
-    if not params.store or params.dry_run:
-        return answer
-    workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [], writing=True)
-    overlay = overlay_of(workspace)
-    assert overlay is not None
-    stored, commits, author = 0, [], session.author(workspace)
-    total = sum(1 for _ in overlay.uris())
-    for edits in store_changes(overlay):
-        changes = ChangeSet(edits, author, "bootstrap: store the code tree", operation="bootstrap")
-        outcome = session.submit(workspace, changes)
-        stored += len(edits)
-        if outcome.commit:
-            commits.append(outcome.commit)
-        session.progress(stored, total, "storing")
-    answer["stored"], answer["commits"] = stored, commits
-    return answer
-
-
 STATUS = Tool(
     name="status",
     title="How things are",
@@ -309,25 +211,4 @@ STATUS = Tool(
     Result=StatusResult,
     hints=Hints(read_only=True, idempotent=True),
     run=status,
-)
-INGEST = Tool(
-    name="ingest",
-    title="Look at the code tree",
-    description=(
-        "Walk the code tree anew and count what is served as file:// and dir:// nodes. Rarely needed: changes are "
-        "followed by themselves."
-    ),
-    Params=IngestParams,
-    Result=IngestResult,
-    hints=Hints(idempotent=True, open_world=True),
-    run=ingest,
-)
-BOOTSTRAP = Tool(
-    name="bootstrap",
-    title="Walk the code tree",
-    description="Counts what the code tree serves; with store writes it down once.",
-    Params=BootstrapParams,
-    Result=IngestResult,
-    hints=Hints(idempotent=True),
-    run=bootstrap,
 )

@@ -24,7 +24,8 @@ from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing
-from kgd.tools.house import Nothing, tree_counts
+from kgd.tools.house import Nothing
+from kgd.tools.ingesting.tree import tree_counts
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool

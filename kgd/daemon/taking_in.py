@@ -1,0 +1,236 @@
+"""This file is where a source is taken in: each file of it read, compared with what is stored, and written."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.daemon.sources import look_through, read_file, shown
+from kgd.errors import KgdError, Limit, Stale, Unavailable
+from kgd.ingest.kind import SNIFFED, Around, Given, Kind, Taken
+from kgd.ingest.kinds import KINDS, recognised
+from kgd.ingest.reading import Reading
+from kgd.model.change import Edit
+from kgd.model.node import Source
+from kgd.model.uri import Uri, is_owned, path_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+AUTO = "auto"
+FILE, URL, TEXT = "file", "url", "text"
+"""Types of the `source` of what is taken in."""
+TROUBLES = 100
+"""Lines of trouble that a report holds; the others are counted."""
+
+Submit = Callable[[tuple[Edit, ...], str], None]
+"""Writes the edits as one commit with this message."""
+Told = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody wants to be taken in: a path of this machine, or a text. `uri` is where it goes or comes from."""
+
+    source: str = ""
+    text: str = ""
+    kind: str = AUTO
+    uri: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of it so far. `trouble` says what was not taken, or not as it is, one line each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    trouble: list[str] = field(default_factory=list)
+    more_trouble: int = 0
+    uris: list[Uri] = field(default_factory=list)
+    """Documents and threads that were looked at, the first hundred."""
+    done: int = 0
+    total: int | None = None
+
+    def say(self, line: str) -> None:
+        if len(self.trouble) < TROUBLES:
+            self.trouble.append(" ".join(line.split())[:300])
+        else:
+            self.more_trouble += 1
+
+
+class Stopped(Exception):
+    """The workspace is being closed; what is left is for the next time."""
+
+
+@dataclass(slots=True)
+class TakingIn:
+    """One source on its way into a workspace.
+
+    Args:
+        submit: How its commits are written; None for a trial that writes nothing.
+        skip: Files from the beginning that an earlier attempt has told of; they are looked at, and not counted twice.
+    """
+
+    workspace: Workspace
+    request: Request
+    submit: Submit | None
+    report: Report
+    told: Told = lambda done, total, message: None
+    stop: threading.Event = field(default_factory=threading.Event)
+    environment: Mapping[str, str] | None = None
+    skip: int = 0
+
+    def run(self) -> None:
+        """Take in all of it. What cannot be taken becomes a line of the report, and the rest goes on.
+
+        Raises:
+            Stopped: Between two documents.
+            KgdError: The workspace cannot be written at all.
+        """
+        root = Path(self.request.source)
+        with Reading() as reading:
+            around = Around(self.workspace, reading)
+            if root.is_dir():
+                self._folder(root, around)
+                return
+            self.report.total = 1
+            name, url, uri = self._place(root.name, "")
+            self._file(root, name, url, uri, around)
+            self.report.done = 1
+
+    def run_text(self, sees: Callable[[Uri], bool]) -> None:
+        """Take in the request's text, all of it or nothing. `sees`: whether who asks may know that a node is there.
+
+        Raises:
+            KgdError: Why it cannot be taken.
+        """
+        self.report.total = 1
+        given, kind = self._text()
+        with Reading() as reading:
+            around = Around(self.workspace, reading, sees=sees)
+            if kind.is_current(given, around):
+                self.report.counts[f"{kind.name}s_unchanged"] += 1
+            else:
+                self._write(kind.take(given, around), kind, given.name or "a text", around)
+        self.report.done = 1
+
+    def _folder(self, root: Path, around: Around) -> None:
+        folder = look_through(root, self.environment)
+        for line in folder.trouble:
+            self.report.say(shown(line))
+        for what, count in folder.left.most_common():
+            self.report.counts["left"] += count
+            if what in ("symbolic link", "pipe, socket or device"):
+                self.report.say(f"{count} of the entries: a {what} is not followed")
+        base = self._place(root.name, "")[0]
+        around.paths = {f"{base}/{path}" for path in folder.paths}
+        around.names.add(path.removesuffix(".md") for path in around.paths)
+        self.report.total = len(folder.paths)
+        chosen = KINDS.get(self.request.kind)
+        if chosen is not None and chosen.together is not None:
+            self._write(
+                chosen.together(self._given(folder.paths, root, chosen, around), around), chosen, str(root), around
+            )
+            return
+        for number, path in enumerate(folder.paths, 1):
+            if self.stop.is_set():
+                raise Stopped
+            self.told(number, len(folder.paths), shown(path))
+            name, url, _ = self._place(root.name, path)
+            self._file(root / path, name, url, None, around)
+            self.report.done = max(self.report.done, number)
+
+    def _given(self, paths: Iterable[str], root: Path, kind: Kind, around: Around) -> Iterator[Given]:
+        for number, path in enumerate(paths, 1):
+            if self.stop.is_set():
+                raise Stopped
+            name, url, _ = self._place(root.name, path)
+            self.told(number, self.report.total, shown(path))
+            try:
+                yield Given(name, read_file(root / path, kind.limit), Source(FILE, name), url=url)
+            except KgdError as error:
+                self._unread(name, error)
+            self.report.done = number
+
+    def _file(self, path: Path, name: str, url: str, uri: Uri | None, around: Around) -> None:
+        again = self.report.done < self.skip
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            self._unread(shown(name), KgdError("its name is no UTF-8 text"))
+            return
+        try:
+            largest = max(kind.limit for kind in KINDS.values())
+            chosen = KINDS.get(self.request.kind)
+            data = read_file(path, chosen.limit if chosen else largest)
+            kind = chosen or recognised(name, data[:SNIFFED])
+            if len(data) > kind.limit:
+                raise Limit(f"it has {len(data) >> 20:,} MiB, more than {kind.limit >> 20} MiB")
+        except KgdError as error:
+            if not again:
+                self._unread(name, error)
+            return
+        self._one((Given(name, data, Source(FILE, name), uri, url), kind), around, again=again)
+
+    def _text(self) -> tuple[Given, Kind]:
+        data = self.request.text.encode("utf-8", "surrogatepass")
+        kind = KINDS.get(self.request.kind) or recognised("", data[:SNIFFED])
+        uri = self.request.uri
+        if uri and not is_owned(uri):
+            name = uri.partition("://")[2].partition("?")[0].partition("#")[0].strip("/")
+            return Given(name or uri, data, Source(URL, uri), url=uri), kind
+        if uri:
+            return Given(path_of(uri), data, Source(TEXT, path_of(uri)), Uri(uri)), kind
+        return Given("", data, Source(TEXT, "")), kind
+
+    def _place(self, base: str, path: str) -> tuple[str, str, Uri | None]:
+        """Name, URL and URI of a file at a path below the source: as the request's `uri` says, else by the name of the
+        source."""
+        uri = self.request.uri
+        below = f"/{path}" if path else ""
+        if not uri:
+            return base + below, "", None
+        if not is_owned(uri):
+            return base + below, uri.rstrip("/") + below if path else uri, None
+        return path_of(uri) + below, "", None if path else Uri(uri)
+
+    def _one(self, one: tuple[Given, Kind], around: Around, *, again: bool = False) -> None:
+        given, kind = one
+        try:
+            if kind.is_current(given, around):
+                if not again:
+                    self.report.counts[f"{kind.name}s_unchanged"] += 1
+                return
+            self._write(kind.take(given, around), kind, given.name, around)
+        except (Stopped, Unavailable):
+            raise
+        except Stale:  # somebody wrote at the same time: what is stored now is compared anew
+            try:
+                self._write(kind.take(given, around), kind, given.name, around)
+            except Unavailable:
+                raise
+            except KgdError as error:
+                self._unread(given.name, error)
+        except KgdError as error:
+            self._unread(given.name, error)
+
+    def _write(self, found: Iterable[Taken], kind: Kind, name: str, around: Around) -> None:
+        for taken in found:
+            for line in taken.trouble:
+                self.report.say(f"{name}: {line}")
+            for number, edits in enumerate(taken.commits, 1):
+                if self.stop.is_set():
+                    raise Stopped
+                if self.submit is not None:
+                    part = f" ({number} of {len(taken.commits)})" if len(taken.commits) > 1 else ""
+                    self.submit(edits, f"ingest {name[-120:]}{part}")
+            self.report.counts.update(taken.counts)
+            if len(self.report.uris) < TROUBLES:
+                self.report.uris.append(taken.uri)
+
+    def _unread(self, name: str, error: KgdError) -> None:
+        self.report.counts["unread"] += 1
+        self.report.say(f"{name}: {error.message}" + (f". {error.next}" if error.next else ""))

@@ -1,0 +1,176 @@
+"""This file is where a document becomes nodes: itself, and a chunk for each piece of its text, in a chain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from kgd.ingest import links, replacing
+from kgd.ingest.chunks import Chunk, chunks
+from kgd.ingest.extracted import Extracted
+from kgd.ingest.kind import Around, Given, Kind, Taken
+from kgd.ingest.readers.text import Text, Unreadable
+from kgd.ingest.replacing import FIRST, HASH, NEXT, PART_OF, STATUS, Stage, chunk_uri
+from kgd.model.node import NAME_LIMIT, Node, Relation, Source, cut_at_word
+from kgd.model.uri import Uri, from_path, name_of, scheme_of
+from kgd.workspace.secrets import secret_in
+
+SEPARATOR = " › "
+"""Between the headings in a chunk's name."""
+LEFT_OUT = "[a line that looks like a secret was left out]"
+MOST_CHUNKS = 20_000
+NAMELESS = 60
+"""Characters of a name that is made of how a text begins."""
+
+_SENTENCE = re.compile(r".{20,}?[.!?](?=\s)")
+_MARKS = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,1000}\)|[`*]+")
+
+
+def take(given: Given, around: Around) -> Iterator[Taken]:
+    """The one document that a file or text is.
+
+    Raises:
+        Unreadable: It cannot be read, or there is no text in it.
+    """
+    extracted = extract(given, around)
+    found = replacing.replaced(around.workspace, extracted)
+    became = "unchanged" if not found.edits else "changed" if found.was_there else "new"
+    counts = {f"documents_{became}": 1, "chunks_new": found.new, "chunks_changed": found.changed}
+    counts["chunks_gone"] = found.gone
+    yield Taken(extracted.nodes[0].uri, tuple(replacing.in_commits(found.edits)), counts, extracted.trouble)
+
+
+def extract(given: Given, around: Around) -> Extracted:
+    """A document and its chunks, numbered as in one that is new.
+
+    Raises:
+        Unreadable: It cannot be read, or there is no text in it.
+    """
+    read = around.reading.read(given.name, given.data)
+    text, trouble = _without_secrets(read)
+    if not given.name:
+        given = _named(given, read.title or cut_at_word(text, NAMELESS).rstrip("…."))
+    uri = home(given, around)
+    title = read.title or name_of(uri)
+    pieces = chunks(text, read.kind, title)
+    if not pieces:
+        raise Unreadable("there is no text in it")
+    if len(pieces) > MOST_CHUNKS:
+        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Take in a part of it.")
+    made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
+    document = _document(read, uri, given, title, made, text)
+    return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))
+
+
+def _named(given: Given, title: str) -> Given:
+    """A text that nobody gave a name is called as it begins; another one that begins so takes its place."""
+    name = title.replace("/", "-").strip()
+    if name in ("", ".", ".."):
+        raise Unreadable("it needs a name", next="Give it a uri, such as document://<workspace>/<name>.")
+    return replace(given, name=name, source=Source(given.source.type, name))
+
+
+def home(given: Given, around: Around) -> Uri:
+    """The node that is this document: the one that was asked for, the one it is already, or one called as it is."""
+    workspace = around.workspace
+    if given.uri is not None:
+        if scheme_of(given.uri) != "document":
+            raise Unreadable("the URI of a document begins with document://", at=given.uri)
+        return workspace.resolve(given.uri)
+    usual = workspace.resolve(from_path("document", workspace.id, given.name))
+    stored = workspace.readable(usual)
+    if stored is not None and stored.source == given.source:
+        return usual
+    elsewhere = workspace.by_source(given.source.type, given.source.id)
+    found = next((uri for uri in elsewhere if scheme_of(uri) == "document"), None)
+    if found is not None:
+        return found
+    if stored is not None and not stored.is_bare:
+        raise Unreadable(
+            f"{usual} is there already and was not taken in from here", next="Give it another URI with --uri."
+        )
+    return usual
+
+
+def is_current(given: Given, around: Around) -> bool:
+    """Whether these very bytes are stored already, all of them."""
+    if not given.name:
+        return False
+    try:
+        stored = around.workspace.readable(home(given, around))
+    except Unreadable:
+        return False
+    return replacing.is_complete(stored, given.digest)
+
+
+def _document(read: Text, uri: Uri, given: Given, title: str, made: list[Node], text: str) -> Node:
+    tags = tuple(dict.fromkeys((*read.tags, *(links.tags_of(text) if read.kind == "markdown" else ()))))[: links.TAGS]
+    data: dict[str, Any] = {
+        "kind": read.format, STATUS: Stage.COMPLETE, HASH: given.digest, "bytes": len(given.data), "chunks": len(made),
+    }  # fmt: skip
+    data |= dict(read.about)
+    if given.url:
+        data["url"] = given.url
+    first = (Relation(FIRST, made[0].uri, 0.5),)
+    name = title if title != name_of(uri) else ""
+    return Node(
+        uri, name=name[:NAME_LIMIT], summary=_summary(made, title), tags=tags, data=data, source=given.source,
+        relations=first,
+    )  # fmt: skip
+
+
+def _chunk(piece: Chunk, number: int, last: int, document: Uri, given: Given, around: Around) -> Node:
+    uri = chunk_uri(document, number)
+    chain = [Relation(PART_OF, document, 0.5)]
+    if number < last:
+        chain.append(Relation(NEXT, chunk_uri(document, number + 1), 0.5))
+    found = links.relations(piece.text, given.name, document, around)
+    name = cut_at_word(SEPARATOR.join(piece.heading_path), NAME_LIMIT)
+    return Node(uri, name=name, content=piece.text + "\n", source=given.source, relations=(*chain, *found))
+
+
+def _summary(made: list[Node], title: str) -> str:
+    """The first sentence of the first text that is no heading, table, list or code."""
+    for node in made[:5]:
+        fence = False
+        for paragraph in re.split(r"\n\s*\n", node.content):
+            fence ^= paragraph.count("```") % 2 == 1
+            line = " ".join(paragraph.split())
+            if fence or not line or line[0] in "#|>-*+`~.:<=!{/" or line == title or not line[0].isalnum():
+                continue
+            line = _MARKS.sub(lambda m: m[1] or "", line)
+            if len(line) < 20:
+                continue
+            sentence = _SENTENCE.match(line)
+            said = sentence[0] if sentence else line
+            return cut_at_word("".join(c if c.isprintable() else " " for c in said))
+    return ""
+
+
+def _without_secrets(read: Text) -> tuple[str, list[str]]:
+    """The text without lines that git must never see, and a line of trouble where there were any."""
+    if not secret_in(read.text):
+        return read.text, []
+    lines = read.text.split("\n")
+    count = 0
+    for number, line in enumerate(lines):
+        pair = "\n".join(lines[number : number + 2])
+        if secret_in(line) or (secret_in(pair) and not secret_in("".join(lines[number + 1 : number + 2]))):
+            lines[number] = LEFT_OUT
+            count += 1
+    text = "\n".join(lines)
+    if secret_in(text):
+        raise Unreadable("it holds what looks like a secret", next="Take that out; git never forgets.")
+    return text, [f"{count} line(s) that look like a secret were left out"]
+
+
+DOCUMENT = Kind(
+    name="document",
+    about="a text, a page, a PDF, an office file or source code: a document node and its chunks",
+    recognises=lambda name, head: True,
+    take=take,
+    is_current=is_current,
+    from_tree=False,
+)

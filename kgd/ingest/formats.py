@@ -1,0 +1,68 @@
+"""This file is where it is told by name and first bytes which format a document has."""
+
+from __future__ import annotations
+
+import posixpath
+
+MARKDOWN, RST, TEXT, HTML, PDF = "markdown", "rst", "text", "html", "pdf"
+DOCX, XLSX, PPTX, EPUB = "docx", "xlsx", "pptx", "epub"
+
+_BY_SUFFIX = {
+    MARKDOWN: "md markdown mdx mkd qmd",
+    RST: "rst rest",
+    TEXT: "txt text adoc asciidoc org tex",
+    HTML: "html htm xhtml",
+    PDF: "pdf",
+    DOCX: "docx docm dotx",
+    XLSX: "xlsx xlsm",
+    PPTX: "pptx pptm",
+    EPUB: "epub",
+}
+_CODE = (
+    "py pyi js mjs cjs jsx ts mts cts tsx go java rs c h cc cpp cxx hh hpp cs rb php swift kt kts scala clj ex exs erl "
+    "hs ml mli lua pl pm r jl dart sh bash zsh fish ps1 sql proto graphql tf vue svelte css scss less"
+)
+_SETTINGS = "yaml yml toml ini cfg conf"
+_DATA = "json jsonl ndjson csv tsv xml log lock svg ipynb map"
+"""Taken where one is named; in a folder they are data rather than documents."""
+_TEXT_NAMES = "readme license licence copying authors changelog changes news notice todo contributing"
+
+FORMATS = {suffix: format for format, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
+CODE = frozenset(_CODE.split())
+SETTINGS = frozenset(_SETTINGS.split())
+DATA = frozenset(_DATA.split())
+
+BINARY = frozenset({PDF, DOCX, XLSX, PPTX, EPUB})
+OFFICE = frozenset({DOCX, XLSX, PPTX})
+"""Read by libraries of the extra `docs`."""
+
+
+def suffix_of(name: str) -> str:
+    return posixpath.splitext(name)[1][1:].lower()
+
+
+def is_document(name: str) -> bool:
+    """Whether a file of a folder is taken in: by its name alone, for nothing of the others is read."""
+    base = posixpath.basename(name)
+    if base.startswith(".") or base.endswith((".min.js", ".min.css")):
+        return False
+    suffix = suffix_of(base)
+    if not suffix:
+        return base.lower() in _TEXT_NAMES.split()
+    return suffix in FORMATS or suffix in CODE or suffix in SETTINGS
+
+
+def format_of(name: str, data: bytes) -> str:
+    """One of the names above; ``code:<suffix>`` for source code. What the bytes say of themselves counts for more."""
+    if data.startswith(b"%PDF-"):
+        return PDF
+    suffix = suffix_of(name)
+    found = FORMATS.get(suffix, "")
+    if found in BINARY and found != PDF:
+        return found
+    if suffix in CODE or suffix in SETTINGS:
+        return f"code:{suffix}"
+    start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if not found and start.startswith((b"<!doctype html", b"<html")):
+        return HTML
+    return found or TEXT

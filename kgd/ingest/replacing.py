@@ -1,0 +1,244 @@
+"""This file is where a document that was taken in meets the one that is stored: what a second time changes.
+
+A chunk that says the same keeps its URI and its bytes, wherever in the document it stands now. One that was edited is
+found by its place between such neighbours and keeps its URI too, with whatever people related to it. What is new gets a
+number that no chunk of the document has had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kgd.ingest.extracted import Extracted
+from kgd.ingest.links import IN_TEXT
+from kgd.model.change import Delete, Edit, Unrelate, Untag, Upsert
+from kgd.model.node import Json, Node, Relation, Source
+from kgd.model.uri import Uri, build, scheme_of, segments_of, workspace_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+COMMIT_EDITS = 1_900
+"""Edits of one commit: fewer than a change may have, since one more says that the document is on its way."""
+FIRST, NEXT, PART_OF = "has_chunk", "NEXT_CHUNK", "part_of"
+"""From a document to its first chunk, from a chunk to the next one, and from a chunk to its document."""
+HASH, STATUS = "hash", "status"
+LAST = "last"
+"""The key of a document's data for the highest number that a chunk of it has had, where that is not how many it has."""
+WRITTEN = "written"
+"""The key for a digest of the name and summary that were written, by which those of a person are told from them."""
+TAGS = "tags"
+"""The key for the tags that were found in the text."""
+URL = "url"
+OWN = frozenset({"kind", "bytes", "chunks", "date", "author", HASH, STATUS, LAST, WRITTEN, TAGS})
+"""The keys of a document's data that taking it in says; others, and a URL, stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What taking in a document changes. Without `edits` it is stored already; the last of them is the document's."""
+
+    edits: tuple[Edit, ...] = ()
+    was_there: bool = True
+    new: int = 0
+    changed: int = 0
+    gone: int = 0
+
+
+class Stage(StrEnum):
+    """How far a document is. One that is not complete is taken in again, whatever its hash says."""
+
+    READING = "reading"
+    COMPLETE = "complete"
+
+
+def chunk_uri(document: Uri, number: int) -> Uri:
+    return build("chunk", workspace_of(document) or "", [*segments_of(document), f"{number:04d}".encode()])
+
+
+def number_of(chunk: Uri) -> int:
+    """The number in a chunk's URI; 0 where it has none."""
+    last = chunk.rpartition("/")[2]
+    return int(last) if last.isascii() and last.isdigit() else 0
+
+
+def is_complete(stored: Node | None, digest: str) -> bool:
+    """Whether a document is stored as these bytes say, to its end."""
+    return stored is not None and stored.data.get(HASH) == digest and stored.data.get(STATUS) == Stage.COMPLETE
+
+
+def edits(workspace: Workspace, extracted: Extracted) -> list[Edit]:
+    """What taking in a document changes: nothing where its digest is the one that is stored.
+
+    The first of its nodes is the document, the others are its chunks in order. The last edit is the document's.
+    """
+    return list(replaced(workspace, extracted).edits)
+
+
+def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
+    """The same, with how many chunks are new, changed and gone."""
+    wanted, *pieces = extracted.nodes
+    stored = workspace.node(wanted.uri)
+    if is_complete(stored, extracted.digest):
+        return Replaced()
+    old = _stored_chunks(workspace, stored, extracted.source)
+    highest = max([_int(stored.data.get(LAST)) if stored else 0, *(number_of(one.uri) for one in old)], default=0)
+    places = _aligned(wanted.uri, pieces, old, highest)
+    renamed = {piece.uri: uri for piece, uri in zip(pieces, places, strict=True)}
+    known = {one.uri: one for one in old}
+    out: list[Edit] = []
+    new = changed = 0
+    for piece in pieces:
+        node = _moved(piece, renamed)
+        there = known.get(node.uri)
+        out += _difference(workspace, there, node)
+        new += there is None
+        changed += there is not None and (there.name, there.content) != (node.name, node.content)
+    kept = set(places)
+    gone = [one.uri for one in old if one.uri not in kept]
+    last = max([highest, *map(number_of, places)])
+    document = _moved(wanted, renamed)
+    if last != len(pieces):
+        document = replace(document, data={**document.data, LAST: last})
+    edits = (*out, *(Delete(uri) for uri in gone), *_of_document(stored, document))
+    return Replaced(edits, stored is not None, new, changed, len(gone))
+
+
+def in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
+    """The edits of one document, as many in a commit as it takes. Until the last one it says that it is being read."""
+    if len(edits) <= COMMIT_EDITS:
+        if edits:
+            yield tuple(edits)
+        return
+    container = next(edit for edit in reversed(edits) if isinstance(edit, Upsert))
+    begun = Upsert(container.uri, source=container.source, data={STATUS: Stage.READING})
+    for start in range(0, len(edits), COMMIT_EDITS):
+        part = tuple(edits[start : start + COMMIT_EDITS])
+        yield (begun, *part) if start == 0 else part
+
+
+def _stored_chunks(workspace: Workspace, document: Node | None, source: Source) -> list[Node]:
+    """The chunks that this source brought before, in the order of the text."""
+    if document is None:
+        return []
+    uris = [uri for uri in workspace.by_source(source.type, source.id) if scheme_of(uri) == "chunk"]
+    found = {uri: node for uri in uris if (node := workspace.readable(uri)) is not None}
+    follows = {uri: next((r.target for r in node.relations if r.type == NEXT), None) for uri, node in found.items()}
+    at = next((r.target for r in document.relations if r.type == FIRST), None)
+    ordered: dict[Uri, Node] = {}
+    while at in found and at not in ordered:
+        ordered[at] = found[at]
+        at = follows[at]
+    return [*ordered.values(), *(found[uri] for uri in sorted(found) if uri not in ordered)]
+
+
+def _aligned(document: Uri, pieces: Sequence[Node], old: Sequence[Node], highest: int) -> list[Uri]:
+    """The URI of each piece. O(pieces + old)."""
+    same: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+    for number, one in enumerate(old):
+        same[one.name, one.content].append(number)
+    places = [
+        same[piece.name, piece.content].popleft() if same[piece.name, piece.content] else None for piece in pieces
+    ]
+    taken = {place for place in places if place is not None}
+    before = -1
+    for number, place in enumerate(places):
+        if place is None and before + 1 < len(old) and before + 1 not in taken:
+            place = places[number] = before + 1  # it was edited where it stands
+            taken.add(place)
+        if place is not None:
+            before = place
+    out = []
+    for place in places:
+        if place is None:
+            highest += 1
+        out.append(old[place].uri if place is not None else chunk_uri(document, highest))
+    return out
+
+
+def _moved(node: Node, renamed: Mapping[Uri, Uri]) -> Node:
+    """The node under its URI, with its relations to chunks leading where those are."""
+    relations = tuple(replace(one, target=renamed.get(one.target, one.target)) for one in node.relations)
+    return replace(node, uri=renamed.get(node.uri, node.uri), relations=relations)
+
+
+def _difference(workspace: Workspace, stored: Node | None, node: Node) -> list[Edit]:
+    """The edits that make the stored node say what is wanted; what people added to it stays."""
+    if stored is None:
+        return [_whole(node)]
+    wanted = {relation.key for relation in node.relations}
+    out: list[Edit] = [
+        Unrelate(stored.uri, one.target, one.type)
+        for one in stored.relations
+        if _is_ours(one) and one.key not in wanted
+    ]
+    new = tuple(one for one in node.relations if stored.relation(one.type, one.target) is None)
+    name, content = _unless(node.name, stored.name), _unless(node.content, stored.content)
+    if new or name is not None or content is not None or stored.source != node.source:
+        version = workspace.node_version(stored.uri)
+        count = version.count if version else 0
+        out.append(Upsert(
+            stored.uri, name=name, content=content, source=node.source, relations=new, expect_version=count
+        ))  # fmt: skip
+    return out
+
+
+def _of_document(stored: Node | None, node: Node) -> list[Edit]:
+    """The last edits: with them the document is complete. A name, summary or tag that a person gave it stays."""
+    data: dict[str, Json] = {**node.data, WRITTEN: _written(node.name, node.summary)}
+    if node.tags:
+        data[TAGS] = list(node.tags)
+    if stored is None:
+        return [_whole(replace(node, data=data))]
+    found = stored.data.get(TAGS)
+    gone = tuple(
+        tag for tag in (found if isinstance(found, list) else ()) if tag in stored.tags and tag not in node.tags
+    )
+    wanted = {relation.key for relation in node.relations}
+    out: list[Edit] = [Untag(stored.uri, gone)] if gone else []
+    out += [
+        Unrelate(stored.uri, one.target, one.type)
+        for one in stored.relations
+        if _is_ours(one) and one.key not in wanted
+    ]
+    name, summary, unset = node.name, node.summary, []
+    if stored.data.get(WRITTEN) not in (None, _written(stored.name, stored.summary)):
+        name = summary = ""
+        data[WRITTEN] = stored.data[WRITTEN]
+    else:
+        unset = [field for field in ("name", "summary") if getattr(stored, field) and not getattr(node, field)]
+    data |= {key: None for key in OWN if key not in data and key in stored.data}
+    relations = tuple(one for one in node.relations if stored.relation(one.type, one.target) is None)
+    out.append(Upsert(
+        stored.uri, name=name or None, summary=summary or None, tags=node.tags, data=data, source=node.source,
+        relations=relations, unset=tuple(unset),
+    ))  # fmt: skip
+    return out
+
+
+def _unless(wanted: str, stored: str) -> str | None:
+    return wanted if wanted != stored else None
+
+
+def _whole(node: Node) -> Upsert:
+    return Upsert(
+        node.uri, node.type, node.name or None, node.summary or None, node.content or None, node.tags, node.data,
+        node.source, node.relations, expect_version=0,
+    )  # fmt: skip
+
+
+def _is_ours(relation: Relation) -> bool:
+    return relation.type in (FIRST, NEXT, PART_OF) or relation.data == IN_TEXT
+
+
+def _written(name: str, summary: str) -> str:
+    return hashlib.sha256(f"{name}\n{summary}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _int(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

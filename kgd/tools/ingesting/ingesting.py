@@ -1,0 +1,217 @@
+"""This file is where `ingest` is: documents and conversations become nodes, and a second time changes nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.daemon.jobs import Job
+from kgd.daemon.sources import located
+from kgd.daemon.taking_in import AUTO, Report, Request, TakingIn
+from kgd.errors import Forbidden, Invalid
+from kgd.ingest.kinds import KINDS
+from kgd.model.change import ChangeSet, Edit
+from kgd.model.uri import from_path, is_owned
+from kgd.tools import addressing, sight
+from kgd.tools.ingesting import tree
+from kgd.tools.ingesting.jobs import shown
+from kgd.tools.nodes import overlay_of
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+TREE = "tree"
+WAIT_SECONDS = 20.0
+"""How long a call waits for its job before it says how to look at it."""
+NODES_SHOWN = 100
+
+
+class IngestParams(Params):
+    source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
+    text: Annotated[str | None, Field(description="instead: what to take in")] = None
+    kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}")] = AUTO
+    uri: Annotated[
+        str | None, Field(description="the node it becomes, document://... or thread://...; or the URL it is from")
+    ] = None
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class IngestResult(TypedDict):
+    """Without `job` it is done, or was a trial; else `state` is that of the job: running, done or failed."""
+
+    workspace: str
+    kind: str
+    source: str
+    counts: dict[str, int]
+    nodes: NotRequired[list[str]]
+    trouble: NotRequired[list[str]]
+    more_trouble: NotRequired[int]
+    job: NotRequired[str]
+    state: NotRequired[str]
+    done: NotRequired[int]
+    total: NotRequired[int]
+    failure: NotRequired[str]
+    next: NotRequired[str]
+    dry_run: NotRequired[bool]
+
+
+def ingest(session: Session, params: IngestParams) -> IngestResult:
+    """Takes in a text at once, a file or folder as a job; without either it looks at the code tree anew."""
+    if params.kind not in (AUTO, TREE, *KINDS):
+        raise Invalid(
+            f"there is no kind '{params.kind[:40]}'", at="kind", next=f"Known: auto, tree, {', '.join(KINDS)}."
+        )
+    if params.text is not None:
+        return _text(session, params)
+    if params.kind == TREE or params.source is None:
+        if params.uri is not None:
+            raise Invalid("the code tree has its URIs already", at="uri", next="Leave uri out.")
+        return _of_tree(tree.look(session, params.source, params.workspace, dry_run=params.dry_run))
+    if session.principal is not None:
+        raise Forbidden("files are read by the machine that has them", at="source", next="Send their text.")
+    if "://" in params.source:
+        raise Invalid(
+            "nothing is fetched from the network", at="source",
+            next="Save the page, and give its file as source and this URL as uri; or give its text and this uri.",
+        )  # fmt: skip
+    path = located(params.source, session.cwd)
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    if (inside := _in_tree(workspace, path)) is not None and not _is_stored(params.kind):
+        return _served(session, workspace, path, inside, params)
+    request = Request(str(path), "", params.kind, _uri(session, workspace, params.uri))
+    if params.dry_run:
+        report = Report()
+        TakingIn(workspace, request, None, report, session.progress).run()
+        return _report(workspace, request, report, dry_run=True)
+    jobs = session.daemon.jobs(workspace)
+    job = jobs.ask(request, session.author(workspace))
+    return _job(
+        workspace, jobs.wait(job.id, WAIT_SECONDS, lambda one: session.progress(one.done, one.total, path.name))
+    )
+
+
+def _text(session: Session, params: IngestParams) -> IngestResult:
+    if params.source is not None:
+        raise Invalid("give source or text, not both", at="source")
+    if params.kind == TREE:
+        raise Invalid("a text is no code tree", at="kind", next="Leave kind out.")
+    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
+    author = session.author(workspace)
+
+    def submit(edits: tuple[Edit, ...], message: str) -> None:
+        session.submit(workspace, ChangeSet(edits, author, message, operation="ingest"))
+
+    request = Request("", params.text or "", params.kind, _uri(session, workspace, params.uri))
+    report = Report()
+    sees = sight.sight(session, workspace.id)
+    TakingIn(workspace, request, None if params.dry_run else submit, report, session.progress).run_text(
+        sees or (lambda uri: True)
+    )
+    return _report(workspace, request, report, dry_run=params.dry_run)
+
+
+def _uri(session: Session, workspace: Workspace, text: str | None) -> str:
+    """Where it goes, as a canonical URI of this workspace; or the URL that it comes from, as it is."""
+    if not text:
+        return ""
+    uri = addressing.resolve(session, workspace, text, at="uri")
+    owner = uri.split("/")[2] if is_owned(uri) else workspace.id
+    if owner != workspace.id:
+        raise Invalid("that node belongs to another workspace", at="uri", next=f"Write it with {workspace.id}.")
+    return uri
+
+
+def _in_tree(workspace: Workspace, path: Path) -> str | None:
+    """The path in the code tree, where it serves this file or folder; None for any other, one that git ignores too."""
+    root, overlay = workspace.layout.code_tree, overlay_of(workspace)
+    if root is None or overlay is None:
+        return None
+    inside = os.path.relpath(path, os.path.realpath(root))
+    if inside == "..":
+        return None
+    if inside.startswith(f"..{os.sep}"):
+        return None
+    inside = "" if inside == "." else inside
+    uri = from_path("dir" if path.is_dir() else "file", workspace.id, inside)
+    return inside if overlay.exists(uri) else None
+
+
+def _is_stored(kind: str) -> bool:
+    """Whether this kind is taken in from the code tree too, because it was asked for by name."""
+    return kind in KINDS and KINDS[kind].from_tree
+
+
+def _served(session: Session, workspace: Workspace, path: Path, inside: str, params: IngestParams) -> IngestResult:
+    """What is in the code tree is served as it is; all there is to do is to look at it."""
+    if path.is_dir():
+        answer = _of_tree(tree.look(session, str(path), workspace.id, dry_run=params.dry_run))
+    else:
+        overlay = overlay_of(workspace)
+        assert overlay is not None
+        found = overlay.rescan()
+        answer = {
+            "workspace": workspace.id,
+            "kind": TREE,
+            "source": str(path),
+            "counts": {"changed": len(found.changed)},
+        }
+        answer["nodes"] = [from_path("file", workspace.id, inside)]
+    answer["next"] = "It is part of the code tree, which is served and searched as it is: nothing is stored of it."
+    return answer
+
+
+def _of_tree(found: tree.TreeResult) -> IngestResult:
+    answer: IngestResult = {
+        "workspace": found["workspace"], "kind": TREE, "source": found["source"], "counts": found["counts"],
+    }  # fmt: skip
+    if found.get("dry_run"):
+        answer["dry_run"] = True
+    return answer
+
+
+def _report(workspace: Workspace, request: Request, report: Report, *, dry_run: bool) -> IngestResult:
+    answer: IngestResult = {
+        "workspace": workspace.id, "kind": request.kind, "source": request.source,
+        "counts": {name: count for name, count in sorted(report.counts.items()) if count},
+        "nodes": [str(uri) for uri in report.uris[:NODES_SHOWN]], "trouble": report.trouble,
+    }  # fmt: skip
+    if report.more_trouble:
+        answer["more_trouble"] = report.more_trouble
+    if dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+def _job(workspace: Workspace, job: Job) -> IngestResult:
+    found: dict[str, Any] = dict(shown(job))
+    kept = ("kind", "source", "counts", "nodes", "trouble", "more_trouble", "state", "done", "total", "failure")
+    answer: Any = {"workspace": workspace.id, "job": job.id, **{key: found[key] for key in kept if key in found}}
+    if not job.is_over:
+        answer["next"] = (
+            f"It goes on by itself: `kgd status`, or kgd://{workspace.id}/jobs/{job.id}, says how far it is."
+        )
+    result: IngestResult = answer
+    return result
+
+
+INGEST = Tool(
+    name="ingest",
+    title="Take in documents and conversations",
+    description=(
+        "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
+        "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
+        "changes only what changed there. Files of the code tree are served as they are and not stored."
+    ),
+    Params=IngestParams,
+    Result=IngestResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=ingest,
+)

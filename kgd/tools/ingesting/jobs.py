@@ -1,0 +1,89 @@
+"""This file is where it is told how far a job is: what is being taken in, and goes on without whoever asked for it."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.daemon.jobs import Job, Jobs
+from kgd.errors import Forbidden
+from kgd.tools import addressing
+from kgd.tools.nodes import moment
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+LISTED = 10
+"""Jobs that status lists: those that are not over, and the last ones that are."""
+TROUBLES_LISTED = 3
+TROUBLES_SHOWN = 50
+
+
+class JobAnswer(TypedDict):
+    """`state` is running, done or failed; one that waits for another is running with nothing done."""
+
+    id: str
+    kind: str
+    source: str
+    state: str
+    done: int
+    total: NotRequired[int]
+    counts: dict[str, int]
+    nodes: list[str]
+    trouble: list[str]
+    more_trouble: NotRequired[int]
+    began: str
+    ended: NotRequired[str]
+    failure: NotRequired[str]
+
+
+class JobParams(Params):
+    id: str
+    wait: Annotated[float, Field(ge=0, le=60, description="seconds to wait for its end")] = 0
+    workspace: str | None = None
+
+
+def job(session: Session, params: JobParams) -> JobAnswer:
+    """How one job is; with `wait` when it is over, or after so many seconds."""
+    if session.principal is not None:
+        raise Forbidden("jobs are the business of the machine that they run on")
+    workspace = addressing.choose(session, params.workspace)
+    jobs = session.daemon.jobs(workspace)
+    return shown(jobs.wait(params.id, params.wait, lambda one: session.progress(one.done, one.total, one.source)))
+
+
+def listed(jobs: Jobs) -> list[JobAnswer]:
+    """Those that are not over, and the newest of the others; of each a few lines of trouble."""
+    found = jobs.all()
+    chosen = [one for one in found if not one.is_over] + [one for one in found if one.is_over]
+    return [shown(one, TROUBLES_LISTED, nodes=3) for one in chosen[:LISTED]]
+
+
+def shown(job: Job, troubles: int = TROUBLES_SHOWN, *, nodes: int = 100) -> JobAnswer:
+    answer: JobAnswer = {
+        "id": job.id, "kind": job.kind, "source": job.source, "state": job.state, "done": job.done,
+        "counts": {name: count for name, count in sorted(job.counts.items()) if count}, "nodes": job.uris[:nodes],
+        "trouble": job.trouble[:troubles], "began": moment(job.began),
+    }  # fmt: skip
+    if job.total is not None:
+        answer["total"] = job.total
+    if more := job.more_trouble + len(job.trouble[troubles:]):
+        answer["more_trouble"] = more
+    if job.ended is not None:
+        answer["ended"] = moment(job.ended)
+    if job.failure:
+        answer["failure"] = job.failure
+    return answer
+
+
+JOB = Tool(
+    name="job",
+    title="How a job is",
+    description="How far something is that is being taken in.",
+    Params=JobParams,
+    Result=JobAnswer,
+    hints=Hints(read_only=True, idempotent=True),
+    run=job,
+)

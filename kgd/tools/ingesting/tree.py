@@ -1,0 +1,124 @@
+"""This file is where the code tree is looked at anew, and where it is stored once for those who do not have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden, Invalid
+from kgd.freshness.freshness import Freshness
+from kgd.model.change import ChangeSet
+from kgd.model.uri import path_of, scheme_of
+from kgd.overlay.storing import store_changes
+from kgd.tools import addressing
+from kgd.tools.nodes import overlay_of
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class BootstrapParams(Params):
+    source: str | None = None
+    store: bool = False
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class TreeResult(TypedDict):
+    workspace: str
+    kind: str
+    source: str
+    counts: dict[str, int]
+    stored: NotRequired[int]
+    commits: NotRequired[list[str]]
+    dry_run: NotRequired[bool]
+
+
+def look(session: Session, source: str | None, named: str | None = None, *, dry_run: bool = False) -> TreeResult:
+    """Looks at the code tree as it is now. Nothing is stored: the tree itself is where its facts live.
+
+    Raises:
+        Forbidden: Whoever asks sits at another machine.
+        Invalid: There is no code tree, or `source` is no directory of it.
+    """
+    if session.principal is not None:
+        raise Forbidden("the code tree is looked at by the machine that has it", next="Write what you know with put.")
+    workspace = addressing.choose(session, named, [source] if source else [])
+    overlay, root = overlay_of(workspace), workspace.layout.code_tree
+    if overlay is None or root is None:
+        raise Invalid("this workspace has no code tree", at="source", next="Run `kgd up` in a code repository.")
+    below = _inside(session, workspace, root, source)
+    found = overlay.scan(lambda done, total: session.progress(done, total, "reading"))
+    moved = (*found.added, *found.changed, *found.removed)
+    Freshness.of(workspace).files_changed(path_of(uri) for uri in moved if scheme_of(uri) == "file")
+    counts = {**tree_counts(workspace), "added": len(found.added), "changed": len(found.changed),
+              "removed": len(found.removed)}  # fmt: skip
+    answer: TreeResult = {"workspace": workspace.id, "kind": "tree", "source": str(root / below), "counts": counts}
+    if dry_run:
+        answer["dry_run"] = True
+    return answer
+
+
+def tree_counts(workspace: Workspace) -> dict[str, int]:
+    """What the code tree serves and what it leaves out; nothing where there is none."""
+    overlay = overlay_of(workspace)
+    report = overlay.report() if overlay is not None else None
+    if report is None:
+        return {}
+    counted = {"files": report.files, "directories": report.directories, "bytes": report.bytes, "text": report.text,
+               "binary": report.binary, "large": report.large, "unreadable": report.unreadable,
+               "symlinks": report.symlinks, "ignored": report.ignored}  # fmt: skip
+    return counted | {f"skipped_{why.replace(' ', '_')}": count for why, count in sorted(report.skipped.items())}
+
+
+def _inside(session: Session, workspace: Workspace, root: Path, source: str | None) -> str:
+    """The directory of the code tree that `source` means, relative to its root."""
+    if source is None:
+        return ""
+    uri = addressing.resolve(session, workspace, source if "://" in source else f"./{source.lstrip('/')}"
+                             if not Path(source).is_absolute() else source, at="source")  # fmt: skip
+    if scheme_of(uri) != "dir" or not (root / path_of(uri)).is_dir():
+        raise Invalid(
+            "this is no directory of the code tree, and this version takes in nothing else", at="source",
+            next="Name a directory of the code tree, or none for all of it; a file is served as a node by itself.",
+        )  # fmt: skip
+    return path_of(uri)
+
+
+def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
+    """The same; with `store` it also writes every file and directory as a node, for a tree that others do not have."""
+    if not session.trusted:
+        raise Forbidden("only this machine's own command line stores a code tree", next="Use ingest without store.")
+    answer = look(session, params.source, params.workspace, dry_run=params.dry_run)
+    if not params.store or params.dry_run:
+        return answer
+    workspace = addressing.choose(session, params.workspace, [params.source] if params.source else [], writing=True)
+    overlay = overlay_of(workspace)
+    assert overlay is not None
+    stored, commits, author = 0, [], session.author(workspace)
+    total = sum(1 for _ in overlay.uris())
+    for edits in store_changes(overlay):
+        changes = ChangeSet(edits, author, "bootstrap: store the code tree", operation="bootstrap")
+        outcome = session.submit(workspace, changes)
+        stored += len(edits)
+        if outcome.commit:
+            commits.append(outcome.commit)
+        session.progress(stored, total, "storing")
+    answer["stored"], answer["commits"] = stored, commits
+    return answer
+
+
+BOOTSTRAP = Tool(
+    name="bootstrap",
+    title="Walk the code tree",
+    description="Counts what the code tree serves; with store writes it down once.",
+    Params=BootstrapParams,
+    Result=TreeResult,
+    hints=Hints(idempotent=True),
+    run=bootstrap,
+)
