@@ -1,6 +1,7 @@
-"""This file is where the index keeps what a text belongs to: its document as a whole, and the people who say it.
+"""This file is where the index keeps what a text belongs to: its document, the messages beside it, the people in it.
 
-A document's text is that of its chunks, so nobody has to bring it: it follows from the chunks that are stored.
+A document's text is that of its chunks, and what stands beside a message is in its thread, so nobody has to bring
+either: they follow from what is stored.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import orjson
 
 from kgd.index import words
 
-CHUNK = "chunk"
+CHUNK, MESSAGE = "chunk", "message"
 MOST_CHUNKS = 2_000
 """Chunks of one document that its text as a whole is made of."""
 MOST_PEOPLE = 40
@@ -36,8 +37,41 @@ def whole_of(uri: str) -> str | None:
     return path or None
 
 
-def renew(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    """Bring the texts of these documents to what their chunks say now. O(their chunks)."""
+def renew(connection: sqlite3.Connection, changed: Collection[str]) -> None:
+    """Bring along what belongs to these nodes, which came, changed or went."""
+    _renew_wholes(connection, {path for uri in changed if (path := whole_of(uri))})
+    _renew_beside(connection, [uri for uri in changed if uri.startswith(f"{MESSAGE}://")])
+
+
+def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> None:
+    """Each message once more together with the one before and the one after it in its thread. O(changed)."""
+    near: dict[int, None] = {}
+    for uri in sorted(changed):
+        thread = uri.rpartition("/")[0]
+        for comparison, order in (("<=", "DESC"), (">", "ASC")):
+            rows = connection.execute(
+                f"SELECT id FROM docs WHERE uri {comparison} ? AND uri > ? AND uri < ? ORDER BY uri {order} LIMIT 2",
+                (uri, f"{thread}/", f"{thread}0"),
+            )
+            near.update(dict.fromkeys(id for (id,) in rows))
+    for id in near:
+        [uri] = connection.execute("SELECT uri FROM docs WHERE id = ?", (id,)).fetchone()
+        thread = uri.rpartition("/")[0]
+        said = []
+        for comparison, order, limit in (("<", "DESC", 1), (">=", "ASC", 2)):
+            rows = connection.execute(
+                "SELECT text.content, (SELECT group_concat(person, ' ') FROM people WHERE people.doc = docs.id)"
+                f" FROM docs JOIN text ON text.rowid = docs.id WHERE uri {comparison} ? AND uri > ? AND uri < ?"
+                f" ORDER BY uri {order} LIMIT ?",
+                (uri, f"{thread}/", f"{thread}0", limit),
+            )
+            said += [f"{people or ''}: {content}" for content, people in rows]
+        connection.execute("DELETE FROM beside WHERE rowid = ?", (id,))
+        connection.execute("INSERT INTO beside (rowid, content) VALUES (?, ?)", (id, "\n".join(said)))
+
+
+def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """The texts of these documents as their chunks say them now. O(their chunks)."""
     for path in sorted(set(paths)):
         row = connection.execute("SELECT id FROM wholes WHERE path = ?", (path,)).fetchone()
         if row:

@@ -18,15 +18,15 @@ from kgd.errors import Damaged, Unavailable
 
 APPLICATION = 0x6B676431
 """`kgd1` in the header of the file."""
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Pages a connection keeps; SQLite's own 2 MB are too few for the inner pages of 100k documents."""
 BUSY_MS = 10_000
 
 _TABLES = (
-    "meta", "docs", "gone", "tags", "text", "people", "wholes", "whole_text", "files", "file_text", "versions",
-    "served", "requests",
+    "meta", "docs", "gone", "tags", "text", "people", "wholes", "whole_text", "beside", "files", "file_text",
+    "versions", "served", "requests",
 )  # fmt: skip
 _DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """SQLITE_ERROR is among them: our statements are fixed, so they fail only where a table is not what it should be."""
@@ -61,6 +61,7 @@ CREATE TABLE people (person TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (pe
 CREATE INDEX people_of ON people (doc);
 CREATE TABLE wholes (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE);
 CREATE VIRTUAL TABLE whole_text USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE beside USING fts5 (content, tokenize = 'porter unicode61 remove_diacritics 2');
 
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,

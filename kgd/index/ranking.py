@@ -128,6 +128,10 @@ class Search:
         )
         return {path: round(-score, RANK_DIGITS) for path, score in rows}
 
+    def beside(self, knowledge: Filter) -> list[Found]:
+        """Messages that have the words together with those beside them. After `gather`, like `wholes`."""
+        return self._best("beside", self._looked_for, knowledge, self._want, SOME)
+
     def run(self, knowledge: Filter, files: Filter | None) -> list[Found]:
         """The first `want` documents; a tier is looked at when the ones before did not fill the list."""
         found = self._best("text", self._all, knowledge, self._want, ALL)
@@ -199,7 +203,7 @@ class Search:
         return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
 
     def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
-        details = "docs" if table == "text" else "files"
+        details = "files" if table == "file_text" else "docs"
         weights = TEXT_WEIGHTS if table == "text" else table
         limit = want + 16
         join = f"JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""

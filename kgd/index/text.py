@@ -56,10 +56,12 @@ class FileDoc(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What full text says to a question: texts, documents (by path) as a whole with their score, and the words."""
+    """What full text says to a question: texts; documents (by path) as a whole with their score; messages together
+    with those beside them, scored by their rank; and the words."""
 
     texts: list[Found]
     wholes: dict[str, float]
+    beside: list[Found]
     words: list[str]
 
 
@@ -96,7 +98,7 @@ class TextIndex:
             for doc in upserts:
                 changed.append(doc.uri)
                 self._store(connection, doc)
-            belonging.renew(connection, filter(None, map(belonging.whole_of, changed)))
+            belonging.renew(connection, changed)
             if tree is not None:
                 self.set_tree(tree)
         self._frequencies.outdate(len(changed))
@@ -130,7 +132,7 @@ class TextIndex:
             for doc in docs:
                 self._store(connection, doc)
             touched = [*(uri for _, uri in rows), *(doc.uri for doc in docs)]
-            belonging.renew(connection, filter(None, map(belonging.whole_of, touched)))
+            belonging.renew(connection, touched)
         self._frequencies.outdate(len(touched))
 
     def tree_origins(self) -> set[Uri]:
@@ -148,6 +150,7 @@ class TextIndex:
         with self._database.write() as connection:
             connection.execute("INSERT INTO text (text) VALUES ('optimize')")
             connection.execute("INSERT INTO whole_text (whole_text) VALUES ('optimize')")
+            connection.execute("INSERT INTO beside (beside) VALUES ('optimize')")
             connection.execute("INSERT INTO file_text (file_text) VALUES ('optimize')")
 
     def _store(self, connection: sqlite3.Connection, doc: Doc) -> None:
@@ -179,6 +182,7 @@ class TextIndex:
         connection.execute("DELETE FROM text WHERE rowid = ?", (id,))
         connection.execute("DELETE FROM tags WHERE doc = ?", (id,))
         connection.execute("DELETE FROM people WHERE doc = ?", (id,))
+        connection.execute("DELETE FROM beside WHERE rowid = ?", (id,))
         connection.execute("DELETE FROM docs WHERE id = ?", (id,))
         feed.note_gone(connection, id)
 
@@ -232,20 +236,24 @@ class TextIndex:
         namespace: str = "",
         limit: int = 1_000,
         reduced: bool = True,
+        surrounded: bool = True,
     ) -> Gathered:
         """What has words of the question, for `kgd.retrieval` to rank together with what else it knows.
 
         The filters are those of `search`. Of a large index fewer are found (if `reduced`), and texts with common
-        words alone are not. No bare files.
+        words alone are not. No bare files. Messages beside others are looked for only if `surrounded`.
         """
         terms = words.terms(query)
         if not terms:
-            return Gathered([], {}, [])
+            return Gathered([], {}, [], [])
         with self._database.read() as connection:
             many = reduced and self._frequencies.documents(connection) > MANY
             search = Search(connection, self._frequencies, terms, min(limit, GATHERED_OF_MANY) if many else limit)
-            found = search.gather(_doc_filter(types, tags, namespace))
-            return Gathered(found, search.wholes(namespace.strip("/"), limit), [t.word.casefold() for t in terms])
+            condition = _doc_filter(types, tags, namespace)
+            found = search.gather(condition)
+            wholes = search.wholes(namespace.strip("/"), limit)
+            beside = search.beside(condition) if surrounded else []
+            return Gathered(found, wholes, beside, [term.word.casefold() for term in terms])
 
     def bare_files(
         self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10

@@ -75,6 +75,8 @@ class Pool:
     is_full: bool = False
     """More has words of the question than is here."""
     floor: float = 0.0
+    beside: list[Found] = field(default_factory=list)
+    """Messages that have words of the question together with those before and after them."""
 
     def key(self, uri: Uri) -> Uri:
         """What a node is a hit of: a chunk one of its document, but where chunks are asked for by type."""
@@ -100,8 +102,11 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     index = workspace.text()
     filters = filters_of(question)
     limit = GATHERED if sees is None else 2 * GATHERED
-    gathered = index.gather(question.query, limit=limit, reduced=sees is None, **filters)
+    gathered = index.gather(
+        question.query, limit=limit, reduced=sees is None, surrounded=question.max_depth > 0, **filters
+    )
     pool = Pool(question, gathered.words, 0.0, is_full=len(gathered.texts) >= limit)
+    pool.beside = gathered.beside if sees is None else []
     may = sees or _anybody
     texts = [found for found in gathered.texts if may(found.uri)]
     for found in sorted(texts, key=lambda one: scheme_of(one.uri) == "file"):  # documents first: see `Pool.key`

@@ -59,24 +59,27 @@ class Surroundings(NamedTuple):
 
 def with_neighbours(pool: Pool, around: Surroundings) -> None:
     """Give each message half its score for what it and the messages before and after it say together."""
-    if not pool.question.follows("REPLIED_BY"):
+    if not pool.beside or not pool.question.follows("REPLIED_BY"):
         return
-    beside = {key: _neighbours(key, around) for key in pool.units if scheme_of(key) == "message"}
-    known = pool.units
-    fresh = sorted({uri for uris in beside.values() for uri in uris if uri not in known})
-    if fresh:
-        added = [pool.take(found) for found in around.find(fresh)]
-        around.measure(added)
-        for unit in added:
-            beside[unit.key] = _neighbours(unit.key, around)
-            _score_added(unit, pool)
-    if not beside:
-        return
-    together = {key: sum(known[uri].score for uri in (key, *uris) if uri in known) for key, uris in beside.items()}
-    best = max(together.values())
-    for key, sum_of_scores in together.items():
-        known[key].score = (1 - BESIDE) * known[key].score + BESIDE * (sum_of_scores / best if best else 0.0)
-    normalise(known.values())
+    fresh = [found for found in pool.beside if found.uri not in pool.units]
+    added = [pool.take(found) for found in fresh]
+    around.measure(added)
+    for unit in added:
+        _score_added(unit, pool)
+    best = -min(found.rank for found in pool.beside)
+    together = {found.uri: max(0.0, -found.rank) / best if best > 0 else 0.0 for found in pool.beside}
+    messages = [unit for unit in pool.units.values() if scheme_of(unit.key) == "message"]
+    near = {unit.key: _near_together(unit, pool, around) for unit in messages} if pool.share else {}
+    nearest = max(near.values(), default=0.0)
+    scores = {
+        unit.key: (1 - pool.share) * together.get(unit.key, 0.0)
+        + (pool.share * near[unit.key] / nearest if nearest > 0 else 0.0)
+        for unit in messages
+    }
+    highest = max(scores.values(), default=0.0)
+    for unit in messages:
+        unit.score = (1 - BESIDE) * unit.score + BESIDE * (scores[unit.key] / highest if highest else 0.0)
+    normalise(pool.units.values())
 
 
 def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], set[int]]) -> None:
@@ -161,10 +164,11 @@ def _score_added(unit: Unit, pool: Pool) -> None:
     unit.score = pool.share * unit.vec
 
 
-def _neighbours(uri: Uri, around: Surroundings) -> list[Uri]:
-    return [edge.target for edge in (*around.stored.out(uri), *around.stored.into(uri)) if edge.type == "REPLIED_BY"][
-        :4
-    ]
+def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
+    """How near a message and its neighbours are together: vectors of a few texts in one are about their mean."""
+    edges = (*around.stored.out(unit.key), *around.stored.into(unit.key))
+    beside = [pool.units.get(edge.target) for edge in edges if edge.type == "REPLIED_BY"][:4]
+    return (unit.vec + sum(other.vec for other in beside if other)) / (1 + len(beside))
 
 
 def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:

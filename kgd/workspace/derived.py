@@ -124,7 +124,7 @@ class Derived:
         self._feed = Feed(self._database)
         self.followers: list[Callable[[], None]] = []
         """Called in the follower's thread after whatever was applied; they must not block."""
-        self._counted = Counted(store, self._database, self._mend, seal, served.node_path_of)
+        self._counted = Counted(store, self._database, self._mend, seal, served.counted)
 
     # ---- life
 
@@ -428,7 +428,7 @@ class Derived:
         text = " ".join(_texts(node.data))
         content = "\n".join(filter(None, (node.content, self._detail(node))))
         return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-                   aliases=_aliases(node.data))  # fmt: skip
+                   people=_people(node), aliases=_aliases(node.data))  # fmt: skip
 
     def _detail(self, node: Node) -> str:
         """What the file behind a memory says; a change of that file is one of its node (`Served.follow`)."""
@@ -480,6 +480,12 @@ def _give_memory_back() -> None:
     """What a long build used and left goes back to the system. glibc alone would keep it: 15 MB after 100k nodes."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
+
+
+def _people(node: Node) -> tuple[str, ...]:
+    """Who says what a message says."""
+    found = [node.data.get(key) for key in ("senderId", "senderName")] if node.type == "message" else []
+    return tuple(name for name in found if isinstance(name, str))
 
 
 def _digest(path: Path) -> bytes:
