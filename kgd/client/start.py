@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> bytes:
-    """The first line of a connection; `kind` is ``call`` or ``mcp``. Paths are meant from `cwd`, or from where we are."""
+    """The first line of a connection; `kind` is ``call`` or ``mcp``. Paths are meant from `cwd`, or from here."""
     try:
         cwd = os.getcwd() if cwd is None else cwd
     except FileNotFoundError:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from kgd.errors import Unavailable
 
-
 GIVES_WAY = "gives way"
 """Behind the pid of a holder that lets go as soon as a daemon runs; it is waited for."""
 PATIENCE = 5.0

@@ -38,7 +38,7 @@ class EdgesParams(Params):
 
 
 class EdgeAnswer(TypedDict):
-    """`broken`: no node has the target's URI, here or in the code tree."""
+    """`broken`: no node has the target's URI, here or in the code tree. `derived`: it follows from texts or code."""
 
     id: str
     source: str
@@ -47,6 +47,7 @@ class EdgeAnswer(TypedDict):
     weight: float
     data: NotRequired[dict[str, Any]]
     broken: NotRequired[bool]
+    derived: NotRequired[bool]
 
 
 class EdgesResult(TypedDict):

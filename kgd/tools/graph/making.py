@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -118,7 +118,7 @@ class _Places:
 
     def __init__(self, session: Session, workspace: Workspace, theirs: Collection[Uri] | None) -> None:
         self._session, self._workspace, self._theirs = session, workspace, theirs
-        self._used, self._numbers = set[str](), dict[Uri, count[int]]()
+        self._used, self._numbers = set[str](), dict[Uri, Iterator[int]]()
 
     def of(self, node: NewNode) -> Uri:
         """

@@ -56,9 +56,12 @@ class NodesParams(Params):
 
 
 class NodesResult(TypedDict):
+    """`elsewhere` are those that are asked for by URI and are on a hub."""
+
     workspace: str
     nodes: list[NodeAnswer]
     missing: list[str]
+    elsewhere: NotRequired[list[str]]
     cursor: NotRequired[str]
 
 
@@ -76,7 +79,11 @@ def read(session: Session, params: NodesParams) -> NodesResult:
         if number >= params.limit or used > PAGE_BYTES:
             answer["cursor"] = cursors.write("nodes", question, [behind])
             break
-        behind, found = position, whole(session, workspace, text, content=params.content)
+        behind = position
+        if params.uris is not None and addressing.on_hub(session, addressing.resolve(session, workspace, text)):
+            answer.setdefault("elsewhere", []).append(text)
+            continue
+        found = whole(session, workspace, text, content=params.content)
         if found is None:
             if params.uris is not None:
                 answer["missing"].append(text)

@@ -1,0 +1,95 @@
+"""This file is where operations are put together from calls: pages become one answer, nodes stand for their URIs."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kgd.api import reading
+from kgd.api.values import Edge, NewEdge, NewNode, Node, Source
+
+if TYPE_CHECKING:
+    from kgd.api.door import Door, Progress
+
+NodeRef = str | Node
+"""A node, or its URI in any spelling that `kgd` takes: in full, ``concept:auth``, or a path."""
+
+Change = Mapping[str, Any]
+"""One change as `put` takes it: ``{"op": "upsert", "uri": ...}``."""
+
+
+BATCH = 1_000
+"""Nodes that are asked for in one call."""
+NULLABLE = ("max_cost",)
+"""Parameters where null says something; everywhere else None is what was not given."""
+
+
+class Calling:
+    """What all operations go through."""
+
+    _door: Door
+    id: str
+    """Of the workspace, as it stands in every URI."""
+
+    def _call(self, name: str, progress: Progress | None = None, /, **args: Any) -> dict[str, Any]:
+        given = {key: value for key, value in args.items() if value is not None or key in NULLABLE}
+        return self._door.call(name, {**given, "workspace": self.id}, progress)
+
+    def _write(self, name: str, /, **args: Any) -> dict[str, Any]:
+        """A call that may be asked again when its answer was lost: the request id has it applied once."""
+        return self._call(name, **{"request_id": secrets.token_hex(12), **args})
+
+    def _pages(self, name: str, /, **args: Any) -> Iterator[dict[str, Any]]:
+        cursor = None
+        while True:
+            page = self._call(name, **args, cursor=cursor)
+            yield page
+            cursor = page.get("cursor")
+            if cursor is None:
+                return
+
+    def _found(self, uris: Sequence[str], *, content: bool, elsewhere: list[str] | None = None) -> list[Node]:
+        """The nodes that there are; into `elsewhere` go the URIs of those that a hub has."""
+        found = list[Node]()
+        for first in range(0, len(uris), BATCH):
+            for page in self._pages("nodes", uris=uris[first : first + BATCH], content=content):
+                found += map(reading.node, page["nodes"])
+                if elsewhere is not None:
+                    elsewhere += page.get("elsewhere", ())
+        return found
+
+    def _listed(self, **args: Any) -> Iterator[Node]:
+        for page in self._pages("nodes", **args):
+            yield from map(reading.node, page["nodes"])
+
+
+def uri_of(node: NodeRef) -> str:
+    return node.uri if isinstance(node, Node) else node
+
+
+def texts(given: Sequence[str] | str) -> list[str]:
+    """One text stands for a list of it."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def source_of(source: Source | tuple[str, str] | None) -> dict[str, str] | None:
+    if source is None:
+        return None
+    type, id = (source.type, source.id) if isinstance(source, Source) else source
+    return {"type": type, "id": id}
+
+
+def new_node(node: NewNode) -> dict[str, Any]:
+    """Without what was left empty."""
+    given = {
+        "uri": node.uri, "type": node.type, "name": node.name, "namespace": node.namespace, "summary": node.summary,
+        "content": node.content, "tags": texts(node.tags), "data": node.data, "source": source_of(node.source),
+        "aliases": texts(node.aliases),
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value not in (None, "", [], {})}
+
+
+def new_edge(edge: NewEdge | Edge) -> dict[str, Any]:
+    given = {"source": edge.source, "target": edge.target, "type": edge.type, "weight": edge.weight, "data": edge.data}
+    return {name: value for name, value in given.items() if value is not None}

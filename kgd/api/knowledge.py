@@ -1,0 +1,173 @@
+"""This file is where the graph is asked: by words and meaning, along edges, by tags, for a task; and its past."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from kgd.api import reading
+from kgd.api.calling import Calling, NodeRef, texts, uri_of
+from kgd.api.values import ChunkResult, Commit, Context, Cut, Edge, GraphResult, Node, Reached, Walk
+
+PAGE_TOKENS = 10_000
+PAGE_NODES = 500
+MOST_NEAR = 10_000
+FOR_CONTEXT = 30
+"""Hits of which a text is made."""
+
+
+class KnowledgeOperations(Calling):
+    """Retrieval in the unified graph's words and in those of the tagged memory."""
+
+    def retrieve(
+        self, query: str, *, namespace: str = "", node_types: Sequence[str] = (), edge_types: Sequence[str] = (),
+        max_depth: int = 1, limit: int = 10, min_similarity: float = 0.0, content: bool = False,
+    ) -> GraphResult:  # fmt: skip
+        """The nodes that answer a question, with the edges around them and the path by which each was found.
+
+        Words and meaning find seeds; edges then bring in what belongs to them.
+
+        Args:
+            node_types: Which types a hit may have; all, if none is given.
+            edge_types: Which edges are followed.
+            max_depth: How many edges a hit may be away from a seed; 0 is seeds only.
+            min_similarity: The least cosine of the vectors, 0..1; any, with 0.
+            content: Whether full texts are read.
+
+        Raises:
+            Invalid: There is no question.
+            Unavailable: `min_similarity` was given and there are no vectors (yet).
+        """
+        return reading.result(
+            self._call(
+                "retrieve", query=query, namespace=namespace, types=texts(node_types), edge_types=texts(edge_types),
+                max_depth=max_depth, limit=limit, min_similarity=min_similarity, content=content,
+            )
+        )  # fmt: skip
+
+    def search_chunks(
+        self, query: str, *, limit: int = 10, namespace: str = "", min_similarity: float = 0.0
+    ) -> list[ChunkResult]:
+        """The pieces of documents that answer a question, with their text, the best first: `retrieve` of chunks."""
+        found = self.retrieve(
+            query, namespace=namespace, node_types=["chunk"], limit=limit, min_similarity=min_similarity, content=True
+        )
+        return [reading.chunk(node, path) for node, path in zip(found.nodes, found.paths, strict=True)]
+
+    def find_related(self, node: NodeRef, depth: int = 1, *, edge_types: Sequence[str] = ()) -> list[Node]:
+        """The nodes at most `depth` edges away in either direction, the nearest first; without full texts.
+
+        At most 10,000; `traverse` says more of each, and of what is left out.
+        """
+        return self._near(node, depth, "both", edge_types)
+
+    def get_context(self, namespace: str, query: str, *, max_characters: int = 8_000) -> str:
+        """What a namespace says to a question, as text to be read: `retrieve`, packed.
+
+        Whole texts while there is room, the best first, each under its name and URI; empty if nothing is found.
+        """
+        found = self.retrieve(query, namespace=namespace, limit=FOR_CONTEXT, content=True)
+        parts, left = list[str](), max_characters
+        for node in found.nodes:
+            part = f"# {node.name} ({node.uri})\n\n{node.content or node.summary}".strip() + "\n"
+            if len(part) + 1 > left:
+                if not parts:
+                    parts.append(part[:left])
+                break
+            parts.append(part)
+            left -= len(part) + 1
+        return "\n".join(parts)
+
+    def get_connected(self, node: NodeRef, depth: int = 1) -> list[Node]:
+        """The nodes that its edges lead to, and theirs, to a depth; without the node itself and without full texts."""
+        return self._near(node, depth, "out", ())
+
+    def query_by_tags(
+        self, tags: Sequence[str], limit: int = 10, *, types: Sequence[str] = (), namespace: str = ""
+    ) -> list[Node]:
+        """The nodes with any of the tags: those with most of them first, then the newest; without full texts."""
+        answer = self._call(
+            "retrieve", tags=texts(tags), types=texts(types), namespace=namespace, limit=limit, max_depth=0
+        )
+        return [reading.node(one) for one in answer["nodes"]]
+
+    def gather_context(
+        self, task: str = "", *, question: str = "", paths: Sequence[str] = (), budget: int = 4_000
+    ) -> Context:
+        """What must be known before a task is begun: decisions, patterns, gotchas, tasks like it; in summaries.
+
+        Args:
+            task: The URI of a task, or what it is about in words.
+            paths: Files and directories that are going to be changed.
+            budget: About how many tokens it may take; a token is four characters.
+        """
+        return reading.context(
+            self._call("context", task=task, question=question, paths=texts(paths), budget=budget)
+        )  # fmt: skip
+
+    def traverse(
+        self, start: NodeRef | Sequence[NodeRef], *, max_cost: float | None = 1.0, max_depth: int | None = None,
+        edge_types: Sequence[str] = (), types: Sequence[str] = (), direction: Literal["out", "in", "both"] = "out",
+        limit: int = 1_000,
+    ) -> Walk:  # fmt: skip
+        """Everything whose cheapest path costs at most `max_cost`, the cheapest first; the start is among it.
+
+        It goes on into other workspaces that are registered here.
+
+        Args:
+            max_cost: None for no limit.
+            limit: How many nodes at most; `Walk.cut` says what was left out.
+
+        Raises:
+            NotFound: There is no start.
+        """
+        starts = [start] if isinstance(start, str | Node) else list(start)
+        nodes, edges, broken = list[Reached](), dict[tuple[str, str, str], Edge](), dict[tuple[str, str, str], Edge]()
+        cut, cursor = tuple[Cut, ...](), None
+        while True:
+            page = self._call(
+                "traverse", max_cost=max_cost, start=[uri_of(one) for one in starts], max_depth=max_depth,
+                edge_types=texts(edge_types), types=texts(types), direction=direction, budget=PAGE_TOKENS,
+                max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))), cursor=cursor,
+            )  # fmt: skip
+            nodes += map(reading.reached, page["nodes"])
+            edges |= {(one["source"], one["target"], one["type"]): reading.edge(one) for one in page["edges"]}
+            for one in page["broken_links"]:
+                broken[one["source"], one["target"], one["type"]] = reading.edge({"weight": 1.0, **one, "broken": True})
+            cursor = page.get("cursor")
+            if cursor is None or len(nodes) >= limit:
+                cut = tuple(reading.cut(one) for one in page["cut"] if cursor or one["limit"] != "budget")
+                return Walk(tuple(nodes), tuple(edges.values()), cut, tuple(broken.values()))
+
+    def history(
+        self, node: NodeRef | None = None, *, limit: int = 20, since: str | None = None, until: str | None = None,
+        author: str | None = None, diff: bool = False,
+    ) -> list[Commit]:  # fmt: skip
+        """The commits of the workspace, or those that changed a node, the newest first.
+
+        Args:
+            since: An ISO date or time, as `until`.
+            diff: Whether each says what it changed, field by field.
+        """
+        found, cursor = list[Commit](), None
+        while len(found) < limit:
+            page = self._call(
+                "history", uri=None if node is None else uri_of(node), since=since, until=until, author=author,
+                diff=diff, limit=min(200, limit - len(found)), cursor=cursor,
+            )  # fmt: skip
+            found += map(reading.commit, page["commits"])
+            cursor = page.get("cursor")
+            if cursor is None:
+                break
+        return found
+
+    def _near(
+        self, node: NodeRef, depth: int, direction: Literal["out", "both"], edge_types: Sequence[str]
+    ) -> list[Node]:
+        walk = self.traverse(
+            node, max_cost=None, max_depth=depth, direction=direction, edge_types=edge_types, limit=MOST_NEAR
+        )
+        near = [one for one in walk.nodes if one.path]
+        known = {one.uri: one for one in self._found([one.uri for one in near], content=False)}
+        # What is on a hub is not read again: the walk has said what it is.
+        return [known.get(one.uri) or Node(one.uri, one.type, one.name, one.summary, trust="remote") for one in near]

@@ -1,0 +1,105 @@
+"""This file is where the unified graph's `retrieve` is: what `search` finds, with the nodes whole and every path."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid
+from kgd.freshness.freshness import Freshness
+from kgd.retrieval.question import Question
+from kgd.retrieval.retrieve import retrieve, tagged
+from kgd.tools import addressing, sight
+from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
+from kgd.tools.graph.nodes import whole
+from kgd.tools.nodes import NodeAnswer
+from kgd.tools.parameters import Many, Params
+from kgd.tools.searching import mentioned
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+
+class RetrieveParams(Params):
+    query: Annotated[str, Field(description="words; optional with tags")] = ""
+    namespace: str = ""
+    types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
+    tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
+    edge_types: Many[str] = Field(default_factory=list)
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge is followed")] = 1
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 10
+    min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors alone")] = 0.0
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    content: bool = False
+    workspace: str | None = None
+
+
+class PathAnswer(TypedDict):
+    """How a node was found: from the seed, which the words or the meaning led to, along edges to the node itself."""
+
+    uri: str
+    uris: list[str]
+    score: float
+    why: list[str]
+    snippet: str
+    similarity: NotRequired[float]
+
+
+class RetrieveResult(TypedDict):
+    """`paths` are in the order of `nodes`, the best first."""
+
+    workspace: str
+    nodes: list[NodeAnswer]
+    edges: list[EdgeAnswer]
+    paths: list[PathAnswer]
+
+
+def run(session: Session, params: RetrieveParams) -> RetrieveResult:
+    """The nodes that answer a question, the edges that they have and were reached by, and a path to each."""
+    if not params.query.strip() and not params.tags:
+        raise Invalid("there is nothing to look for", at="query", next="Give words, or tags.")
+    workspace = addressing.choose(session, params.workspace)
+    sees = sight.sight(session, workspace.id)
+    sources = sight.sources(session, workspace.id, workspace.sources())
+    question = Question(
+        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
+        params.max_depth, params.limit, params.min_score, params.min_similarity,
+    )  # fmt: skip
+    if params.query.strip():
+        doubted = Freshness.of(workspace).doubted if sees is None else ()
+        found = retrieve(
+            workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources
+        )
+    else:
+        found = tagged(workspace, question, sees=sees, sources=sources)
+    answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}
+    for hit in found.hits:
+        node = whole(session, workspace, hit.uri, content=params.content)
+        if node is None:  # gone since it was indexed
+            continue
+        path: PathAnswer = {
+            "uri": hit.uri, "uris": list(hit.path), "score": hit.score, "why": list(hit.why), "snippet": hit.snippet,
+        }  # fmt: skip
+        if hit.similarity is not None:
+            path["similarity"] = float(hit.similarity)
+        answer["nodes"].append(node)
+        answer["paths"].append(path)
+    for link in found.edges:
+        ends = Ends(link.source, link.target, link.type)
+        edge = answer_of(workspace, ends, link.weight)
+        if link.derived:
+            edge["derived"] = True
+        answer["edges"].append(edge)
+    return answer
+
+
+RETRIEVE = Tool(
+    name="retrieve",
+    title="Find nodes whole",
+    description="What search finds, for programs: nodes whole, their edges, and the path from a seed to each.",
+    Params=RetrieveParams,
+    Result=RetrieveResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=run,
+)
