@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgd.ingest import documents
+from kgd.ingest import conversation, dated, documents
 from kgd.ingest.kind import Kind
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (documents.DOCUMENT,)}
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind for kind in (conversation.CONVERSATION, conversation.TRANSCRIPT, dated.MESSAGES, documents.DOCUMENT)
+}
 """By name; of those that recognise something the first is taken, so the one that takes anything stands last."""
 
 

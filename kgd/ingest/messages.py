@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
@@ -19,6 +19,7 @@ from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
 from kgd.ingest.conversations.placing import Placed
 from kgd.ingest.conversations.said import Conversation, Said, Status
 from kgd.ingest.conversations.values import line
+from kgd.ingest.kind import Taken
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build
@@ -34,13 +35,14 @@ STEP = 0.5
 """What these relations cost, as those of a document and its chunks do."""
 SOURCE = "conversation"
 """The type of the `source` of a thread and its messages."""
+COMMIT_EDITS, COMMIT_CHARACTERS = 1_900, 8_000_000
 PARTICIPANTS = 200
 EVERY = 1 << 30
 LAST = "\U0010ffff"
 
 
 @dataclass(slots=True)
-class Taken:
+class Found:
     """What has to be written so that a thread has all of a conversation, and how many of its messages are what.
 
     The last edit is the thread's: when it is written, the conversation is there to its end. The edits may be carried
@@ -68,26 +70,40 @@ def take(
     Raises:
         Limit: More than a million messages of one moment.
     """
-    return _Taking(workspace, conversation, source, thread, now).taken
+    found = _Taking(workspace, conversation, source, thread, now).found
+    counts = {"messages_new": found.new, "messages_changed": found.changed, "messages_unchanged": found.known}
+    return Taken(found.thread, tuple(_in_commits(found.edits)), counts, tuple(found.trouble))
 
 
-def thread_of(workspace: Workspace, source: str, title: str) -> Uri:
+def _in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
+    """As many edits in a commit as may be, and no more text than fits into memory well."""
+    batch: list[Edit] = []
+    size = 0
+    for edit in edits:
+        length = len(edit.content or "") if isinstance(edit, Upsert) else 0
+        if batch and (len(batch) >= COMMIT_EDITS or size + length > COMMIT_CHARACTERS):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(edit)
+        size += length
+    if batch:
+        yield tuple(batch)
+
+
+def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> Uri:
     """The thread that was made of this source, or the one to make.
 
-    It is called as the source is where that is a name that people chose; else by the words of its title and a hash.
+    It is called `name`, where that is what people call it and no other thread is called so; else by the words of its
+    title and a hash of the source.
     """
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    hashed = f"{_slug(title)}-{digest}".strip("-")
-    for name in (hashed, _slug(source)) if _is_chosen(source) else (hashed,):
-        there = workspace.readable(uri := build("thread", workspace.id, [name.encode()]))
-        if there is not None and there.source == Source(SOURCE, source):
-            return uri
-    known = next((uri for uri in workspace.by_source(SOURCE, source) if uri.startswith("thread:")), None)
-    if known is not None:
-        return known
-    chosen = _slug(source) if _is_chosen(source) else hashed
-    is_taken = workspace.graph.card(build("thread", workspace.id, [chosen.encode()])) is not None
-    return build("thread", workspace.id, [(hashed if is_taken else chosen).encode()])
+    usual = [text for text in (_slug(name), f"{_slug(title)}-{digest}".strip("-")) if text]
+    uris = [build("thread", workspace.id, [text.encode()]) for text in usual]
+    stored = [workspace.readable(uri) for uri in uris]
+    known = next((node.uri for node in stored if node is not None and node.source == Source(SOURCE, source)), None)
+    known = known or next((uri for uri in workspace.by_source(SOURCE, source) if uri.startswith("thread:")), None)
+    free = (uri for uri, node in zip(uris, stored, strict=True) if node is None or node.source is None)
+    return known or next(free, uris[-1])
 
 
 def _slug(text: str) -> str:
@@ -111,19 +127,22 @@ class _Taking:
         self, workspace: Workspace, conversation: Conversation, source: str, thread: Uri | None, now: int | None
     ) -> None:
         self._workspace, self._conversation = workspace, conversation
-        id = line(conversation.id or source, 1_000)
+        id = line(conversation.id or source, 1_000) or _nameless(conversation)
         self._source = Source(SOURCE, id)
-        self._title = conversation.title or (id if _is_chosen(id) else _first_words(conversation.said))
-        self.taken = Taken(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title))
-        self._prefix = messages_of(self.taken.thread)
+        name = id if _is_chosen(id) else ""
+        if not conversation.id:  # it is called as its file is
+            name = conversation.title
+        self._title = conversation.title or name or _first_words(conversation.said)
+        self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
+        self._prefix = messages_of(self.found.thread)
         self._gone = dict(conversation.gone)
         self._own: dict[str, Uri] = {}
         self._closing: dict[str, str] = {}
         self._of_name: dict[str, Uri] | None = None
         self._digest = "" if now is not None else digest(conversation)
-        self._before = workspace.node(self.taken.thread)
+        self._before = workspace.node(self.found.thread)
         if self._before is not None and self._digest and self._before.data.get("hash") == self._digest:
-            self.taken.known = len(conversation.said)
+            self.found.known = len(conversation.said)
             return
         said = [piece for one in self._sound(self._once(conversation.said)) for piece in self._fitting(one)]
         self._write(placing.place(said, self._stored(said), now))
@@ -139,7 +158,7 @@ class _Taking:
             if before is one:
                 kept.append(one)
             elif (before.text, before.at) != (one.text, one.at):
-                self.taken.trouble.append(f"{one.place}: an earlier message has this id too; this one was left out")
+                self.found.trouble.append(f"{one.place}: an earlier message has this id too; this one was left out")
         return kept
 
     def _sound(self, said: Sequence[Said]) -> list[Said]:
@@ -150,7 +169,7 @@ class _Taking:
                 refuse_secrets(self._node("0", one))
                 kept.append(one)
             except KgdError as refused:
-                self.taken.trouble.append(f"{one.place or one.kind}: {refused.message}; left out")
+                self.found.trouble.append(f"{one.place or one.kind}: {refused.message}; left out")
                 if one.id:
                     self._gone[one.id] = one.parent
         return kept
@@ -159,12 +178,12 @@ class _Taking:
         """The message, or the pieces of one that is too long for a node; nothing of it is lost."""
         pieces = fitting(one, lambda said: len(documents.encode(self._node("0", said))))
         if len(pieces) > 1:
-            self.taken.trouble.append(f"{one.place or one.kind}: too long for one message, it became {len(pieces)}")
+            self.found.trouble.append(f"{one.place or one.kind}: too long for one message, it became {len(pieces)}")
         return pieces
 
     def _node(self, id: str, one: Said) -> Node:
         node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
-        return replace(node, relations=(Relation(PART_OF, self.taken.thread, STEP),))
+        return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
 
     def _stored(self, said: Sequence[Said]) -> list[str]:
         """The ids of the thread in the time that the conversation takes, or all where it does not say."""
@@ -221,26 +240,26 @@ class _Taking:
             elif stored.content != node.content:
                 self._reworded(one, node)
             else:
-                self.taken.known += 1
+                self.found.known += 1
             last = node.uri
         # A relation is written before the message that it leads to, or with it: what is done again after a crash in
         # between adds that message, and would not look at one that is there already.
         old = (Upsert(uri, relations=tuple(found)) for uri, found in answers.items() if uri not in made)
         new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
         messages = [*old, *map(upsert_of, new)]
-        self.taken.new = len(made)
-        self.taken.edits[:0] = messages
-        if self.taken.edits or head != Upsert(self.taken.thread):
+        self.found.new = len(made)
+        self.found.edits[:0] = messages
+        if self.found.edits or head != Upsert(self.found.thread):
             data = {**head.data, **({"hash": self._digest} if self._digest else {})}
-            self.taken.edits.append(replace(head, data=data))
+            self.found.edits.append(replace(head, data=data))
         elif self._digest:
-            self.taken.edits.append(Upsert(self.taken.thread, data={"hash": self._digest}))
+            self.found.edits.append(Upsert(self.found.thread, data={"hash": self._digest}))
 
     def _reworded(self, one: Placed, node: Node) -> None:
-        self.taken.changed += 1
-        self.taken.trouble.append(f"{one.said.place or one.id}: it is worded differently now, and was replaced")
+        self.found.changed += 1
+        self.found.trouble.append(f"{one.said.place or one.id}: it is worded differently now, and was replaced")
         version = self._workspace.version(self._workspace.path(node.uri))
-        self.taken.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
+        self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
 
     def _newest_before(self, first: Placed) -> Uri | None:
         found = self._workspace.between(self._prefix, self._prefix + first.id, 1, backward=True)
@@ -259,15 +278,15 @@ class _Taking:
         if status != wanted:
             data["status"] = wanted
         if before is not None and before.source is not None:
-            return Upsert(self.taken.thread, data=data)
+            return Upsert(self.found.thread, data=data)
         first = next((one.said.text for one in placed if one.said.kind == "user"), "")
         begins = (Relation(FIRST, Uri(self._prefix + placed[0].id), STEP),) if placed and is_first else ()
         title = self._title or "conversation"
-        node = Node(self.taken.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
+        node = Node(self.found.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
         try:
             refuse_secrets(node)
         except KgdError as refused:
-            self.taken.trouble.append(f"{refused.message} of the thread; it was given another name")
+            self.found.trouble.append(f"{refused.message} of the thread; it was given another name")
             node = replace(node, name="conversation", summary="", data={"status": wanted})
         if before is not None:  # somebody has written about it before anything was said in it
             node = replace(node, name=before.name or node.name, summary=before.summary or node.summary)
@@ -285,6 +304,13 @@ def digest(conversation: Conversation) -> str:
         fields = (one.id, str(one.at), one.kind, one.sender, one.parent or "", one.text, *calls)
         found.update("\0".join(fields).encode("utf-8", "surrogatepass") + b"\1")
     return found.hexdigest()
+
+
+def _nameless(conversation: Conversation) -> str:
+    """What a conversation without any name is known by: what was said first, which stays when it grows."""
+    first = conversation.said[0] if conversation.said else None
+    parts = (first.id, str(first.at), first.sender, first.text) if first else ()
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _first_words(said: Sequence[Said]) -> str:

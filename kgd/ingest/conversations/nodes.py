@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from kgd.ingest.conversations import placing
 from kgd.ingest.conversations.said import Said, ToolCall
 from kgd.model.change import Upsert
-from kgd.model.node import NAME_LIMIT, Json, Node, Source
+from kgd.model.node import NAME_LIMIT, Json, Node, Source, cut_at_word
 from kgd.model.uri import Uri, name_of
 
 WHOLE = 240 * 1024
@@ -25,7 +25,7 @@ CALLS = 200
 
 
 def as_node(uri: Uri, said: Said, source: Source) -> Node:
-    """The node of a message. Its name is ``senderType:timestamp``; without a time, its place takes that one's."""
+    """The node of a message. Its name is ``senderType:timestamp``."""
     content, calls = _with_calls(said)
     data: dict[str, Json] = {"senderId": said.sender, "senderType": said.kind}
     if said.id:
@@ -34,10 +34,17 @@ def as_node(uri: Uri, said: Said, source: Source) -> Node:
         data["toolCalls"] = calls
     if said.answers:
         data["toolCallId"] = said.answers
-    id = name_of(uri)
+    name = f"{said.kind}:{_moment(name_of(uri), said)}"[:NAME_LIMIT]
+    summary = cut_at_word(said.title)
+    return Node(uri, "message", name, summary, content, data=data, source=source)
+
+
+def _moment(id: str, said: Said) -> str:
+    """When it was said; with a ``~`` where only what was said before it has a time, else its place."""
     at = placing.moment_of(id)
-    moment = spelt(at) if at is not None else str(placing.count_of(id))
-    return Node(uri, "message", f"{said.kind}:{moment}"[:NAME_LIMIT], content=content, data=data, source=source)
+    if at is None:
+        return str(placing.count_of(id))
+    return spelt(at) if said.at is not None else f"~{spelt(at)}"
 
 
 def spelt(at: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgd.errors import Limit
 from kgd.ingest.conversations.said import OLDEST_KNOWN, Said
@@ -50,8 +50,10 @@ def place(said: Sequence[Said], stored: Iterable[str], now: int | None = None) -
     placed = [Placed(said[n], known.ids[len(known.ids) - repeated + n], False) for n in range(repeated)]
     at = now if now is not None else 0
     for one, name in zip(said[repeated:], names[repeated:], strict=True):
+        if one.at is None and at == now:
+            one = replace(one, at=now)
         at = at if one.at is None else one.at
-        there = None if bare else known.take(name, at, by_name=bool(one.id) and one.at is None)
+        there = None if bare else known.take(name, at, by_name=bool(one.id) and one.at in (None, now))
         placed.append(Placed(one, there or known.add(name, at), there is None))
     return placed
 

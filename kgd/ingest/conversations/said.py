@@ -48,6 +48,8 @@ class Said:
     """The id of the tool call whose result this is."""
     tool_calls: tuple[ToolCall, ...] = ()
     place: str = ""
+    title: str = ""
+    """What it is called, where messages are documents."""
 
 
 @dataclass(frozen=True, slots=True)

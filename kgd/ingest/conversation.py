@@ -1,0 +1,83 @@
+"""This file is where a file or text with conversations is taken in: exports, sessions, logs, and one that goes on."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kgd.errors import Invalid
+from kgd.ingest import messages
+from kgd.ingest.conversations import detecting, transcript
+from kgd.ingest.conversations.said import Conversation, Read
+from kgd.ingest.history import check_thread
+from kgd.ingest.kind import Around, Given, Kind, Taken
+from kgd.ingest.readers.text import characters
+
+LIMIT = 256 << 20
+"""Bytes of one export."""
+TEXT = "text"
+"""The type of the source of what came as text, and not from a file."""
+TROUBLES = 200
+"""Lines about one source that are told; of more their number is."""
+
+
+def take(given: Given, around: Around) -> Iterator[Taken]:
+    """What each conversation of a file adds to its thread."""
+    yield from _taken(detecting.read(_text(given)), given, around)
+
+
+def take_transcript(given: Given, around: Around) -> Iterator[Taken]:
+    """The same of lines that begin with the name of who says them."""
+    yield from _taken(transcript.read(_text(given)), given, around)
+
+
+def _text(given: Given) -> str:
+    """What is no UTF-8 in a log costs a character, not the log."""
+    head = given.data[:4]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return characters(given.data)
+    return given.data.decode("utf-8-sig", "replace")
+
+
+def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
+    told = _told(read.trouble)
+    conversations = [one for one in read.conversations if one.said or one.title]
+    thread = check_thread(given.uri) if given.uri is not None else None
+    if thread is not None and len(conversations) > 1:
+        raise Invalid(
+            f"there are {len(conversations)} conversations in it, and one uri", at="uri",
+            next="Leave out uri: each becomes a thread of its own.",
+        )  # fmt: skip
+    is_live = given.source.type == TEXT
+    now = around.workspace.now() * 1000 if is_live else None
+    for one in conversations:
+        taken = messages.take(around.workspace, _named(one, given), given.source.id, thread=thread, now=now)
+        yield replace(taken, trouble=(*told, *_told(taken.trouble)))
+        told = ()
+
+
+def _named(one: Conversation, given: Given) -> Conversation:
+    """A conversation that says no name of its own is called as its file is."""
+    stem = posixpath.splitext(posixpath.basename(given.name))[0]
+    return one if one.title or one.id or not stem else replace(one, title=stem)
+
+
+def _told(trouble: tuple[str, ...]) -> tuple[str, ...]:
+    rest = len(trouble) - TROUBLES
+    return trouble if rest <= 0 else (*trouble[:TROUBLES], f"and {rest} more lines like these")
+
+
+CONVERSATION = Kind(
+    name="conversation",
+    about="messages: an export of Claude or ChatGPT, a session of Claude Code, JSON lines, a transcript",
+    recognises=detecting.is_conversation,
+    take=take,
+    limit=LIMIT,
+)
+TRANSCRIPT = Kind(
+    name="transcript",
+    about="a conversation as text: lines that begin with a name and a colon",
+    recognises=lambda name, head: False,
+    take=take_transcript,
+)

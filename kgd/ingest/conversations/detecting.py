@@ -1,0 +1,86 @@
+"""This file is where it is told by what a text begins with which program wrote a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from kgd.errors import Invalid
+from kgd.ingest.conversations import chatgpt_export, claude_code, claude_export, json_lines, transcript, values
+from kgd.ingest.conversations.said import Read
+from kgd.ingest.conversations.streaming import elements
+
+SUFFIXES = (".json", ".jsonl", ".ndjson")
+LINES = 20
+"""Of a text that are looked at."""
+_BLANK = "\ufeff \t\r\n"
+_KEYS = (('"chat_messages"', '"sender"'), ('"mapping"', '"author"'), ('"messages"', '"role"'))
+"""What stands near the beginning of a list whose first element is longer than what is looked at."""
+
+
+def is_conversation(name: str, head: bytes) -> bool:
+    """Whether a file may be one, by its name and what it begins with. A transcript is one only if somebody says so."""
+    if not name.lower().endswith(SUFFIXES) and "." in name.rpartition("/")[2]:
+        return False
+    text = head.decode("utf-8", "ignore").lstrip(_BLANK)
+    if not text.startswith(("[", "{")):
+        return False
+    return _reader(text) is not None or any(all(key in text for key in keys) for keys in _KEYS)
+
+
+def read(text: str) -> Read:
+    """All conversations in a text, in whatever format it has.
+
+    Raises:
+        Invalid: There is none in it.
+    """
+    text = text.lstrip(_BLANK)
+    if text.startswith("{") and _is_one_object(text):
+        text = f"[{text}]"
+    is_json = text.startswith(("[", "{"))
+    found = (_reader(text) or json_lines.read)(text) if is_json else transcript.read(text)
+    if not any(one.said or one.title for one in found.conversations) and not found.trouble:
+        raise Invalid("there is no message in it", next="docs/messages.md says which formats are read.")
+    return found
+
+
+def _reader(text: str) -> Callable[[str], Read] | None:
+    first = list(islice(_first(text), LINES))
+    if any(map(claude_export.looks_so, first)):
+        return claude_export.read
+    if any(map(chatgpt_export.looks_so, first)):
+        return chatgpt_export.read
+    if any(map(claude_code.looks_so, first)):
+        return claude_code.read
+    if json_lines.looks_so(first):
+        return json_lines.read
+    return None
+
+
+def _first(text: str) -> Iterator[Any]:
+    """The first values of a text; what is cut off or broken is passed over."""
+    if text.startswith("["):
+        yield from (value for _, value in elements(text, []))
+        return
+    for raw in text.split("\n", LINES)[:LINES]:
+        try:
+            yield values.loads(raw)
+        except ValueError:
+            continue
+
+
+def _is_one_object(text: str) -> bool:
+    """Whether the text is one JSON object over many lines, or the only line, with a conversation in it."""
+    line = text.partition("\n")[0]
+    try:
+        first = values.loads(line)
+    except ValueError:
+        first = None
+    if first is None:
+        try:
+            values.loads(text)
+        except ValueError:
+            return False
+        return True
+    return claude_export.looks_so(first) or chatgpt_export.looks_so(first)
