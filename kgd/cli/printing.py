@@ -308,6 +308,9 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(red(line) if broken else line)
     for relation in node.get("incoming", ()):
         say(f"  <- {relation['type']} {relation['source']} @{relation['weight']:g}")
+    for way, arrow in (("out", "~>"), ("into", "<~")):
+        for uri in node.get("mentions", {}).get(way, ()):
+            say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {uri}")
     for commit in node.get("history", ()):
         say(f"  {words.short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
     for conflict in node.get("conflicts", ()):

@@ -157,7 +157,7 @@ VERBS: tuple[Verb, ...] = (
          call="put", ask="put", print="put", writes=True),
     Verb("get", "Reading", "show nodes: summary, content, relations",
          (_arg("uris", nargs="+", help=_ADDRESS, metavar="URI"),
-          _many("--include", "PART", "content, relations, incoming or history; may be repeated"),
+          _many("--include", "PART", "content, relations, incoming, history or mentions; may be repeated"),
           _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="get", print="get"),
     Verb("append", "Writing", "add a paragraph to a node",
          (_URI, _arg("text", help="the paragraph; - reads standard input", metavar="TEXT"), *_WRITE),

@@ -60,7 +60,7 @@ class Mentions:
         self._looked: dict[tuple[str, Uri], Sequence[Met]] = {}
         self._count = 0
         self._at: Position | None = None
-        self._is_building, self._is_damaged = True, False
+        self._is_building, self._is_damaged = False, False
         self._state = Stage("mentions", "waiting", blocker="names are being looked for")
         self._progress = threading.Condition()
         self._wake, self._stop = threading.Event(), threading.Event()
@@ -237,9 +237,8 @@ class Mentions:
             self._settle(feed)
         waiting = self._file.pending_count()
         self._count = self._file.count() if waiting or not self._count else self._count
-        self._is_building = waiting > MANY
-        if self._is_building:
-            self._state = Stage("mentions", "waiting", self._state.last_success, "names are being looked for")
+        if waiting > MANY:
+            self._begin_building()
         dictionary = Loaded(self._file.all_keys()) if self._is_building else self._file
         while (numbers := self._file.pending(LOOKED_THROUGH)) and not self._stop.is_set():
             self._look_through(feed, numbers, dictionary)
@@ -247,11 +246,17 @@ class Mentions:
             self._stop.wait(0.001)  # whoever waits for the interpreter comes first
         if self._stop.is_set():
             return
-        self._is_building = False
         self._looked = {}
         self._state = Stage("mentions", "ok", self._workspace.now())
         with self._progress:
-            self._at = position
+            self._at, self._is_building = position, False
+            self._progress.notify_all()
+
+    def _begin_building(self) -> None:
+        """Very much is to be looked through: nobody waits for that."""
+        self._state = Stage("mentions", "waiting", self._state.last_success, "names are being looked for")
+        with self._progress:
+            self._is_building = True
             self._progress.notify_all()
 
     def _take_in(self, feed: Feed) -> Position:
@@ -261,6 +266,8 @@ class Mentions:
             if at is not None:
                 self._file.recreate()
             at = Position(end.era, 0, end.gone)
+        if end.number - at.number > MANY:
+            self._begin_building()
         gone: Iterable[int] | None = feed.gone(at.gone) if at.gone < end.gone else ()
         if gone is None:
             gone = self._file.numbers() - feed.numbers()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
+SERVED = frozenset({"file", "dir", "symbol", "chunk"})
+"""The schemes of what a code tree has."""
+
 Trust = Literal["local", "team", "remote"]
 
 
@@ -111,6 +114,14 @@ class DetailAnswer(TypedDict):
     text: str
 
 
+class MentionsAnswer(TypedDict):
+    """What a node's text names, and whose texts name it: the most telling first, a few of each. Derived, not stored."""
+
+    out: list[str]
+    into: list[str]
+    more: int
+
+
 class NodeAnswer(TypedDict):
     uri: str
     type: str
@@ -135,6 +146,7 @@ class NodeAnswer(TypedDict):
     incoming: NotRequired[list[IncomingAnswer]]
     incoming_cut: NotRequired[Cut]
     history: NotRequired[list[CommitLine]]
+    mentions: NotRequired[MentionsAnswer]
     conflicts: NotRequired[list[ConflictAnswer]]
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]
@@ -205,7 +217,7 @@ def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | 
     """The node that this URI, or a former one of it, names now or named then; None where there is none."""
     current = uri if as_of else workspace.graph.resolve(uri)
     version, stored = (None, workspace.node(current, as_of)) if as_of else _now(workspace, current)
-    overlay = overlay_of(workspace) if as_of is None and scheme_of(current) in ("file", "dir") else None
+    overlay = overlay_of(workspace) if as_of is None and scheme_of(current) in SERVED else None
     served = overlay.node(current) if overlay is not None else None
     if stored is None and served is None:
         return None

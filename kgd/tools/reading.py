@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from kgd.model.access import Verb
 from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, cursors, nodes, origins, sight
+from kgd.tools import addressing, cursors, mentioning, nodes, origins, sight
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import enter
@@ -31,7 +31,7 @@ HISTORY_LINES = 5
 MISSING_SHOWN = 20
 
 
-Part = Literal["content", "relations", "incoming", "history"]
+Part = Literal["content", "relations", "incoming", "history", "mentions"]
 
 
 class GetParams(Params):
@@ -249,6 +249,8 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
             answer["conflicts"] = open_conflicts
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken
+        if "mentions" in include:
+            answer["mentions"] = mentioning.of_node(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
     if "history" in include:
         lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
@@ -295,7 +297,7 @@ def from_memory(session: Session, params: GetParams) -> bool:
     return (
         params.as_of is None
         and params.conflicts == "show"
-        and "history" not in params.include
+        and not {"history", "mentions"} & set(params.include)
         and addressing.at_hand(session, params.workspace, params.uris)
         and _all_stored(session, params.uris)
     )

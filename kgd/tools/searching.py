@@ -17,6 +17,7 @@ from kgd.retrieval.question import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import Room
+from kgd.tools.mentioning import mentions
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
@@ -147,7 +148,7 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
 
 def mentioned(session: Session, workspace: Workspace) -> EdgeSource | None:
     """Which texts name which nodes, as the caller may see them."""
-    return None
+    return mentions(session, workspace)
 
 
 def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:

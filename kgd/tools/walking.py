@@ -19,6 +19,7 @@ from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import Room, clip
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import Hint, enter
+from kgd.tools.mentioning import MENTIONS
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
@@ -109,7 +110,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
                 params.direction, asked.commit]  # fmt: skip
     behind = _Behind.read(question, params.cursor)
     crossing = walk_across(
-        asked.inside, asked.sources(session), asked.starts, session.daemon.elsewhere.world(session.principal),
+        asked.inside, asked.sources(session, params.edge_types), asked.starts,
+        session.daemon.elsewhere.world(session.principal),
         max_cost=params.max_cost, max_depth=params.max_depth, edge_types=params.edge_types, types=params.types,
         direction=params.direction, max_nodes=behind.count + params.max_nodes,
     )  # fmt: skip
@@ -278,6 +280,7 @@ def from_memory(session: Session, params: TraverseParams) -> bool:
     return (
         params.as_of is None
         and params.conflicts == "show"
+        and MENTIONS not in params.edge_types
         and addressing.at_hand(session, params.workspace, params.start)
     )
 

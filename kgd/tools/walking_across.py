@@ -20,6 +20,7 @@ from kgd.model.fence import fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, nodes, origins
+from kgd.tools.mentioning import walked
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
 from kgd.tools.session import Session
@@ -86,10 +87,10 @@ class Asked:
         """The workspace that the walk's own sources speak for."""
         return self.workspace.id if self.workspace else ""
 
-    def sources(self, session: Session) -> Sequence[EdgeSource]:
+    def sources(self, session: Session, edge_types: Sequence[str] = ()) -> Sequence[EdgeSource]:
         if self.workspace is None:
             return []
-        own = [self.workspace.graph_at(self.commit)] if self.commit else self.workspace.sources()
+        own = [self.workspace.graph_at(self.commit)] if self.commit else walked(self.workspace, edge_types)
         return seen(self.workspace.id, own, session.principal)
 
 
