@@ -149,7 +149,19 @@ def opened(choice: Choice, secret: Callable[[str], str]) -> Embedder:
         from kgd.vectors.builtin import Builtin
 
         return Builtin.load(choice.share)
-    raise Invalid(f"there is no embedder of kind {choice.kind}")
+    if choice.kind == "onnx":
+        from kgd.vectors.onnx import Onnx
+
+        return Onnx.load(choice)
+    if choice.kind == "fastembed":
+        from kgd.vectors.downloaded import Downloaded
+
+        return Downloaded.load(choice)
+    if choice.kind == "openai":
+        from kgd.vectors.endpoint import Endpoint
+
+        return Endpoint(choice, secret)
+    raise Invalid("no embedder is chosen")
 
 
 def may_serve(old: Choice, new: Choice) -> bool:
