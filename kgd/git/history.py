@@ -6,7 +6,7 @@ One ``git log --raw -c`` answers both (100k commits in 4 s); the same in process
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +41,16 @@ class Change(NamedTuple):
     path: str
     old: ObjectId | None
     new: ObjectId | None
+    others: tuple[ObjectId | None, ...] = ()
+    """Of a merge: the file in its further parents."""
+
+
+def _paths(changes: Sequence[Change]) -> Iterable[str]:
+    return (change.path for change in changes)
+
+
+def _all(changes: Sequence[Change]) -> Sequence[Change]:
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +68,11 @@ class _Listed(NamedTuple):
 
 def versions(
     git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None,
-    counts_for: Callable[[str, ObjectId | None], str | None] = lambda path, blob: None,
+    counted: Callable[[Sequence[Change]], Iterable[str]] = _paths,
 ) -> Iterator[Versioned]:  # fmt: skip
     """How many commits reachable from `tip`, and not from `since`, changed each path, with the oldest and the newest.
 
-    `counts_for` is asked for each changed file, by path and new blob, which other path it counts for as well.
+    `counted` is asked for each commit which paths its changes count for; else that is the files themselves.
 
     Oldest and newest follow the commit graph, not the clocks; between parallel branches they are git's choice. For
     all of history take the rows as they are; after `since`, add the counts and keep the `created` already known.
@@ -76,10 +86,7 @@ def versions(
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
     for id, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
         commit = id.hex()
-        paths = dict.fromkeys(change.path for change in changes)
-        for path in [*paths, *filter(None, (counts_for(change.path, change.new) for change in changes))]:
-            paths[path] = None
-        for path in paths:
+        for path in dict.fromkeys(counted(changes)):
             row = found.get(path)
             if row is None:
                 found[path] = [1, when, who, when, who, commit]
@@ -100,6 +107,7 @@ def log(
     until: int | None = None,
     limit: int = 50,
     after: ObjectId | None = None,
+    select: Callable[[Sequence[Change]], Sequence[Change]] = _all,
 ) -> list[LogEntry]:
     """The newest commits reachable from `tip`, over all parents, with what each changed.
 
@@ -109,6 +117,7 @@ def log(
         author: Part of the author's name or email, whatever its case.
         since, until: Seconds since 1970, against the committer's time, both inclusive.
         after: Go on behind this commit of an earlier answer.
+        select: What of the changes of a commit is meant; a commit of which nothing is, is left out.
 
     Raises:
         NotFound: `after` is not among the commits asked for.
@@ -119,7 +128,8 @@ def log(
     arguments += [f"--until={_date(until)}"] if until is not None else []
     entries: list[LogEntry] = []
     waiting = after is not None
-    for id, _, _, changes in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
+    for id, _, _, listed in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
+        changes = select(listed) if not waiting else listed
         if waiting:
             waiting = id != after
         elif changes or not paths:
@@ -160,8 +170,12 @@ def _change(record: bytes, path: bytes) -> Change:
     """``:mode mode old new S`` of a commit, ``::mode mode mode old old new SS`` of a merge."""
     words = record.split(b" ")
     parents = len(record) - len(record.lstrip(b":"))
-    old, new = words[parents + 1], words[2 * parents + 1]
-    return Change(text(path), *(None if id == _ZERO else bytes.fromhex(id.decode()) for id in (old, new)))
+    *olds, new = (_id(word) for word in words[parents + 1 : 2 * parents + 2])
+    return Change(text(path), olds[0], new, tuple(olds[1:]))
+
+
+def _id(word: bytes) -> ObjectId | None:
+    return None if word == _ZERO else bytes.fromhex(word.decode())
 
 
 def _date(seconds: int) -> str:

@@ -27,6 +27,8 @@ class Ahead:
         self._served = served
         self._counts: Counter[str] = Counter()
         self._nodes: dict[Uri, Node | None] = {}
+        self._beside: set[str] = set()
+        """What the URIs of nodes begin with that this flush has changed, up to the last slash."""
         self._unkeyed: list[Uri] = []
         self._keys: dict[str, list[Uri]] = {}
         """Which nodes have which collision key; made when a new name is first compared."""
@@ -35,6 +37,7 @@ class Ahead:
         """A flush begins: what is served is all there is."""
         self._counts.clear()
         self._nodes.clear()
+        self._beside.clear()
         self._unkeyed.clear()
         self._keys.clear()
 
@@ -44,6 +47,7 @@ class Ahead:
         for path in dict.fromkeys((*paths, *own)):
             self._counts[path] += 1
         self._nodes.update(nodes)
+        self._beside.update(uri.rpartition("/")[0] for uri in nodes)
         self._unkeyed += nodes
 
     @property
@@ -84,6 +88,10 @@ class Ahead:
 
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._served.served_blob(path, version)
+
+    def part_of(self, uri: Uri) -> str | None:
+        """None where this flush has changed something beside the node: it may have made room, too."""
+        return None if uri.rpartition("/")[0] in self._beside else self._served.part_of(uri)
 
     def incoming(self, uri: Uri) -> int:
         return self._served.incoming(uri)

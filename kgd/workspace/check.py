@@ -92,8 +92,7 @@ def _memories(workspace: Workspace) -> Iterator[Finding]:
                 yield Finding("warning", path, refusal.message, refusal.next or "Mend the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):
-        card = workspace.graph.card(uri)
-        if card is None or card.blob is None or memories.FOLDER.encode() not in store.read(card.blob):
+        if memories.FOLDER.encode() not in (workspace.stored(uri) or b""):
             continue
         node = workspace.node(uri)
         file = memory_files.file_of(node)
@@ -126,7 +125,7 @@ def _graph(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _versions(workspace: Workspace) -> Iterator[Finding]:
-    said = versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip), counts_for=workspace.node_path_of)
+    said = versions(workspace.layout.git_dir, bytes.fromhex(workspace.tip), counted=workspace.counted)
     counted = {row.path: row.count for row in said}
     nodes = ((path, count) for path, count in counted.items() if paths.is_node_path(path))
     wrong = [path for path, count in nodes if workspace.version(path, anew=True) != count]

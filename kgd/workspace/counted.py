@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kgd.errors import Unavailable
-from kgd.git.history import Versioned
+from kgd.git.history import Change, Versioned
 from kgd.git.history import versions as git_versions
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.versions import VersionRow, Versions, values_of
+from kgd.workspace.node_files import is_about_parts
 from kgd.workspace.outcome import Version
 from kgd.workspace.seal import Seal
 from kgd.workspace.writer import Staged
@@ -38,15 +39,15 @@ class Counted:
 
     Args:
         mend: Has the derived file made anew, in the follower's thread; called when a question found it damaged.
-        counts_for: Which other path a changed file counts for as well, by path and new blob: a node's, of its detail.
+        counts: Which paths the changes of a commit count for: nodes in a part, and the node of a detail.
     """
 
     def __init__(
         self, store: ObjectStore, database: Database, mend: Callable[[], None], seal: Seal,
-        counts_for: Callable[[str, ObjectId | None], str | None],
+        counts: Callable[[Sequence[Change]], Iterable[str]],
     ) -> None:  # fmt: skip
         self._store, self._database, self._mend, self._seal = store, database, mend, seal
-        self._counts_for = counts_for
+        self._counts = counts
         self._rows = Versions(database)
         self._lock = threading.Lock()
         self._fresh: dict[str, Version] = {}
@@ -90,9 +91,7 @@ class Counted:
                 continue
             who, when = f"{one.author.name} <{one.author.email}>", one.author.time
             commit = one.commit.hex() if one.commit else ""
-            files = one.changed or {}
-            also = filter(None, (self._counts_for(path, blob) for path, blob in files.items()))
-            for path in dict.fromkeys([*files, *also]):
+            for path in dict.fromkeys(self._counts(self._changes(one))):
                 old = self.version(path)
                 if old:
                     new = replace(old, count=old.count + 1, updated_at=when, updated_by=who, updated_commit=commit)
@@ -178,7 +177,7 @@ class Counted:
         since = bytes.fromhex(head) if head else None
         if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
             since = None
-        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counts_for=self._counts_for)
+        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
         before: dict[str, VersionRow] = {}
         if since:
             counted = list(counted)
@@ -213,6 +212,17 @@ class Counted:
                     raise
                 self._mend()
         raise AssertionError("unreachable")
+
+    def _changes(self, one: Staged[object]) -> list[Change]:
+        """The files of a commit; as they were before only where that decides what it counts for."""
+        files, tree = one.changed or {}, None
+        if one.commit and any(map(is_about_parts, files)):
+            parents = self._store.commit(one.commit).parents
+            tree = self._store.tree_of(parents[0]) if parents else None
+        return [
+            Change(path, self._store.entry(tree, path) if tree and is_about_parts(path) else None, blob)
+            for path, blob in files.items()
+        ]
 
     def _requests_since(self, since: ObjectId | None, tip: ObjectId) -> Iterator[tuple[str, ObjectId]]:
         """What was carried out here, the newest first; what others write into their messages is left out."""

@@ -9,12 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from kgd.codec import documents, memories, paths
-from kgd.errors import InvariantViolation, Limit
+from kgd.codec import bulk, documents, memories, paths
+from kgd.errors import InvariantViolation, KgdError, Limit
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
-from kgd.model.uri import Uri, collision_key, is_owned, scheme_of, workspace_of
+from kgd.model.uri import Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
 from kgd.workspace import memory_files
+from kgd.workspace.filling import Folder
 from kgd.workspace.merge_files import record_files
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.secrets import refuse_secrets
@@ -42,6 +43,7 @@ class Surroundings(Protocol):
     def twin(self, uri: Uri) -> Uri | None: ...
     def version(self, path: str) -> int: ...
     def served_blob(self, path: str, version: int) -> bytes | None: ...
+    def part_of(self, uri: Uri) -> str | None: ...
     def incoming(self, uri: Uri) -> int: ...
     def invalid_file(self, path: str) -> InvalidFile | None: ...
     def knows_workspace(self, workspace: str) -> bool: ...
@@ -50,7 +52,7 @@ class Surroundings(Protocol):
 
 @dataclass(slots=True)
 class _Read:
-    """A file as the tip has it."""
+    """A node as the tip has it: the blob and the bytes of its file, or those that it would have if it had one."""
 
     blob: bytes | None
     data: bytes | None
@@ -75,10 +77,12 @@ class Draft:
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
+        self._folders: dict[str, Folder] = {}
 
     # ---- nodes
 
     def path(self, uri: Uri) -> str:
+        """The path of the node's file, or that which it would have: its versions are known by it."""
         return paths.path_of(uri, self.around.sharded)
 
     def before(self, uri: Uri) -> Node | None:
@@ -98,7 +102,11 @@ class Draft:
 
     def exists(self, uri: Uri) -> bool:
         """Whether there is such a node, without reading it: a file that cannot be read is one too."""
-        return self._after[uri] is not None if uri in self._after else self.tip.blob_at(self.path(uri)) is not None
+        if uri in self._after:
+            return self._after[uri] is not None
+        folder = self._folder(uri)
+        in_part = folder is not None and self._part(folder, uri) is not None
+        return in_part or self.tip.blob_at(self.path(uri)) is not None
 
     def put(self, node: Node) -> None:
         self._read(node.uri)
@@ -166,10 +174,11 @@ class Draft:
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
         self.files |= memory_files.keep_in_step(nodes, self.read_file)
         files, made = dict(self.files), dict[str, Uri]()
+        inside: dict[str, dict[Uri, bytes | None]] = {}
         for uri in self.touched():
             node, read = self._after[uri], self._before[uri]
             if node is None:
-                files[self.path(uri)] = None
+                self._place(uri, None, None, files, inside)
                 files.update(dict.fromkeys(self.log_paths(uri)))
                 for record in self.conflict_records(uri):
                     if files.setdefault(record, None) is None and record not in self.carried:
@@ -184,8 +193,53 @@ class Draft:
                     f"a node has at most {MAX_NODE_BYTES // 1024} KiB, this one would have {len(data) // 1024 + 1}",
                     at=uri, next="Split it into several nodes and relate them.",
                 )  # fmt: skip
-            files[self.path(uri)] = data
+            self._place(uri, node, data, files, inside)
+        for folder, placed in inside.items():
+            files |= self._filled(self._folders[folder], placed)
         return {path: data for path, data in files.items() if self._differs(path, data)}
+
+    def _place(
+        self, uri: Uri, node: Node | None, data: bytes | None, files: dict[str, bytes | None],
+        inside: dict[str, dict[Uri, bytes | None]],
+    ) -> None:  # fmt: skip
+        """Put what is to be written of a node where it belongs; where it was before, it is no more."""
+        path, folder = self.path(uri), self._folder(uri)
+        if folder is None:
+            files[path] = data
+            return
+        fits = node is not None and data is not None and bulk.may_hold(node, data)
+        inside.setdefault(folder.path, {})[uri] = data if fits else None
+        if not fits or self.tip.blob_at(path) is not None:
+            files[path] = None if fits else data
+
+    def _filled(self, folder: Folder, nodes: dict[Uri, bytes | None]) -> dict[str, bytes | None]:
+        made = Folder(folder.path, folder.tree, folder.known)
+        made.fill(nodes)
+        return made.files(self._source_of(next(iter(nodes))))
+
+    def _source_of(self, uri: Uri) -> str | None:
+        """The hash of what a chunk is made from, as its document has it; None where nothing says it."""
+        if scheme_of(uri) != "chunk":
+            return None
+        document = self.node(build("document", self.around.workspace, segments_of(uri)[:-1]))
+        digest = document.data.get("hash") if document else None
+        return digest if isinstance(digest, str) and len(digest) <= 200 and digest.isprintable() else None
+
+    def _folder(self, uri: Uri) -> Folder | None:
+        """The parts that the node may be in; None where such nodes have files of their own."""
+        path = bulk.folder_of(uri)
+        if path is None:
+            return None
+        return self._folders.setdefault(path, Folder(path, self.tip, self.around.part_of))
+
+    def _part(self, folder: Folder, uri: Uri) -> str | None:
+        try:
+            return folder.find(uri)
+        except KgdError as unreadable:
+            raise InvariantViolation(
+                f"the part of this node cannot be read: {unreadable.message}", at=unreadable.at or folder.path,
+                next="Mend or revert that file first; nothing was written.",
+            ) from None  # fmt: skip
 
     def _differs(self, path: str, data: bytes | None) -> bool:
         return self.tip.read(path) != data
@@ -209,10 +263,18 @@ class Draft:
                     f"the file of this node cannot be read: {invalid.reason}", at=f"{path}:{invalid.line}",
                     next="Mend or revert that file first; nothing was written.",
                 )  # fmt: skip
-            blob, data = self.tip.blob_at(path), self.tip.read(path)
+            blob, data = self._stored(uri, path)
             node = documents.decode(data, at=path, expect=uri) if data is not None else None
             read = self._before[uri] = _Read(blob, data, node)
         return read
+
+    def _stored(self, uri: Uri, path: str) -> tuple[bytes | None, bytes | None]:
+        folder = self._folder(uri)
+        part = self._part(folder, uri) if folder else None
+        if folder is None or part is None:
+            return self.tip.blob_at(path), self.tip.read(path)
+        taken = folder.taken(part)
+        return taken.ids[uri], taken.entries.nodes[uri]
 
 
 def is_resource(uri: Uri, workspace: str) -> bool:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
@@ -37,7 +37,9 @@ from kgd.workspace.merge_files import (
     record_files,
     variant_of,
 )
+from kgd.workspace.merge_parts import PartsMerge
 from kgd.workspace.merge_twins import EverOpen
+from kgd.workspace.node_files import NodeFiles, uri_in_part
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +112,13 @@ class _TreeMerge:
         self, store: ObjectStore, base: ObjectId | None, ours: ObjectId, theirs: ObjectId, sharded: frozenset[str],
         ever_open: EverOpen,
     ) -> None:  # fmt: skip
-        self.store, self.sharded, self.ever_open = store, sharded, ever_open
+        self.store, self.sharded, self.ever_open = NodeFiles(store, sharded), sharded, ever_open
         self.trees: merge_twins.Trees = (base, ours, theirs)
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
-        by_ours, by_theirs = changes_of(store, base, ours, theirs)
-        self.ours, self.theirs = self._changes(by_ours, is_ours=True), self._changes(by_theirs)
+        self.parts = PartsMerge(store, self.store, ours, *changes_of(store, base, ours, theirs), sharded)
+        self.ours, self.theirs = self._changes(self.parts.ours, is_ours=True), self._changes(self.parts.theirs)
         self.records: dict[str, _Record] = {}
         self.acted: tuple[set[Uri], set[Uri]] = (set(), set())
         self.done: set[str] = set()
@@ -125,7 +127,6 @@ class _TreeMerge:
     def run(self) -> MergedTree:
         self._read_records()
         self._merge_nodes()
-        self._choose_chunks()
         self._merge_disputed_files()
         for path, change in self.theirs.items():
             if path not in self.done:
@@ -133,7 +134,7 @@ class _TreeMerge:
         self._keep_details()
         self._report_twins()
         self._make_room()
-        return MergedTree(self.files, tuple(self.conflicts))
+        return MergedTree(self.parts.fold(self.files), tuple(self.conflicts))
 
     def _changes(self, changes: Changes, *, is_ours: bool = False) -> dict[str, _Change]:
         found: dict[str, _Change] = {}
@@ -370,29 +371,6 @@ class _TreeMerge:
         found = [conflict for path in record_paths for conflict in self.records[path].versions[version]]
         return by_field(found) if found else NO_RECORDS
 
-    def _choose_chunks(self) -> None:
-        """The chunks of a document are made from it: where both sides made them anew, all are those of one source."""
-        folders = [
-            {p.rpartition("/")[0] for p in side if p.startswith("bulk/chunk/")} for side in (self.ours, self.theirs)
-        ]
-        for folder in sorted(folders[0] & folders[1]):
-            ours, theirs = self._source(folder, self.ours), self._source(folder, self.theirs)
-            if ours == theirs:
-                continue
-            for path in {p for side in (self.ours, self.theirs) for p in side if p.rpartition("/")[0] == folder}:
-                self._write(path, self._versions(path)[1 if ours > theirs else 2])
-                self.done.add(path)
-
-    def _source(self, folder: str, changes: Mapping[str, _Change]) -> str:
-        found = [""]
-        for path, change in changes.items():
-            if change.new and path.rpartition("/")[0] == folder:
-                try:
-                    found.append(bulk.decode(self._read(change.new), at=path).source)
-                except KgdError:
-                    continue
-        return max(found)
-
     def _merge_file(self, path: str, change: _Change) -> None:
         mine = self.ours.get(path)
         if mine is None:
@@ -457,9 +435,10 @@ class _TreeMerge:
         for path, data in record_files(found, self.sharded).items():
             self._write(path, data)
 
-    @staticmethod
-    def _added(changes: Mapping[str, _Change]) -> list[str]:
-        return [path for path, change in changes.items() if not change.old and change.new and path.startswith("nodes/")]
+    def _added(self, changes: Mapping[str, _Change]) -> list[str]:
+        """Files that a file system may take for others; nodes that lie in parts have none."""
+        there = (path for path, change in changes.items() if not change.old and change.new)
+        return [path for path in there if path.startswith("nodes/") and uri_in_part(path, self.sharded) is None]
 
     def _make_room(self) -> None:
         """A file where the other side has a folder is kept beside it."""

@@ -7,10 +7,11 @@ so that it is the same node before and after it goes into a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kgd.codec import bulk, paths
 from kgd.errors import KgdError
+from kgd.git.history import Change
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, text
 from kgd.git.store import READ_LIMIT, Difference, FileEntry, ObjectStore
 from kgd.git.walk import ENTRY_BUDGET
@@ -116,6 +117,32 @@ class NodeFiles(ObjectStore):
             return None
         self._inside[inside.id] = inside.data
         return FILE, inside.id
+
+
+def node_changes(store: ObjectStore, sharded: frozenset[str], changes: Sequence[Change]) -> Sequence[Change]:
+    """What history says of files as what it says of nodes: of a merge those that differ from every parent."""
+    if not any(is_about_parts(change.path) for change in changes):
+        return changes
+    view = NodeFiles(store, sharded)
+    parents = 1 + max(len(change.others) for change in changes)
+    sides: list[dict[str, Change]] = []
+    for number in range(parents):
+        rows = ((c.path, _plain((c.old, *c.others)[number]), _plain(c.new)) for c in changes)
+        sides.append({p: Change(p, o and o[1], n and n[1]) for p, o, n in view.expanded(rows)})
+    return [
+        side._replace(others=tuple(other[path].old for other in sides[1:]))
+        for path, side in sides[0].items()
+        if all(path in other for other in sides)
+    ]
+
+
+def is_about_parts(path: str) -> bool:
+    """Whether a file may be a part, or what a node of a part would have."""
+    return bulk.is_path(path) or path.startswith(FOLDERS)
+
+
+def _plain(blob: ObjectId | None) -> Entry | None:
+    return (FILE, blob) if blob else None
 
 
 def uri_in_part(path: str, sharded: frozenset[str]) -> Uri | None:

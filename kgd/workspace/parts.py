@@ -75,7 +75,7 @@ def taken(path: str, blob: ObjectId, read: Read) -> Taken:
 
 
 def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], read: Read) -> Difference:
-    """What these parts, by path with the blob before and after, say of nodes. Of a node in two parts the first counts."""
+    """What these parts, by path with the blob before and after, say of nodes. A node in two counts as in the first."""
     found = Difference()
     for path, old, new in sorted(changes):
         try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import Invalid, KgdError, NotFound
+from kgd.git.history import Change as FileChange
+from kgd.git.history import LogEntry
 from kgd.git.history import log as git_log
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
@@ -19,25 +21,38 @@ from kgd.model.change import Revert
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.merge import merge
 from kgd.model.node import Json, Node
-from kgd.model.uri import Uri
-from kgd.workspace import memory_files
+from kgd.model.uri import Uri, workspace_of
+from kgd.workspace import memory_files, parts
 from kgd.workspace.draft import Draft
 from kgd.workspace.merge_files import merge_file
+from kgd.workspace.node_files import NodeFiles, node_changes, uri_in_part
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
 _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
 
-File = tuple[str, ObjectId | None, ObjectId | None]
+Blobs = tuple[str, ObjectId | None, ObjectId | None]
+File = Blobs | FileChange
 Files = Sequence[File]
 """(path, blob before, blob after); None is absence."""
 
 
 class Past:
-    """History of one workspace, read from git and from nowhere else."""
+    """History of one workspace, read from git and from nowhere else.
 
-    def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str]) -> None:
-        self._store, self._workspace, self._sharded = store, workspace, sharded
+    Args:
+        part_of: In which part a node is now: there it is looked for first.
+    """
+
+    def __init__(
+        self, store: ObjectStore, workspace: str, sharded: frozenset[str],
+        part_of: Callable[[Uri], str | None] = lambda uri: None,
+    ) -> None:  # fmt: skip
+        self._store, self._workspace, self._sharded, self._part_of = store, workspace, sharded, part_of
+
+    def nodes(self) -> NodeFiles:
+        """The repository, with nodes in place of parts; for one computation."""
+        return NodeFiles(self._store, self._sharded, self._part_of)
 
     def commit_id(self, text: str) -> ObjectId:
         """The commit that a full or short id, ``HEAD``, ``HEAD~2`` or a date-free revision names.
@@ -71,40 +86,54 @@ class Past:
         Raises:
             Invalid: Its file could not be read then.
         """
-        path = paths.path_of(uri, self._sharded)
-        blob = self._store.entry(self._store.tree_of(commit), path)
-        return documents.decode(self._store.read(blob), at=path, expect=uri) if blob else None
+        path, store = paths.path_of(uri, self._sharded), self.nodes()
+        blob = store.entry(store.tree_of(commit), path)
+        return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
 
     def last_good(self, path: str) -> ObjectId | None:
-        """The newest blob of a node's file that can be read, among its last fifty versions."""
+        """The newest blob of a node's file, or of a part, that can be read, among its last fifty versions."""
         tip = self._store.ref(HEAD)
         assert tip is not None
         for entry in git_log(self._store, tip, paths=(path,), limit=50):
             blob = self._store.entry(entry.commit.tree, path)
             try:
-                if blob and paths.path_of(documents.decode(self._store.read(blob), at=path).uri, self._sharded) == path:
-                    return blob
+                if blob and bulk.is_path(path):
+                    nodes = parts.taken(path, blob, self._store.read).ids
+                    if all(workspace_of(uri) == self._workspace for uri in nodes):
+                        return blob
+                elif blob:
+                    node = documents.decode(self._store.read(blob), at=path)
+                    if paths.path_of(node.uri, self._sharded) == path:
+                        return blob
             except KgdError:
                 continue
         return None
 
-    def files_of(self, commit: Commit) -> Files:
+    def files_of(self, commit: Commit) -> Sequence[Blobs]:
         """The files a commit changed: for a merge, those that differ from every parent. Old is the first parent's."""
-        trees = [self._store.tree_of(parent) for parent in commit.parents]
-        first = list(self._store.diff(trees[0] if trees else None, commit.tree))
-        others = [{path for path, _, _ in self._store.diff(tree, commit.tree)} for tree in trees[1:]]
+        return self._files(commit, self._store)
+
+    @staticmethod
+    def _files(commit: Commit, store: ObjectStore) -> list[Blobs]:
+        trees = [store.tree_of(parent) for parent in commit.parents]
+        first = list(store.diff(trees[0] if trees else None, commit.tree))
+        others = [{path for path, _, _ in store.diff(tree, commit.tree)} for tree in trees[1:]]
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
     def changes(self, commit: ObjectId) -> tuple[NodeChange, ...]:
-        return self._changes(self.files_of(self._store.commit(commit)), commit)
+        store = self.nodes()
+        return self._changes(self._files(store.commit(commit), store), commit, store)
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
-        return self._changes(self._store.diff(self._store.tree_of(a), self._store.tree_of(b)), b)
+        store = self.nodes()
+        return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), b, store)
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
-        """One line of history. `files` are what it changed, where that is known already."""
-        changed = self.files_of(commit) if files is None else files
-        uris = list(dict.fromkeys(uri for path, old, new in changed if (uri := self._about(path, new or old))))
+        """One line of history. `files` are what it changed (nodes in place of parts), where that is known already."""
+        store = self.nodes()
+        changed = self._files(commit, store) if files is None else files
+        about = (self._about(path, new or old, store) for path, old, new, *_ in changed)
+        uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
@@ -124,7 +153,7 @@ class Past:
 
     def removal_of(self, path: str, tip: ObjectId) -> Entry | None:
         """The newest commit that touched a file, if that commit took it away."""
-        for found in git_log(self._store, tip, paths=(path,), limit=1):
+        for found in self.log(tip, (path,), limit=1):
             if all(change.new is None for change in found.changes if change.path == path):
                 return self.entry(found.commit, found.changes)
         return None
@@ -135,6 +164,39 @@ class Past:
             if any(change.new is None and change.path.rpartition("/")[0] == folder for change in found.changes):
                 return self.entry(found.commit, found.changes)
         return None
+
+    def log(
+        self, tip: ObjectId, files: Sequence[str], *, limit: int, versions: int = 0, author: str | None = None,
+        since: int | None = None, until: int | None = None, after: ObjectId | None = None,
+    ) -> list[LogEntry]:  # fmt: skip
+        """The newest commits that changed one of these files, or the node of a part that would have such a file.
+
+        Args:
+            versions: How many commits changed the node, where that is known: its own part may have all of them.
+
+        Raises:
+            As `kgd.git.history.log`.
+        """
+        uri = next(filter(None, (uri_in_part(path, self._sharded) for path in files)), None)
+        folder = bulk.folder_of(uri) if uri else None
+        own = Uri(uri.replace("://x/", f"://{self._workspace}/", 1)) if uri else None
+        at = self._part_of(own) if own else None
+
+        def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
+            return [change for change in node_changes(self._store, self._sharded, changes) if change.path in files]
+
+        def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
+            return git_log(self._store, tip, paths=paths, author=author, since=since, until=until, limit=most,
+                           after=after, select=select)  # fmt: skip
+
+        if folder is None:
+            return git_log(self._store, tip, paths=files, author=author, since=since, until=until, limit=limit,
+                           after=after)  # fmt: skip
+        if at and versions and (author, since, until, after) == (None, None, None, None):
+            found = asked([*files, at], versions)
+            if len(found) == versions:
+                return found[:limit]
+        return asked([*files, folder], limit)
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
         """The graph as the commit has it, as what is served now less what has changed since. O(what changed)."""
@@ -151,11 +213,12 @@ class Past:
         if len(commit.parents) != 1:
             what = "a merge" if commit.parents else "the first commit"
             raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
-        for path, old, new in self.files_of(commit):
-            if edit.only and self._about(path, new or old) not in edit.only:
+        store = self.nodes()
+        for path, old, new, *_ in self._files(commit, store):
+            if edit.only and self._about(path, new or old, store) not in edit.only:
                 continue
             if paths.is_node_path(path):
-                self._revert_node(path, old, new, draft)
+                self._revert_node(path, old, new, draft, store)
             elif memories.is_path(path):
                 self._revert_memory(path, old, new, draft)
             elif draft.read_file(path) == (self._store.read(new) if new else None):
@@ -163,8 +226,10 @@ class Past:
             else:
                 draft.warnings.append(f"{path} has changed since and was left as it is")
 
-    def _revert_node(self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft) -> None:
-        before, after = self._node(path, old), self._node(path, new)
+    def _revert_node(
+        self, path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore
+    ) -> None:
+        before, after = (_node(store, path, blob) for blob in (old, new))
         uri = (before or after).uri  # type: ignore[union-attr]
         merged = merge(after, draft.node(uri), before)
         if merged.node is None:
@@ -183,26 +248,26 @@ class Past:
             draft.record(conflict)
             draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
 
-    def _about(self, path: str, blob: ObjectId | None) -> Uri | None:
+    def _about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         """The node that a file is, or is the detail of."""
         if not memories.is_path(path):
-            return self._uri(path, blob)
+            return self._uri(path, blob, store)
         try:
-            return memory_files.owner_of(memories.read(self._store.read(blob), path)) if blob else None
+            return memory_files.owner_of(memories.read(store.read(blob), path)) if blob else None
         except KgdError:
             return None
 
-    def _changes(self, files: Iterable[File], after: ObjectId) -> tuple[NodeChange, ...]:
+    def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
         """What became of nodes; `after` is the commit that has the files as they are then."""
         found: dict[Uri, NodeChange] = {}
         details: dict[Uri, list[str | None]] = {}
-        for path, old, new in files:
+        for path, old, new, *_ in files:
             if memories.is_path(path):
                 for side, blob in enumerate((old, new)):
-                    if (owner := self._about(path, blob)) is not None:
+                    if (owner := self._about(path, blob, store)) is not None:
                         details.setdefault(owner, [None, None])[side] = self._text(path, blob)
-            elif uri := self._uri(path, new or old):
-                found[uri] = NodeChange(uri, self._readable(path, old), self._readable(path, new))
+            elif uri := self._uri(path, new or old, store):
+                found[uri] = NodeChange(uri, _readable(store, path, old), _readable(store, path, new))
         for uri, (was, now) in details.items():
             if uri not in found:
                 try:
@@ -220,24 +285,26 @@ class Past:
         memory = memories.read(self._store.read(blob), path) if blob else None
         return memory.text if memory else None
 
-    def _uri(self, path: str, blob: ObjectId | None) -> Uri | None:
+    def _uri(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         if not paths.is_node_path(path):
             return None
         try:
             uri = paths.uri_of(path, self._workspace, self._sharded)
         except KgdError:
             return None
-        node = self._readable(path, blob) if uri is None else None
+        node = _readable(store, path, blob) if uri is None else None
         return uri or (node.uri if node else None)
 
-    def _node(self, path: str, blob: ObjectId | None) -> Node | None:
-        return documents.decode(self._store.read(blob), at=path) if blob else None
 
-    def _readable(self, path: str, blob: ObjectId | None) -> Node | None:
-        try:
-            return self._node(path, blob)
-        except KgdError:
-            return None
+def _node(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
+    return documents.decode(store.read(blob), at=path) if blob else None
+
+
+def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | None:
+    try:
+        return _node(store, path, blob)
+    except KgdError:
+        return None
 
 
 class PastGraph:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from kgd.git.history import log
 from kgd.git.objects import ObjectId
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -26,7 +25,7 @@ class PastSurroundings:
 
     def __init__(self, workspace: Workspace, base: ObjectId) -> None:
         self._workspace, self._base = workspace, base
-        store = workspace.store
+        self._store = store = workspace.past.nodes()
         self._then, self._now = store.tree_of(base), store.tree_of(bytes.fromhex(workspace.tip))
         self._graph = workspace.graph_at(base.hex())
         self.workspace, self.sharded = workspace.id, workspace.sharded
@@ -43,14 +42,17 @@ class PastSurroundings:
     def version(self, path: str) -> int:
         if self._is_as_now(path):
             return self._workspace.version(path)
-        return sum(1 for _ in log(self._workspace.store, self._base, paths=self._files(path), limit=100_000))
+        return len(self._workspace.past.log(self._base, self._files(path), limit=100_000))
 
     def version_at_base(self, path: str) -> int:
         """The version a file had then; 0 where it was not there."""
-        return self.version(path) if self._workspace.store.entry(self._then, path) else 0
+        return self.version(path) if self._store.entry(self._then, path) else 0
 
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._workspace.served_blob(path, version)
+
+    def part_of(self, uri: Uri) -> str | None:
+        return None
 
     def incoming(self, uri: Uri) -> int:
         return self._workspace.incoming(uri)
@@ -66,11 +68,11 @@ class PastSurroundings:
 
     def _files(self, path: str) -> tuple[str, ...]:
         """A node's file, and that of its detail as it was called then."""
-        blob = self._workspace.store.entry(self._then, path)
-        node = decoded(path, self._workspace.store.read(blob)) if blob else None
+        blob = self._store.entry(self._then, path)
+        node = decoded(path, self._store.read(blob)) if blob else None
         file = memory_files.file_of(node) if isinstance(node, Node) else None
         return (path, file) if file else (path,)
 
     def _is_as_now(self, path: str) -> bool:
-        store = self._workspace.store
+        store = self._store
         return all(store.entry(self._then, file) == store.entry(self._now, file) for file in self._files(path))

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.lean import glance
 from kgd.errors import Invalid, KgdError
+from kgd.git.history import Change as History
 from kgd.git.objects import FOLDER, LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card
@@ -23,8 +24,10 @@ from kgd.graph.live import LiveGraph
 from kgd.graph.rows import Rows
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
-from kgd.workspace import memory_files
+from kgd.workspace import memory_files, parts
+from kgd.workspace.node_files import NodeFiles, node_changes
 from kgd.workspace.outcome import InvalidFile
+from kgd.workspace.placed import Placed
 
 FREEZE_FROM = 5_000
 """Nodes loaded at once from which on they are kept from the collection of garbage."""
@@ -76,6 +79,7 @@ class Served:
         self._conflicts: dict[str, set[str]] = {}
         self._cut: dict[str, Uri] = {}
         """Paths that do not tell their URI."""
+        self.placed = Placed()
 
     # ---- reading
 
@@ -99,6 +103,20 @@ class Served:
     def path_of(self, uri: Uri) -> str:
         return paths.path_of(uri, self._sharded)
 
+    def bytes_of(self, uri: Uri) -> bytes | None:
+        """What the node's file holds, or would hold if it had one of its own; None where there is no such node.
+
+        Raises:
+            Damaged: It cannot be read.
+        """
+        with self.graph.lock:  # a flush may take the node into another part
+            card, at = self.graph.card(uri), self.placed.part_with(uri)
+        if card is None or card.blob is None:
+            return None
+        if at is None:
+            return self._store.read(card.blob)
+        return parts.taken(*at, self._store.read).entries.nodes[uri]
+
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
         """The path of the node that a memory says it is of: a change of the detail is a change of the node."""
         if blob is None or not memories.is_path(path):
@@ -109,12 +127,20 @@ class Served:
         except KgdError:
             return None
 
+    def counted(self, changes: Sequence[History]) -> list[str]:
+        """The paths whose versions a commit's changes count for: a file, a node in a part, the node of a detail."""
+        own = node_changes(self._store, self._sharded, changes)
+        details = (self.node_path_of(change.path, change.new) for change in own)
+        return list(dict.fromkeys([*(change.path for change in own), *filter(None, details)]))
+
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
         """The nodes whose files differ between two trees, and those whose last good value may be served."""
         found: dict[Uri, None] = {}
-        for path, before, after in self._store.diff(old, new):
+        for path, before, after in NodeFiles(self._store, self._sharded).diff(old, new):
             if path.startswith("nodes/"):
                 found |= {uri: None for uri in (self._uri_of(path),) if uri}
+            elif bulk.is_path(path):
+                found |= dict.fromkeys(self.placed.uris(path))
             elif memories.is_path(path):
                 found |= dict.fromkeys(self._owners(path, before, after))
         return list(found)
@@ -127,6 +153,7 @@ class Served:
         with self._lock:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
             care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
+            care |= {"parts": self.placed.export(), "shadowed": self.placed.shadowed_files()}
         return tree, rows, care
 
     def restore(self, tree: ObjectId, rows: Rows, care: Mapping[str, list[str]]) -> None:
@@ -145,10 +172,11 @@ class Served:
         for path in care.get("conflicts", ()):
             if path in there:
                 self._note_conflict(path, True)
-        for path in [*care.get("cut", ()), *care.get("invalid", ())]:
+        self.placed.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
+        for path in [*care.get("cut", ()), *care.get("shadowed", ()), *care.get("invalid", ())]:
             found = self._store.lookup(tree, path)
             if found:
-                self._apply_entry(path, found)
+                list(self._apply_entry(path, found))
 
     def close(self) -> None:
         """Let go: what was kept from the collection of garbage is garbage soon."""
@@ -179,8 +207,7 @@ class Served:
         with self._growing():
             changes, details = list[Change](), list[tuple[str, ObjectId | None]]()
             for path, new in self._store.changed_entries(self.tree, tree):
-                if change := self._apply_entry(path, new):
-                    changes.append(change)
+                changes += self._apply_entry(path, new)
                 if self.tree is not None and memories.is_path(path):  # else every node is among the changes
                     details.append((path, new and new[1]))
             changes += self._detailed(details, changes)
@@ -195,7 +222,7 @@ class Served:
         `nodes` are what is in those files, by path, as far as the caller knows; the others are read.
         """
         files = list(files)
-        changes = [change for path, blob in files if (change := self._apply(path, blob, nodes.get(path)))]
+        changes = [change for path, blob in files for change in self._apply(path, blob, nodes.get(path))]
         changes += self._detailed(files, changes)
         self.tree = tree
         return changes
@@ -225,19 +252,22 @@ class Served:
                 continue
         return owners
 
-    def _apply_entry(self, path: str, new: Entry | None) -> Change | None:
+    def _apply_entry(self, path: str, new: Entry | None) -> Sequence[Change]:
         """As `_apply`; a link or a submodule of a person's commit is no node, whatever its bytes say."""
-        if new and not new[0].startswith(PLAIN) and path.startswith("nodes/"):
+        if new and not new[0].startswith(PLAIN) and path.startswith(("nodes/", "bulk/")):
             what = "a symbolic link" if new[0] == LINK else "a submodule"
-            return self._keep_last_good(path, Invalid(f"it is {what} in git, and only plain files are read"))
+            refusal = Invalid(f"it is {what} in git, and only plain files are read")
+            return self._keep_last_part(path, refusal) if bulk.is_path(path) else self._keep_last_good(path, refusal)
         return self._apply(path, new and new[1])
 
-    def _apply(self, path: str, new: ObjectId | None, node: Node | None = None) -> Change | None:
+    def _apply(self, path: str, new: ObjectId | None, node: Node | None = None) -> Sequence[Change]:
         if path.startswith("conflicts/"):
             self._apply_conflict(path, new)
-            return None
+            return ()
+        if bulk.is_path(path):
+            return self._apply_part(path, new)
         if not path.startswith("nodes/"):
-            return None
+            return ()
         if new is None:
             return self._remove(path)
         try:
@@ -269,45 +299,100 @@ class Served:
                 if not self._conflicts[folder]:
                     del self._conflicts[folder]
 
-    def _put(self, path: str, blob: ObjectId, known: Node | None) -> Change:
+    def _put(self, path: str, blob: ObjectId, known: Node | None) -> Sequence[Change]:
         node = _seen(known) if known else _glance(self._store.read(blob), path)
         if paths.path_of(node.uri, self._sharded) != path:
             right = paths.path_of(node.uri, self._sharded)
             raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")
         if workspace_of(node.uri) not in (None, self._workspace):
             raise Invalid(f"the file says it is {node.uri}, a node of another workspace", at=f"{path}:1")
-        self._serve(node, blob)
         if self._invalid:
             with self._lock:
                 self._invalid.pop(path, None)
+        if self.placed.is_in_part(node.uri):
+            self.placed.shadow(node.uri, path, blob)
+            return ()
+        self._serve(node, blob)
         if "~" in path and self._uri_of(path) is None:
             self._cut[path] = node.uri
-        return Change(path, node.uri, blob)
+        return (Change(path, node.uri, blob),)
 
     def _serve(self, node: _Glance, blob: ObjectId) -> None:
         self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), node.relations, node.aliases)
 
-    def _remove(self, path: str) -> Change | None:
+    def _remove(self, path: str) -> Sequence[Change]:
         with self._lock:
             self._invalid.pop(path, None)
         uri = self._uri_of(path)
         if uri is None:
-            return None
+            return ()
+        if self.placed.is_in_part(uri):
+            self.placed.shadow(uri, path, None)
+            return ()
         self.graph.remove(uri)
-        return Change(path, uri, None)
+        return (Change(path, uri, None),)
 
-    def _keep_last_good(self, path: str, refusal: KgdError) -> Change | None:
+    def _keep_last_good(self, path: str, refusal: KgdError) -> Sequence[Change]:
         uri = self._uri_of(path)
         with self._lock:
             self._invalid[path] = _invalid(path, uri, refusal)
         if uri is None or self.graph.card(uri) is not None:
-            return None
+            return ()
         good = self._last_good(path)
         if good is None:
-            return None
+            return ()
         node = _glance(self._store.read(good), path)
         self._serve(node, good)
-        return Change(path, node.uri, good)
+        return (Change(path, node.uri, good),)
+
+    # ---- parts
+
+    def _apply_part(self, path: str, new: ObjectId | None) -> Sequence[Change]:
+        try:
+            part = parts.taken(path, new, self._read_part) if new else None
+            if part and part.ids and workspace_of(next(iter(part.ids))) != self._workspace:
+                raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
+        except KgdError as refusal:
+            return self._keep_last_part(path, refusal)
+        with self._lock:
+            self._invalid.pop(path, None)
+        return self._serve_part(path, new, part)
+
+    def _keep_last_part(self, path: str, refusal: KgdError) -> Sequence[Change]:
+        with self._lock:
+            self._invalid[path] = _invalid(path, None, refusal)
+        good = None if self.placed.knows(path) else self._last_good(path)
+        return self._serve_part(path, good, parts.taken(path, good, self._read_part)) if good else ()
+
+    def _read_part(self, blob: ObjectId) -> bytes:
+        return self._store.read(blob, FILE_LIMIT)
+
+    def _serve_part(self, path: str, blob: ObjectId | None, part: parts.Taken | None) -> list[Change]:
+        """A node that lies in several places, which no writer makes but two people may, is that of the first path."""
+        changes: list[Change] = []
+        for uri in self.placed.put(path, blob, part.ids if part else (), self._own_file):
+            at = self.placed.place(uri)
+            own = paths.path_of(uri, self._sharded)
+            card = self.graph.card(uri)
+            if at is None:
+                self.graph.remove(uri)
+                changes.append(Change(own, uri, None))
+            elif isinstance(at, bytes):  # its own file, which a part was before
+                self.placed.served_from_file(uri)
+                self._serve(_glance(self._store.read(at), own), at)
+                changes.append(Change(own, uri, at))
+            else:
+                there = parts.taken(at.path, at.blob, self._read_part)
+                id = there.ids[uri]
+                if card is None or card.blob != id:
+                    self._serve(_glance(there.entries.nodes[uri], own), id)
+                    changes.append(Change(own, uri, id))
+        return changes
+
+    def _own_file(self, uri: Uri) -> tuple[str, ObjectId] | None:
+        """Path and blob of the file of its own that a node is served from."""
+        card = self.graph.card(uri)
+        return (paths.path_of(uri, self._sharded), card.blob) if card and card.blob else None
 
     def _uri_of(self, path: str) -> Uri | None:
         if path in self._cut:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Forbidden, Invalid, KgdError, Stale
-from kgd.git.history import log
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.git.unwritten import Unwritten
@@ -211,7 +210,7 @@ def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | No
     tip = bytes.fromhex(workspace.tip)
     candidates: list[ObjectId] = []
     for files, version in expected.items():
-        entries = log(workspace.store, tip, paths=files, limit=VERSIONS_LOOKED_AT)
+        entries = workspace.past.log(tip, files, limit=VERSIONS_LOOKED_AT)
         if 0 < version <= len(entries):
             candidates.append(entries[len(entries) - version].commit.id)
     for candidate in sorted(set(candidates), key=lambda id: -workspace.store.commit(id).committer.time):

@@ -17,11 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from kgd.codec import documents, paths
+from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings, policy_in, why_too_new
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
+from kgd.git.history import Change as FileChange
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -42,6 +43,7 @@ from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.meaning import Meaning
 from kgd.workspace.naming import Naming
+from kgd.workspace.node_files import node_changes
 from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
@@ -98,7 +100,7 @@ class Workspace:
             self.read_only = "its disk cannot be written" if self._spare else _why_read_only(self.settings)
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
-            self.past = Past(self._store, self.id, self.sharded)
+            self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
             self._derived = Derived(
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
@@ -320,6 +322,13 @@ class Workspace:
         """Commits, newest first. `since` and `until` are Unix seconds; `after` is the last commit already seen."""
         if commit is not None:
             return (self.past.entry(self.past.commit(self.past.commit_id(commit))),)
+        if uri is not None and bulk.folder_of(uri):
+            version = self.node_version(uri)
+            found = self.past.log(
+                self._writer.tip, self.files_of(uri), limit=limit, versions=version.count if version else 0,
+                author=author, since=since, until=until, after=self.past.commit_id(after) if after else None,
+            )  # fmt: skip
+            return tuple(self.past.entry(one.commit, one.changes) for one in found)
         found = git_log(
             self._store,
             self._writer.tip,
@@ -329,12 +338,13 @@ class Workspace:
             until=until,
             limit=limit,
             after=self.past.commit_id(after) if after else None,
+            select=lambda changes: node_changes(self._store, self.sharded, changes),
         )
         return tuple(self.past.entry(one.commit, one.changes) for one in found)
 
-    def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
-        """The path of the node that a file is the detail of, by what is in it; None for every other file."""
-        return self._served.node_path_of(path, blob)
+    def counted(self, changes: Sequence[FileChange]) -> list[str]:
+        """The paths whose versions a commit's changes count for; see `Served.counted`."""
+        return self._served.counted(changes)
 
     def files_of(self, uri: Uri) -> tuple[str, ...]:
         """The node's file, and that of its detail: a commit that changes one of them is a version of the node."""
@@ -529,6 +539,11 @@ class Workspace:
 
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._derived.served_blob(path, version)
+
+    def part_of(self, uri: Uri) -> str | None:
+        """The part that the node is in, empty for none; as it is served."""
+        at = self._served.placed.part_with(uri)
+        return at.path if at else ""
 
     def incoming(self, uri: Uri) -> int:
         return len(self.graph.into(uri))

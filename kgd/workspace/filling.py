@@ -1,0 +1,202 @@
+"""This file is where it is decided in which part a node goes: what is to be written of nodes becomes files of parts.
+
+The same tree and the same nodes give the same files, on every replica:
+
+- a node stays in the part that it is in;
+- a new one goes into the last part, while that part is small; else into a part of the next number. So what comes to a
+  long thread rewrites little, and older parts stay as they are;
+- a part that has become too large keeps its first nodes, and the others are placed like new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kgd.codec import bulk, canonical, documents
+from kgd.errors import KgdError
+from kgd.git.objects import ObjectId
+from kgd.model.uri import Uri
+from kgd.workspace import parts
+
+OPEN_BYTES = 32 * 1024
+"""A part that is larger is not rewritten for a node that is new: 10,000 messages one by one write 160 MB, not 640."""
+
+
+class Tree(Protocol):
+    """The tree that the files are written onto."""
+
+    def blob_at(self, path: str) -> ObjectId | None: ...
+    def read(self, path: str) -> bytes | None: ...
+    def names(self, folder: str) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much a part may hold before it is parted."""
+
+    bytes: int
+    events: int
+
+
+WRITTEN = Room(bulk.PART_BYTES, bulk.PART_EVENTS)
+READABLE = Room(canonical.MAX_BYTES, canonical.MAX_EVENTS)
+
+
+@dataclass(slots=True)
+class Folder:
+    """The parts of one thread or document as a tree has them, and as they become."""
+
+    path: str
+    tree: Tree
+    known: Callable[[Uri], str | None]
+    """In which part a node is; empty for in none, None where that is not known."""
+    changed: dict[str, dict[Uri, bytes]] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        """Paths of the parts in the tree."""
+        listed = (f"{self.path}/{name}" for name in self.tree.names(self.path))
+        return [path for path in listed if bulk.is_path(path)]
+
+    def find(self, uri: Uri) -> str | None:
+        """The part in the tree that the node is in.
+
+        Raises:
+            KgdError: It may be in a part that cannot be read.
+        """
+        known = self.known(uri)
+        if known == "":
+            return None
+        if known and uri in self.taken(known).ids:
+            return known
+        for path in self.names():
+            blob = self.tree.blob_at(path)
+            named = blob and parts.may_name(path, blob, f"/{uri.rpartition('/')[2]}", self._reader(path))
+            if named and uri in self.taken(path).ids:
+                return path
+        return None
+
+    def taken(self, path: str) -> parts.Taken:
+        """A part of the tree; an empty one where there is none.
+
+        Raises:
+            KgdError: It cannot be read.
+        """
+        blob = self.tree.blob_at(path)
+        return parts.taken(path, blob, self._reader(path)) if blob else parts.Taken(bulk.Entries(), {})
+
+    def _reader(self, path: str) -> parts.Read:
+        return lambda blob: self.tree.read(path) or b""
+
+    # ---- changing
+
+    def fill(
+        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Room = WRITTEN
+    ) -> None:
+        """Let these nodes be so (None: gone), and lie in these parts where that is said.
+
+        Raises:
+            KgdError: A part that is to be written cannot be read; what a person wrote there would be buried.
+        """
+        places, new = places or {}, dict[Uri, bytes]()
+        for uri in sorted({*nodes, *places}):
+            now = self.find(uri)
+            goal = places.get(uri) or now
+            if uri not in nodes and (now is None or now == goal):
+                continue
+            data = nodes[uri] if uri in nodes else self.taken(now or "").entries.nodes[uri]
+            if now:
+                self.open(now).pop(uri, None)
+            if data is not None and goal:
+                self.open(goal)[uri] = data
+            elif data is not None:
+                new[uri] = data
+        for path in sorted(self.changed):
+            new |= _overflow(self.changed[path], room)
+        self._append(new)
+
+    def open(self, path: str) -> dict[Uri, bytes]:
+        """The nodes of a part, which is to be written."""
+        if path not in self.changed:
+            self.changed[path] = dict(self.taken(path).entries.nodes)
+            self.sources[path] = self.taken(path).entries.source
+        return self.changed[path]
+
+    def files(self, source: str | None = None) -> dict[str, bytes | None]:
+        """The files that differ then. With `source` every part of them says that it was made from that."""
+        return {
+            path: bulk.joined(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
+            if nodes
+            else None
+            for path, nodes in self.changed.items()
+        }
+
+    def _append(self, new: Mapping[Uri, bytes]) -> None:
+        """Behind everything that is there, in the order of their URIs."""
+        at, size, events = "", 0, 0
+        for uri in sorted(new):
+            more, many = bulk.size_of(new[uri]), bulk.events_of(new[uri])
+            if not at:
+                at, size, events = self._last()
+            if not at or size + more > WRITTEN.bytes or events + many > WRITTEN.events:
+                at, size, events = self._next(), 64, 8
+                self.changed[at] = {}
+            self.changed[at][uri] = new[uri]
+            size, events = size + more, events + many
+
+    def _last(self) -> tuple[str, int, int]:
+        """The part that new nodes go to, and what it holds; no path where the last one has no room."""
+        number, path = self._newest()
+        if not number:
+            return "", 0, 0
+        try:
+            nodes = self.changed[path] if path in self.changed else dict(self.taken(path).entries.nodes)
+        except KgdError:
+            return "", 0, 0
+        size, events = measure(nodes.values())
+        if size > OPEN_BYTES or not nodes:
+            return "", 0, 0
+        self.open(path)
+        return path, size, events
+
+    def _next(self) -> str:
+        return f"{self.path}/{self._newest()[0] + 1:04d}.yaml"
+
+    def _newest(self) -> tuple[int, str]:
+        """The highest number of a part that has nodes, with its path; 0 where there is none."""
+        there = {path for path in (*self.names(), *self.changed) if self.changed.get(path, {"": b""})}
+        return max(((number_of(path), path) for path in there), default=(0, ""))
+
+
+def fits(uri: Uri, data: bytes) -> bool:
+    """Whether the node of which these are the canonical bytes lies in a part."""
+    return bulk.folder_of(uri) is not None and bulk.may_hold(documents.decode(data, at=uri), data)
+
+
+def measure(entries: Iterable[bytes]) -> tuple[int, int]:
+    """Bytes and events of a part of these, at most."""
+    listed = list(entries)
+    return 64 + sum(map(bulk.size_of, listed)), 8 + sum(map(bulk.events_of, listed))
+
+
+def number_of(path: str) -> int:
+    """The number of a part that kgd made; 0 for every other name."""
+    name = path.rpartition("/")[2].removesuffix(".yaml")
+    return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
+
+
+def _overflow(nodes: dict[Uri, bytes], room: Room) -> dict[Uri, bytes]:
+    """Take out of a part what it has no room for: from the end on, down to what a writer fills."""
+    size, events = measure(nodes.values())
+    if size <= room.bytes and events <= room.events:
+        return {}
+    size, events, out = 64, 8, dict[Uri, bytes]()
+    for uri in sorted(nodes):
+        size, events = size + bulk.size_of(nodes[uri]), events + bulk.events_of(nodes[uri])
+        if size > WRITTEN.bytes or events > WRITTEN.events:
+            out[uri] = nodes[uri]
+    for uri in out:
+        del nodes[uri]
+    return out

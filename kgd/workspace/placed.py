@@ -1,0 +1,136 @@
+"""This file is where it is kept in memory in which part each node lies that lies in one, for what is served.
+
+Nodes with a file of their own cost nothing here. A node may lie in several places where people put it there: the first
+path counts, and parts come before files of their own, so that a fresh load and one that followed say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from kgd.git.objects import ObjectId
+from kgd.model.uri import Uri
+
+
+class At(NamedTuple):
+    """A part as it is served: its last good version."""
+
+    path: str
+    blob: ObjectId
+
+
+class Placed:
+    """Changed in the writer's thread under the graph's lock."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[At, Sequence[Uri]]] = {}
+        self._at: dict[Uri, At] = {}
+        self._more: dict[Uri, set[str]] = {}
+        """Further parts with the node."""
+        self._own: dict[Uri, tuple[str, ObjectId]] = {}
+        """Files of their own, path and blob, that nodes of parts have as well."""
+
+    def part_with(self, uri: Uri) -> At | None:
+        """The part that the node is served from. O(1)."""
+        return self._at.get(uri)
+
+    def is_in_part(self, uri: Uri) -> bool:
+        return uri in self._at
+
+    def place(self, uri: Uri) -> At | ObjectId | None:
+        """The part that the node is in, else the blob of its own file that a part was before, else None."""
+        own = self._own.get(uri)
+        return self._at.get(uri) or (own[1] if own else None)
+
+    def knows(self, path: str) -> bool:
+        return path in self._parts
+
+    def uris(self, path: str) -> Sequence[Uri]:
+        """The nodes of a part."""
+        return self._parts[path][1] if path in self._parts else ()
+
+    def doubled(self) -> list[tuple[Uri, str]]:
+        """Nodes that lie in another place as well, with its path."""
+        own = [(uri, path) for uri, (path, _) in self._own.items()]
+        return sorted([*own, *((uri, path) for uri, paths in self._more.items() for path in paths)])
+
+    def put(
+        self, path: str, blob: ObjectId | None, uris: Collection[Uri], own: Callable[[Uri], tuple[str, ObjectId] | None]
+    ) -> list[Uri]:
+        """A part holds these nodes now (no blob: it is gone). Answers which nodes have to be looked at, sorted.
+
+        Args:
+            own: Path and blob of the file of its own that a node is served from so far.
+        """
+        before = self.uris(path)
+        known = set(before)
+        if blob is None:
+            self._parts.pop(path, None)
+        else:
+            self._parts[path] = At(path, blob), tuple(uris)
+        for uri in before:
+            if uri not in uris:
+                self._leave(uri, path)
+        for uri in uris:
+            assert blob is not None
+            if uri not in known and uri not in self._at and (file := own(uri)):
+                self._own[uri] = file
+            self._come(uri, At(path, blob))
+        return sorted(known.union(uris))
+
+    def shadow(self, uri: Uri, path: str, blob: ObjectId | None) -> None:
+        """A node of a part has a file of its own as well (None: no more)."""
+        if blob is None:
+            self._own.pop(uri, None)
+        else:
+            self._own[uri] = path, blob
+
+    def served_from_file(self, uri: Uri) -> None:
+        """It is in no part any more, and its own file is the only place."""
+        self._own.pop(uri, None)
+
+    def _come(self, uri: Uri, at: At) -> None:
+        now = self._at.get(uri)
+        if now is None or now.path == at.path:
+            self._at[uri] = at
+        elif at.path < now.path:
+            self._at[uri] = at
+            self._more.setdefault(uri, set()).add(now.path)
+        else:
+            self._more.setdefault(uri, set()).add(at.path)
+
+    def _leave(self, uri: Uri, path: str) -> None:
+        more = self._more.get(uri)
+        if self._at[uri].path != path:
+            assert more is not None
+            more.discard(path)
+        elif more:
+            first = min(more)
+            more.discard(first)
+            self._at[uri] = self._parts[first][0]
+        else:
+            del self._at[uri]
+        if more is not None and not more:
+            del self._more[uri]
+
+    # ---- the snapshot
+
+    def export(self) -> list[str]:
+        """What `restore` takes: per part its path, blob, how many nodes, and their URIs."""
+        flat: list[str] = []
+        for at, uris in self._parts.values():
+            flat += [at.path, at.blob.hex(), str(len(uris)), *uris]
+        return flat
+
+    def shadowed_files(self) -> list[str]:
+        return sorted(path for path, _ in self._own.values())
+
+    def restore(self, flat: Sequence[str], same: Callable[[Uri], Uri]) -> None:
+        """Take over what `export` gave. `same` gives the text of a URI that is in memory already."""
+        at = 0
+        while at < len(flat):
+            path, blob, count = flat[at], bytes.fromhex(flat[at + 1]), int(flat[at + 2])
+            uris = [same(Uri(uri)) for uri in flat[at + 3 : at + 3 + count]]
+            self.put(path, blob, uris, lambda uri: None)
+            at += 3 + count
