@@ -15,7 +15,7 @@ from kgd.index.belonging import whole_of
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.model.uri import Uri, is_owned, scheme_of
-from kgd.retrieval.question import Meaning, Near, Question, Step
+from kgd.retrieval.question import Question, Step
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -117,27 +117,13 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     return pool
 
 
-def meaning_of(workspace: Workspace) -> Meaning:
-    return getattr(workspace, "meaning", None) or _NoMeaning()
-
-
-class _NoMeaning:
-    share = 0.0
-
-    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near:
-        raise AssertionError
-
-    def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]:
-        return {}
-
-
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
     return {"types": types or None, "tags": question.tags or None, "namespace": question.namespace}
 
 
 def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
-    meaning = meaning_of(workspace)
+    meaning = workspace.meaning
     if not pool.question.query.strip() or not meaning.share:
         return
     within: Collection[Uri] | None = None
@@ -145,6 +131,8 @@ def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[
         passing = index.documents_in(most=FILTERED, **filters)
         within = [found.uri for found in passing if may(found.uri)] if passing is not None else None
     near = meaning.nearest(pool.question.query, NEAREST, within)
+    if not near.hits:  # the question says nothing to it, or it cannot be asked just now
+        return
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     fresh = [uri for uri, _ in near.hits if uri not in known and may(uri)]
     for found in index.documents_in(among=fresh, **filters) or ():
@@ -159,8 +147,7 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
     """Learn how near the texts of these units are to the question."""
     units = list(units)
     asked = [uri for unit in units for uri in unit.texts if uri not in unit.near]
-    meaning = meaning_of(workspace)
-    cosines = meaning.similarity(query, asked) if asked and meaning.share else {}
+    cosines = workspace.meaning.similarity(query, asked) if asked else {}
     for unit in units:
         for uri in unit.texts:
             if uri in cosines:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kgd.model.uri import Uri
 
@@ -81,19 +80,3 @@ class Retrieved:
     @property
     def paths(self) -> tuple[tuple[Uri, ...], ...]:
         return tuple(hit.path for hit in self.hits)
-
-
-class Near(NamedTuple):
-    """The texts nearest to a question with their cosines, best first, and the lowest of all that were looked at."""
-
-    hits: Sequence[tuple[Uri, float]]
-    floor: float
-
-
-class Meaning(Protocol):
-    """What is asked of a workspace's vectors; see `kgd.workspace.meaning`."""
-
-    @property
-    def share(self) -> float: ...
-    def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near: ...
-    def similarity(self, query: str, uris: Collection[Uri]) -> dict[Uri, float]: ...
