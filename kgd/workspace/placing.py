@@ -145,7 +145,9 @@ class Placing:
         left = set()
         for number, file in enumerate(plan.files):
             slot, there = plan.slot(number), self._tree.look(file.path)
-            if there.odd or there.id not in file.known:
+            if there.odd:  # it was none when the plan was made: the disk failed, or somebody is at work there
+                raise Blocked(f"{file.path}: {there.odd}")
+            if there.id not in file.known:
                 self._edits.passed(file.path, file.old)
                 self._edits.hint([file.path])
                 left.add(file.path)

@@ -28,7 +28,7 @@ from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
 from kgd.workspace.outcome import InvalidFile, Stage
 from kgd.workspace.placing import Blocked, Placing
-from kgd.workspace.recovery import INDEX, finish_interrupted
+from kgd.workspace.recovery import INDEX, finish_interrupted, know_own
 from kgd.workspace.work_tree import WorkTree, same_device
 
 DEBOUNCE = 0.25
@@ -101,6 +101,7 @@ class Publication:
         self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
         finish_interrupted(host, self._tree, self._aside, self._edits)
         self._published = self._read_published()
+        know_own(host, self._published, self._tip, self._tree, self._edits)
 
     # ---- for every thread
 

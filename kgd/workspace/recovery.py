@@ -9,12 +9,16 @@ import os
 
 from kgd.errors import KgdError
 from kgd.git.files import same_file
+from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved, move_ref
+from kgd.git.store import Lookup
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import Aside, Placement, Plan
 from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.work_tree import Odd, WorkTree
 
+LOOKED_THROUGH = 1_000
+"""Commits in which a file's bytes are looked for, at a start after a publication that was given up."""
 INDEX = "index.new"
 """The index that a publication prepares. A lock with the same inode is ours, whoever made it."""
 
@@ -39,6 +43,33 @@ def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdit
         part.unlink()
 
 
+def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
+    """Tell bytes that a former process placed and then gave up publishing from a person's edits.
+
+    They are a version between the published one and the tip, which nobody but kgd can have put there. Looked for only
+    where a file is neither as it is published nor as it is at the tip.
+    """
+    store = host.store
+    if published is None or published == tip:
+        return
+    unknown: dict[str, ObjectId] = {}
+    for path, old, new in store.diff(store.tree_of(published), store.tree_of(tip)):
+        found = tree.look(path).id
+        if found is not None and found not in (old, new):
+            unknown[path] = found
+    waiting, seen = [tip], {published}
+    while unknown and waiting and len(seen) < LOOKED_THROUGH:
+        commit = waiting.pop(0)
+        if commit in seen:
+            continue
+        seen.add(commit)
+        known = store.commit(commit)
+        waiting += known.parents
+        files = Lookup(store, known.tree)
+        for path in [path for path, blob in unknown.items() if files.entry(path) == blob]:
+            edits.lies(path, unknown.pop(path))
+
+
 def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
     """Whether the branch is where the plan leads."""
     branch = host.store.ref(host.layout.branch)
@@ -60,7 +91,9 @@ def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> b
 
 def _place(host: Host, file: Placement, tree: WorkTree, edits: HandEdits, plan: Plan, number: int) -> None:
     there = tree.look(file.path)
-    if there.odd or there.id not in file.known:
+    if there.odd:
+        raise Odd(file.path, there.odd)
+    if there.id not in file.known:
         edits.passed(file.path, file.old)
     elif there.id != file.new:
         slot = plan.place / f"{number}.again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from kgd.git.layout import Layout
 from kgd.model.change import Delete
 from kgd.workspace.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, upsert, uri
+from tests.builders import ANN, change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, git, hurry, node_text
 
 
@@ -366,3 +367,52 @@ def test_two_threads_of_writers_and_publication_end_in_step(desk: Desk) -> None:
         thread.join()
     desk.published()
     assert desk.fsck() == ""
+
+
+def test_a_disk_error_under_the_lock_leaves_a_new_file_to_the_next_try(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, really, failed = desk.layout.git_dir / "index.lock", os.open, list[str]()
+
+    def failing(path: str, *rest: object, **more: object) -> int:
+        if path == "concept" and not failed and lock.exists():
+            failed.append(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return really(path, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", failing)
+    desk.ws.submit(change(upsert("fresh", name="Fresh")))
+    desk.published()
+    assert failed
+    assert "name: Fresh" in desk.file("fresh").read_text()
+    assert desk.fsck() == ""
+
+
+def _taken(lock: Path) -> bool:
+    """Whether somebody else has the lock; else we have it."""
+    try:
+        lock.open("x").close()
+    except FileExistsError:
+        return True
+    return False
+
+
+def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(desk: Desk, layout: Layout) -> None:
+    branch, index = layout.git_dir / f"{layout.branch}.lock", layout.git_dir / "index.lock"
+    branch.write_text("")  # its move fails, after the files were placed
+    desk.ws.submit(change(upsert("n1", summary="one"), author=ANN))
+    eventually(lambda: "one" in desk.file("n1").read_text())
+    eventually(lambda: not _taken(index))  # and then nothing is placed any more
+    desk.ws.submit(change(upsert("n1", summary="two"), author=ANN))
+    desk.ws.close()
+    assert "one" in desk.file("n1").read_text()
+    branch.unlink()
+    index.unlink()
+    again = Desk(Workspace.open(layout))
+    try:
+        again.published()
+        assert again.ws.node(uri("n1")).summary == "two"  # type: ignore[union-attr]
+        assert not [line for line in again.subjects() if "by hand" in line]
+        assert again.ws.conflict_count == 0
+    finally:
+        again.ws.close()
