@@ -23,7 +23,9 @@ WRITTEN = "="
 """What the key of something begins with that is found letter by letter: a path, a URI, an identifier."""
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+|\n[ \t]*\n")
+_MARKS = "`@#"
+"""What stands right before a word that is meant as a name."""
+_WORD = re.compile(rf"[{_MARKS}]?(?:[{_UNSPACED}]|[^\W_{_UNSPACED}]+)|\n[ \t]*\n")
 _URI = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`)\]}|\\]{1,300}")
 _PATH = re.compile(
     r"(?<![\w./-])(?:\.{0,2}/)?(?:[\w@+.-]{1,100}/){1,30}[\w@+.-]{0,100}\w"
@@ -32,6 +34,8 @@ _PATH = re.compile(
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{0,100}(?:(?:\.|::|#)[A-Za-z_$][\w$]{0,100}){0,20}")
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z0-9]_+[A-Za-z0-9]|^_+[A-Za-z]")
 _FILE = re.compile(r"[\w@+-][\w@+.-]*\.[A-Za-z][A-Za-z0-9]{0,9}")
+_TELLING = re.compile(r"[_/`$]|\.\w|::|#\w|\w\(|[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+"""What is in everything that is written as in a program; most words of prose need no second look."""
 _ENDINGS = """
 adoc bash c cc cfg conf cpp cs css csv cxx dart docx ex exs gradle graphql go h hpp hs html htm ini ipynb java jl js
 json jsx kt kts less lock lua m md mdx mjs ml mod pdf php pl png pptx proto ps1 py pyi r rb rs rst sass scala scss sh
@@ -55,24 +59,13 @@ class Words(NamedTuple):
 
     folded: list[str]
     written: list[str]
-    marked: list[bool]
-    """Whether a word is marked as a name by what stands before it: a backtick, @ or #."""
+    """With the mark that stands before a word, if there is one."""
 
 
 def words_of(texts: Iterable[str]) -> Words:
     """Of several texts, between which no name reaches."""
-    found = Words([], [], [])
-    for text in texts:
-        for match in _WORD.finditer(text):
-            word = match[0]
-            at = match.start()
-            found.folded.append(word.lower() if word[0] != "\n" else "")
-            found.written.append(word)
-            found.marked.append(at > 0 and text[at - 1] in "`@#")
-        found.folded.append("")
-        found.written.append("")
-        found.marked.append(False)
-    return found
+    written = [word for text in texts for word in (*_WORD.findall(text), "\n")]
+    return Words([word.lstrip(_MARKS).lower() if word[0] != "\n" else "" for word in written], written)
 
 
 def found_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
@@ -124,7 +117,7 @@ def _is_meant(words: Words, at: int, size: int) -> bool:
     word = words.written[telling[0]]
     if size == 1 and len(word) < LEAST_LETTERS:
         return word.isupper() and len(word) == LEAST_LETTERS - 1
-    return words.marked[telling[0]] or _as_a_name(word)
+    return word[0] in _MARKS or _as_a_name(word)
 
 
 def _as_a_name(word: str) -> bool:
@@ -134,7 +127,7 @@ def _as_a_name(word: str) -> bool:
 
 def phrase_key(name: str) -> list[str] | None:
     """The words of a name as they are looked for, folded as full text folds them; None for what cannot be a name."""
-    written = [word for word in _WORD.findall(name) if word[0] != "\n"]
+    written = [word.lstrip(_MARKS) for word in _WORD.findall(name) if word[0] != "\n"]
     folded = [word.lower() for word in written]
     telling = [word for word in folded if word not in STOPWORDS]
     if not telling or len(folded) > LONGEST_NAME:
@@ -152,17 +145,18 @@ def phrase_key(name: str) -> list[str] | None:
 def written_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
     """Keys of what is written as in a program. Paths and URIs are found whether there is such a node (yet) or not."""
     always, tokens = set[str](), dict[str, None]()
-    for text in texts:
-        for uri in _URI.findall(text):
+    for piece in dict.fromkeys(piece for text in texts for piece in text.split()):
+        if not _TELLING.search(piece):
+            continue
+        for uri in _URI.findall(piece):
             always.add(WRITTEN + uri.rstrip(".,:;!?*_"))
-        for match in _PATH.finditer(text):
+        for match in _PATH.finditer(piece):
             path = match[0].removeprefix("./").lstrip("/")
             while path.startswith("../"):
                 path = path[3:]
             if is_file(path) and len(path) <= LONGEST_WRITTEN:
                 always.add(WRITTEN + path)
-        for token in _identifiers(text):
-            tokens[token] = None
+        tokens.update(dict.fromkeys(_identifiers(piece)))
     some = list(tokens)[:MOST_WRITTEN]
     asked = {key for token in some for key in identifier_keys(token)}
     known = dictionary.known(asked) if asked else ()
