@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import Atlas
 from kgd.config import person_environment
+from kgd.daemon.reading_tree import ReadingTree
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import KgdError
 from kgd.freshness.freshness import Freshness
@@ -36,6 +37,7 @@ class Tending:
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
         self._overlay: Overlay | None = None
+        self.reading: ReadingTree | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
         if layout.code_tree is not None:
             self._overlay = Overlay(
@@ -44,6 +46,10 @@ class Tending:
             )  # fmt: skip
             workspace.overlay = overlay = self._overlay
             workspace.code_files = lambda: _files(overlay, overlay.uris())
+            try:
+                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir)
+            except KgdError:
+                log.exception("symbols and documents of the code tree are not read")
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
             self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
         self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)
@@ -55,6 +61,8 @@ class Tending:
         if (root := self._workspace.layout.code_tree) is not None:
             self._freshness.start(root, Atlas.of(self._workspace), self._belongs)
         self._usage.start()
+        if self.reading:
+            self.reading.start()
         self._first_look.start()
         self._first_look.join(FIRST_LOOK_SECONDS)
 
@@ -68,6 +76,8 @@ class Tending:
         self._freshness.close()
         self._usage.close()
         self._first_look.join(30)
+        if self.reading:
+            self.reading.close()
         if self._overlay:
             try:
                 self._overlay.save()
@@ -89,6 +99,8 @@ class Tending:
                 if self._overlay.scan(stop=self._stop).complete:
                     self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
                     self._freshness.look_through()
+                    if self.reading:
+                        self.reading.note(None)
             except (KgdError, OSError):
                 log.exception("the code tree cannot be read")
 
@@ -98,6 +110,8 @@ class Tending:
             if delta:
                 self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
                 changed_now = (*delta.added, *delta.changed, *delta.removed)
+                if self.reading:
+                    self.reading.note(changed_now)
                 self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
 
     def _belongs(self, path: str) -> bool:

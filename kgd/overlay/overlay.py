@@ -17,6 +17,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
 from kgd.overlay import persist
 from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE, utc
+from kgd.overlay.inside import Inside
 from kgd.overlay.listing import IGNORED, Rules, belongs, rules_of
 from kgd.overlay.tree import Delta, Directory, Tree, difference, title_of
 from kgd.overlay.walk import Progress, Stopped, Walk, settle
@@ -80,6 +81,8 @@ class Overlay:
         self._scanning = threading.Lock()
         self._name = title_of(root.name) or workspace
         self._tree = Tree(workspace, None, self._name)
+        self.inside: Inside | None = None
+        """What is inside of the files; whoever has it read sets this."""
         self._known: Directory | None = None
         """The last facts, also while the tree is absent: when it is back its files are not read again."""
         self._kept: Directory | None = None
@@ -96,22 +99,30 @@ class Overlay:
         return self._tree
 
     def out(self, uri: Uri) -> Sequence[Edge]:
-        return self._tree.out(uri)
+        edges = self._tree.out(uri)
+        inside = self.inside.out(uri) if self.inside is not None and self._tree.root is not None else ()
+        return sorted([*edges, *inside]) if inside else edges
 
     def into(self, uri: Uri) -> Sequence[Edge]:
-        return self._tree.into(uri)
+        edges = self._tree.into(uri)
+        inside = self.inside.into(uri) if self.inside is not None and self._tree.root is not None else ()
+        return sorted([*edges, *inside]) if inside else edges
 
     def card(self, uri: Uri) -> Card | None:
-        return self._tree.card(uri)
+        return self._tree.card(uri) or (
+            self.inside.card(uri) if self.inside is not None and self._tree.root is not None else None
+        )
 
     def resolve(self, uri: Uri) -> Uri:
         return uri
 
     def node(self, uri: Uri) -> Node | None:
-        return self._tree.node(uri)
+        return self._tree.node(uri) or (
+            self.inside.node(uri) if self.inside is not None and self._tree.root is not None else None
+        )
 
     def uris(self) -> Iterator[Uri]:
-        """Every URI that is served, from one state."""
+        """Every file and directory that is served, from one state."""
         return self._tree.uris()
 
     def exists(self, uri: Uri) -> bool:

@@ -16,6 +16,7 @@ _DEEPEST = 25
 """Names that stand for names that stand for names …"""
 _BUDGET = 4_000
 """Steps for one chain; what takes more is code that was made to take more."""
+_BUDGET_OF_FILE = 400_000
 _CLASSES = frozenset({
     "class", "struct", "interface", "trait", "enum", "record", "annotation", "type", "namespace", "module",
 })  # fmt: skip
@@ -97,11 +98,12 @@ class Resolver:
         self._tables: dict[str, dict[str, Symbol]] = {}
         self._known: dict[tuple[str, str, str], _What | None] = {}
         self._open: set[tuple[str, str, str]] = set()
-        self._budget = _BUDGET
+        self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
 
     def begin(self) -> None:
-        """A new chain has all its steps."""
-        self._budget = _BUDGET
+        """A new chain has all its steps, as long as the file has any."""
+        self._left -= _BUDGET - max(self._budget, 0)
+        self._budget = min(_BUDGET, self._left)
 
     def table(self, path: str) -> dict[str, Symbol]:
         """The symbols of a file by name."""

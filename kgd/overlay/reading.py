@@ -1,0 +1,217 @@
+"""This file is where files of the code tree are looked into: symbols and chunks are read, names are followed.
+
+Only what changed is read, and only the files that asked for what changed are followed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from kgd.index.code import ChunkRow, CodeIndex, SymbolRow, Written
+from kgd.model.uri import MAX_BYTES, MAX_SEGMENT_BYTES
+from kgd.symbols.extracting import LARGEST, extract, language_for, why_not
+from kgd.symbols.places import keys_of
+from kgd.symbols.resolving import resolve
+from kgd.symbols.symbols import INHERITS, Import, Symbol, Symbols, Use
+
+READ = "read"
+SYMBOLS_LIMIT = 5_000
+"""Of one file; more were made by a program."""
+DOCUMENT_BYTES = 4 << 20
+CHUNKS_LIMIT = 2_000
+KEPT_READINGS = 1_500
+"""Files whose reading is kept in memory while names are followed."""
+
+Cut = Callable[[str, bytes], Sequence[tuple[str, str]]]
+"""The chunks of a document, by its path and bytes: headings and text of each. Raises ValueError where it has none."""
+
+
+class Asked(NamedTuple):
+    """A file to look into. `stamp` is what tells this state of it from others; `failed` why it is not to be tried."""
+
+    path: str
+    file_type: str
+    stamp: str
+    failed: str = ""
+
+
+class Reading:
+    """Looks into files for one `CodeIndex`, the only one that writes to it.
+
+    Args:
+        cut: What cuts documents; without it they are none.
+    """
+
+    def __init__(self, index: CodeIndex, root: str, cut: Cut | None = None) -> None:
+        self.index = index
+        self._root, self._cut = root, cut
+        self._readings: OrderedDict[str, Symbols | None] = OrderedDict()
+
+    def read(self, files: Iterable[Asked], begin: Callable[[str], object] = lambda path: None) -> list[str]:
+        """Looks into these files, in one transaction; those of which anything is different now.
+
+        `begin` is told each path before its content is given to a parser.
+        """
+        changed = []
+        with self.index.writing():
+            for asked in files:
+                if self._read(asked, begin):
+                    changed.append(asked.path)
+                    self._readings.pop(asked.path, None)
+        return changed
+
+    def remove(self, paths: Iterable[str]) -> list[str]:
+        """Forgets these files; those that were known."""
+        with self.index.writing():
+            gone = [path for path in paths if self.index.remove(path)]
+        for path in gone:
+            self._readings.pop(path, None)
+        return gone
+
+    def follow(self, limit: int = 100, begin: Callable[[str], object] = lambda path: None) -> list[str]:
+        """Follows the names of up to `limit` files whose edges are not current; these files."""
+        paths = self.index.unresolved(limit)
+        with self.index.writing():
+            for path in paths:
+                begin(path)
+                project = _Around(self)
+                edges = [
+                    (link.source.name, link.type, link.target.path, link.target.name) for link in resolve(path, project)
+                ]
+                self.index.link(path, edges, project.asked)
+        return paths
+
+    def symbols(self, path: str) -> Symbols | None:
+        """What a file says, from the index."""
+        if path in self._readings:
+            self._readings.move_to_end(path)
+            return self._readings[path]
+        data = self.index.reading(path)
+        found = self._readings[path] = unpacked(data) if data else None
+        if len(self._readings) > KEPT_READINGS:
+            self._readings.popitem(last=False)
+        return found
+
+    def _read(self, asked: Asked, begin: Callable[[str], object]) -> bool:
+        language = language_for(asked.path, asked.file_type)
+        before = self.index.file(asked.path)
+        if asked.failed:
+            return self._leave_out(asked, language, asked.failed, "")
+        data = _content(f"{self._root}/{asked.path}", LARGEST if language else DOCUMENT_BYTES)
+        if data is None:
+            return bool(self.index.remove(asked.path))
+        digest = hashlib.sha256(data).hexdigest()
+        if before is not None and before.hash == digest and before.language == (language or asked.file_type):
+            self.index.restamp(asked.path, asked.stamp)
+            return False
+        begin(asked.path)
+        if not language:
+            return self._document(asked, data, digest)
+        reason = why_not(data)
+        symbols = None if reason else extract(asked.path, data, language)
+        if symbols is None or symbols.reason:
+            return self._leave_out(asked, language, reason or (symbols.reason if symbols else "no grammar"), digest)
+        symbols = _storable(asked.path, symbols)
+        rows = [SymbolRow(*one) for one in symbols.symbols]
+        written = Written(
+            asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
+            keys=keys_of(asked.path, symbols),
+        )  # fmt: skip
+        self.index.put(written)
+        return True
+
+    def _document(self, asked: Asked, data: bytes, digest: str) -> bool:
+        try:
+            cut = self._cut(asked.path, data) if self._cut is not None and len(data) <= DOCUMENT_BYTES else None
+        except ValueError as error:
+            return self._leave_out(asked, asked.file_type, str(error)[:200], digest)
+        if cut is None:
+            return self._leave_out(asked, asked.file_type, "large" if self._cut else "not read", digest)
+        rows = [ChunkRow(number, heading, text) for number, (heading, text) in enumerate(cut[:CHUNKS_LIMIT], 1)]
+        self.index.put(Written(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
+        return True
+
+    def _leave_out(self, asked: Asked, language: str, reason: str, digest: str) -> bool:
+        self.index.put(Written(asked.path, language or asked.file_type, asked.stamp, digest, reason))
+        return True
+
+
+class _Around:
+    """The files around one whose names are followed; takes note of what was asked."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._found: dict[str, Sequence[str]] = {}
+        self.asked: set[str] = set()
+
+    def symbols(self, path: str) -> Symbols | None:
+        self.asked.add(f"file:{path}")
+        return self._reading.symbols(path)
+
+    def files(self, key: str) -> Sequence[str]:
+        found = self._found.get(key)
+        if found is None:
+            self.asked.add(key)
+            found = self._found[key] = self._reading.index.with_key(key)
+        return found
+
+
+def packed(symbols: Symbols) -> bytes:
+    """What names are followed by, small."""
+    told = [
+        symbols.language, symbols.package, [(one.name, one.kind) for one in symbols.symbols], symbols.imports,
+        symbols.uses, [(*at, chain) for at, chain in symbols.types.items()],
+    ]  # fmt: skip
+    return zlib.compress(orjson.dumps(told, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=list), 1)
+
+
+def unpacked(data: bytes) -> Symbols:
+    language, package, symbols, imports, uses, types = orjson.loads(zlib.decompress(data))
+    return Symbols(
+        language, tuple(Symbol(name, kind, 0, 0) for name, kind in symbols), tuple(Import(*one) for one in imports),
+        tuple(Use(*one) for one in uses), {(scope, name): chain for scope, name, chain in types}, package,
+    )  # fmt: skip
+
+
+def shape_of(symbols: Symbols) -> str:
+    """What others can see of a file: a change of anything else is no matter of theirs."""
+    kinds = {one.name: one.kind for one in symbols.symbols}
+    answering = {scope for scope, name in symbols.types if name == "()"}
+    types = sorted(
+        (at, chain) for at, chain in symbols.types.items()
+        if kinds.get(at[0], "") not in ("function", "method") or at[0] in answering
+    )  # fmt: skip
+    bases = sorted(use for use in symbols.uses if use.kind == INHERITS)
+    told = [symbols.package, sorted(kinds.items()), sorted(symbols.imports), bases, types]
+    return hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _storable(path: str, symbols: Symbols) -> Symbols:
+    """Without what no URI can name: a path or a name that is too long for that."""
+    room = MAX_BYTES - 3 * len(path.encode()) - 80
+    kept = tuple(one for one in symbols.symbols[:SYMBOLS_LIMIT] if _fits(one.name, room))
+    return symbols if len(kept) == len(symbols.symbols) else symbols._replace(symbols=kept)
+
+
+def _fits(name: str, room: int) -> bool:
+    size = len(name.encode("utf-8", "replace"))
+    return size <= MAX_SEGMENT_BYTES and 3 * size <= room and name not in (".", "..") and "\0" not in name
+
+
+def _content(path: str, limit: int) -> bytes | None:
+    """The bytes of a regular file, one more than `limit` at most; None where it is not there or cannot be read."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                return file.read(limit + 1)
+    return None
