@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kgd.cli import words
+from kgd.cli import printing_messages, words
 from kgd.cli.requests import program
 from kgd.cli.terminal import bold, red, say
 
@@ -311,6 +311,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for way, arrow in (("out", "~>"), ("into", "<~")):
         for uri in node.get("mentions", {}).get(way, ()):
             say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {uri}")
+    for message in node.get("messages", ()):
+        printing_messages.message(message)
     for commit in node.get("history", ()):
         say(f"  {words.short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
     for conflict in node.get("conflicts", ()):

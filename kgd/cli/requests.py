@@ -116,7 +116,9 @@ def export(options: Options) -> Options:
 
 def show(options: Options) -> Options:
     uri = options.pop("uri")
-    return {**options, "uris": [uri], "include": ["content", "relations", "incoming", "history"], "budget": 40_000}
+    # What leads to a thread are its messages, and those are shown themselves.
+    beside = "messages" if uri.startswith("thread:") else "incoming"
+    return {**options, "uris": [uri], "include": ["content", "relations", beside, "history"], "budget": 40_000}
 
 
 def resolve(options: Options) -> Options:

@@ -52,6 +52,18 @@ def index(position: list[Any], at: int) -> int:
     return value
 
 
+def text(position: list[Any], at: int) -> str:
+    """A text of a position; empty where it ends before.
+
+    Raises:
+        Invalid: Somebody else wrote this cursor.
+    """
+    value = position[at] if at < len(position) else ""
+    if not isinstance(value, str):
+        raise _refuse("this is not a cursor")
+    return value
+
+
 def _refuse(message: str) -> Invalid:
     return Invalid(
         message, at="cursor", next="Repeat the call that gave it, with the same arguments, or start without."

@@ -122,6 +122,19 @@ class MentionsAnswer(TypedDict):
     more: int
 
 
+class MessageAnswer(TypedDict):
+    """One message of a thread. `answers` is given where it is not the message right before that it replies to."""
+
+    uri: str
+    sender: str
+    sender_type: str
+    at: NotRequired[str]
+    answers: NotRequired[str]
+    content: str
+    content_cut: NotRequired[Cut]
+    tool_calls: NotRequired[list[dict[str, Any]]]
+
+
 class NodeAnswer(TypedDict):
     uri: str
     type: str
@@ -147,6 +160,7 @@ class NodeAnswer(TypedDict):
     incoming_cut: NotRequired[Cut]
     history: NotRequired[list[CommitLine]]
     mentions: NotRequired[MentionsAnswer]
+    messages: NotRequired[list[MessageAnswer]]
     conflicts: NotRequired[list[ConflictAnswer]]
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from kgd.model.access import Verb
 from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, cursors, mentioning, nodes, origins, sight
+from kgd.tools import addressing, conversing, cursors, mentioning, nodes, origins, sight
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import enter
@@ -31,7 +31,7 @@ HISTORY_LINES = 5
 MISSING_SHOWN = 20
 
 
-Part = Literal["content", "relations", "incoming", "history", "mentions"]
+Part = Literal["content", "relations", "incoming", "history", "mentions", "messages", "messages_back"]
 
 
 class GetParams(Params):
@@ -76,6 +76,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     commit = workspace.commit_id(params.as_of) if params.as_of and workspace else params.as_of
     question = [home, params.uris, params.include, commit]
     begin = Position.read(question, params.cursor)
+    conversing.check(params.include, params.as_of, is_far=far is not None)
     room = Room(params.budget)
     answer: dict[str, Any] = {"workspace": home, "nodes": [], "missing": []}
     asked = [_spelt(session, workspace, home, text, n) for n, text in enumerate(params.uris)]
@@ -85,6 +86,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     for index in range(begin.node, len(asked)):
         found: Found | FarNode | Missing
         if workspace is None or addressing.on_hub(session, asked[index]):
+            conversing.check(params.include, None, is_far=True)
             found = _from_hub(reads, home, asked, index)
         else:
             found = _near(session, workspace, asked[index], commit, similar=len(answer["missing"]) < MISSING_SHOWN)
@@ -162,10 +164,14 @@ def _settled(session: Session, workspace: Workspace, asked: Sequence[Uri]) -> li
 class Position:
     """How far an answer came: which node, and how far into its content and lists."""
 
-    __slots__ = ("content", "detail", "node", "offsets")
+    __slots__ = ("content", "detail", "last", "node", "offsets")
 
-    def __init__(self, node: int, content: int = 0, detail: int = 0, offsets: Sequence[int] = (0, 0)) -> None:
+    def __init__(
+        self, node: int, content: int = 0, detail: int = 0, offsets: Sequence[int] = (0, 0), last: str = ""
+    ) -> None:
         self.node, self.content, self.detail, self.offsets = node, content, detail, tuple(offsets)
+        self.last = last
+        """The last message that was answered."""
 
     @classmethod
     def read(cls, question: Any, cursor: str | None) -> Position:
@@ -173,14 +179,14 @@ class Position:
             return cls(0)
         position = cursors.read("get", question, cursor)
         node, content, detail, *offsets = (cursors.index(position, n) for n in range(5))
-        return cls(node, content, detail, offsets)
+        return cls(node, content, detail, offsets, cursors.text(position, 5))
 
-    def written(self) -> list[int]:
-        return [self.node, self.content, self.detail, *self.offsets]
+    def written(self) -> list[int | str]:
+        return [self.node, self.content, self.detail, *self.offsets, self.last]
 
     @property
     def inside(self) -> bool:
-        return bool(self.content or self.detail or any(self.offsets))
+        return bool(self.content or self.detail or any(self.offsets) or self.last)
 
 
 def _fitted(
@@ -223,6 +229,13 @@ def _fitted(
             answer[f"{name}_cut"] = _cut(begin, offsets[number], len(items))
         if offsets[number] < len(items):
             return answer, Position(start.node, len(content), len(text), offsets)
+    way = conversing.part(include)
+    if way is not None and isinstance(found, Found):
+        messages, last = conversing.page(found, way, room, start.last)
+        if messages:
+            answer["messages"] = messages
+        if last is not None:
+            return answer, Position(start.node, len(content), len(text), offsets, last)
     return answer, None
 
 
@@ -297,7 +310,7 @@ def from_memory(session: Session, params: GetParams) -> bool:
     return (
         params.as_of is None
         and params.conflicts == "show"
-        and not {"history", "mentions"} & set(params.include)
+        and not {"history", "mentions", "messages", "messages_back"} & set(params.include)
         and addressing.at_hand(session, params.workspace, params.uris)
         and _all_stored(session, params.uris)
     )
