@@ -55,7 +55,7 @@ def test_slow_hubs_cost_a_walk_one_deadline_together_and_the_next_walk_nothing(s
         assert "last_seen" not in answer["broken_links"][0]
         begun = time.monotonic()
         assert names(here.ask("traverse", start=["concept://shop/a"])) == ["shop/a", "shop/b"]
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 1.5
         assert any(first.url in problem for problem in here.ask("status")["degraded"])
 
 

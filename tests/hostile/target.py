@@ -21,7 +21,7 @@ from kgd.errors import BY_CODE
 from tests.daemon.conftest import ROOT
 from tests.waiting import until
 
-SECONDS = 1.0
+SECONDS = 5.0
 """Within which everything is refused, and the next normal call answered."""
 MEMORY = 64 << 20
 """Bytes that the daemon may grow by while it refuses."""

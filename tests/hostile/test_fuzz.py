@@ -27,7 +27,7 @@ from tests.surfaces.conftest import make_code
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 2.0
+PATIENCE = 8.0
 """Seconds that one input may take."""
 SOAK_SECONDS = 60.0
 

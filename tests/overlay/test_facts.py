@@ -85,7 +85,7 @@ def test_a_gigabyte_is_not_read(tmp_path: Path) -> None:
             big.truncate(1 << 30)
     begun = time.monotonic()
     overlay = scanned(tmp_path)
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5
     log = overlay.node(file("huge.log"))
     assert log is not None
     assert log.data["line_count_skipped"] == "larger than 8 MiB"

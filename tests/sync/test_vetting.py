@@ -159,7 +159,7 @@ def test_what_was_refused_is_not_fetched_again_by_itself(shared: Person, smith: 
     answer = runner.round("both", "", by_hand=False)
     assert isinstance(answer.error, Trouble)
     assert answer.error.kind == "refused"
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_every_change_is_in_the_branch_the_index_and_the_work_tree_soon_after(de
     began = time.monotonic()
     desk.ws.submit(change(upsert("n1", name="New")))
     desk.published()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert "name: New" in desk.file("n1").read_text()
     assert desk.git("diff", "--cached", "--name-only") == ""
     assert git(desk.tree.parent, "status", "--porcelain") == ""
