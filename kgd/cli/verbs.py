@@ -157,8 +157,8 @@ VERBS: tuple[Verb, ...] = (
          call="put", ask="put", print="put", writes=True),
     Verb("get", "Reading", "show nodes: summary, content, relations",
          (_arg("uris", nargs="+", help=_ADDRESS, metavar="URI"),
-          _many("--include", "PART", "content, relations, incoming, history, mentions, messages (of a thread, or behind "
-                "a message), messages_back (newest first); may be repeated"),
+          _many("--include", "PART", "content, relations, incoming, history, mentions, messages (of a thread, or "
+                "behind a message), messages_back (newest first); may be repeated"),
           _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="get", print="get"),
     Verb("append", "Writing", "add a paragraph to a node",
          (_URI, _arg("text", help="the paragraph; - reads standard input", metavar="TEXT"), *_WRITE),

@@ -52,7 +52,9 @@ def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
     is_live = given.source.type == TEXT
     now = around.workspace.now() * 1000 if is_live else None
     for one in conversations:
-        taken = messages.take(around.workspace, _named(one, given), given.source.id, thread=thread, now=now)
+        taken = messages.take(
+            around.workspace, _named(one, given), given.source.id, thread=thread, now=now, sees=around.sees
+        )
         yield replace(taken, trouble=(*told, *_told(taken.trouble)))
         told = ()
 

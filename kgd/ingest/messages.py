@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from kgd.codec import documents
-from kgd.errors import KgdError
+from kgd.errors import Forbidden, KgdError
 from kgd.ingest.conversations import placing
 from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
 from kgd.ingest.conversations.placing import Placed
@@ -45,8 +45,8 @@ LAST = "\U0010ffff"
 class Found:
     """What has to be written so that a thread has all of a conversation, and how many of its messages are what.
 
-    The last edit is the thread's: when it is written, the conversation is there to its end. The edits may be carried
-    out in several commits: after any of them the same conversation again gives those that are left.
+    The last edit is the thread's `hash`: when it is written, the conversation is there to its end. The edits may be
+    carried out in several commits: after any of them the same conversation again gives those that are left.
     """
 
     thread: Uri
@@ -58,7 +58,13 @@ class Found:
 
 
 def take(
-    workspace: Workspace, conversation: Conversation, source: str, *, thread: Uri | None = None, now: int | None = None
+    workspace: Workspace,
+    conversation: Conversation,
+    source: str,
+    *,
+    thread: Uri | None = None,
+    now: int | None = None,
+    sees: Callable[[Uri], bool] = lambda uri: True,
 ) -> Taken:
     """What a conversation adds to its thread; nothing where all of it is there. O(conversation).
 
@@ -66,11 +72,13 @@ def take(
         source: What the conversation was read from, for one that does not say what it is called.
         thread: Where it goes; else the thread that was made of it before, else one named by its title.
         now: Unix milliseconds, for what is said just now; see `placing.place`.
+        sees: Whether who asks may know what is in a thread.
 
     Raises:
+        Forbidden: They may not.
         Limit: More than a million messages of one moment.
     """
-    found = _Taking(workspace, conversation, source, thread, now).found
+    found = _Taking(workspace, conversation, source, thread, now, sees).found
     counts = {"messages_new": found.new, "messages_changed": found.changed, "messages_unchanged": found.known}
     return Taken(found.thread, tuple(_in_commits(found.edits)), counts, tuple(found.trouble))
 
@@ -124,7 +132,13 @@ class _Taking:
     """How one conversation is looked at; all is done when it is made."""
 
     def __init__(
-        self, workspace: Workspace, conversation: Conversation, source: str, thread: Uri | None, now: int | None
+        self,
+        workspace: Workspace,
+        conversation: Conversation,
+        source: str,
+        thread: Uri | None,
+        now: int | None,
+        sees: Callable[[Uri], bool],
     ) -> None:
         self._workspace, self._conversation = workspace, conversation
         id = line(conversation.id or source, 1_000) or _nameless(conversation)
@@ -134,6 +148,8 @@ class _Taking:
             name = conversation.title
         self._title = conversation.title or name or _first_words(conversation.said)
         self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
+        if not sees(self.found.thread):
+            raise Forbidden("this token may not read the thread that it would go on", next="Give another uri.")
         self._prefix = messages_of(self.found.thread)
         self._gone = dict(conversation.gone)
         self._own: dict[str, Uri] = {}
@@ -248,11 +264,9 @@ class _Taking:
         new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
         messages = [*old, *map(upsert_of, new)]
         self.found.new = len(made)
-        self.found.edits[:0] = messages
-        if self.found.edits or head != Upsert(self.found.thread):
-            data = {**head.data, **({"hash": self._digest} if self._digest else {})}
-            self.found.edits.append(replace(head, data=data))
-        elif self._digest:
+        head_first = [head] if head != Upsert(self.found.thread) else []
+        self.found.edits[:0] = [*head_first, *messages]
+        if self._digest:
             self.found.edits.append(Upsert(self.found.thread, data={"hash": self._digest}))
 
     def _reworded(self, one: Placed, node: Node) -> None:
