@@ -8,8 +8,13 @@ import importlib.resources
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
+try:
+    import tree_sitter
+except ImportError:  # the extra `code` brings it
+    tree_sitter = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Tree
+    from tree_sitter import Language, Node, Query, Tree
 
 
 class Wheel(NamedTuple):
@@ -53,14 +58,14 @@ def to_install(language: str) -> str:
 def grammar(language: str) -> Language | None:
     """The grammar of a language; None where its wheel, or tree-sitter itself, is not installed or does not fit."""
     wheel = wheel_of(language)
+    if tree_sitter is None:
+        return None
     try:
-        tree_sitter = importlib.import_module("tree_sitter")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # older wheels give a number instead of a capsule
-            found: Language = tree_sitter.Language(getattr(importlib.import_module(wheel.module), wheel.function)())
+            return tree_sitter.Language(getattr(importlib.import_module(wheel.module), wheel.function)())
     except (ImportError, AttributeError, ValueError, TypeError):
         return None
-    return found
 
 
 @functools.cache
@@ -82,9 +87,22 @@ def can_read(language: str) -> bool:
 
 def tree(language: str, data: bytes) -> Tree:
     """The tree of a text. Only for a language that has a grammar; what cannot be parsed is in it as errors."""
-    tree_sitter = importlib.import_module("tree_sitter")
-    parsed: Tree = tree_sitter.Parser(grammar(language)).parse(data)
-    return parsed
+    return tree_sitter.Parser(grammar(language)).parse(data)
+
+
+def matches(query: Query, root: Node) -> list[dict[str, list[Node]]]:
+    """What a query finds in a tree: the nodes by the names that it gives them."""
+    return [captures for _, captures in tree_sitter.QueryCursor(query).matches(root)]
+
+
+@functools.cache
+def tag_query(language: str) -> Query | None:
+    """The query of `tags`; None where it does not fit the grammar."""
+    found = grammar(language)
+    try:
+        return tree_sitter.Query(found, tags(language)) if found is not None else None
+    except (tree_sitter.QueryError, ValueError):
+        return None
 
 
 def text(node: Node | None) -> str:

@@ -6,25 +6,22 @@ around them, and what is called is not followed.
 
 from __future__ import annotations
 
-import functools
-import importlib
 from typing import TYPE_CHECKING
 
-from kgd.symbols.grammars import grammar, tags, text, tree
+from kgd.symbols.grammars import matches, tag_query, text, tree
 from kgd.symbols.symbols import Gathering, Symbols
 from kgd.symbols.walking import doc
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Query
+    from tree_sitter import Node
 
 
 def extract(language: str, data: bytes) -> Symbols:
-    query = _query(language)
+    query = tag_query(language)
     if query is None:
         return Symbols(language, reason="the query of its grammar cannot be used")
-    tree_sitter = importlib.import_module("tree_sitter")
     found: dict[tuple[int, int], tuple[Node, str, str]] = {}
-    for _, captures in tree_sitter.QueryCursor(query).matches(tree(language, data).root_node):
+    for captures in matches(query, tree(language, data).root_node):
         kind = next((name.partition(".")[2] for name in captures if name.startswith("definition.")), "")
         if kind and "name" in captures:
             node = captures[f"definition.{kind}"][0]
@@ -38,13 +35,3 @@ def extract(language: str, data: bytes) -> Symbols:
         made = gathered.define(scope, name, kind, node.start_point[0] + 1, node.end_point[0] + 1, head, doc(node))
         around.append((node.end_byte, made))
     return gathered.done()
-
-
-@functools.cache
-def _query(language: str) -> Query | None:
-    tree_sitter = importlib.import_module("tree_sitter")
-    try:
-        made: Query = tree_sitter.Query(grammar(language), tags(language))
-    except (tree_sitter.QueryError, ValueError):
-        return None
-    return made
