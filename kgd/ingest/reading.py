@@ -5,14 +5,19 @@ from __future__ import annotations
 from types import TracebackType
 
 from kgd.ingest import formats
-from kgd.ingest.readers import plain
-from kgd.ingest.readers.text import Text, Unreadable, characters
+from kgd.ingest.limited import Limited
+from kgd.ingest.readers import office, plain
+from kgd.ingest.readers.text import TEXT_LIMIT, Text, Unreadable, characters
 
 __all__ = ["Reading", "Text", "Unreadable"]
 
 
 class Reading:
-    """Reads one document after the other; what it needs for that is started by the first one and ends with it."""
+    """Reads one document after the other; a process that it needs for that is started by the first one and ends with
+    it. For one thread."""
+
+    def __init__(self) -> None:
+        self._limited = Limited()
 
     def read(self, name: str, data: bytes) -> Text:
         """What is in a document. `name` tells its format where its first bytes do not.
@@ -21,9 +26,13 @@ class Reading:
             Unreadable: It cannot be taken in.
         """
         format = formats.format_of(name, data)
+        if format in formats.OFFICE:
+            office.require(format)
         if format in formats.BINARY or format == formats.HTML:
-            raise Unreadable(f"{format} is not read yet")
+            return self._limited.read(format, data)
         text = characters(data)
+        if len(text) > TEXT_LIMIT:
+            raise Unreadable(f"it has more than {TEXT_LIMIT >> 20} MiB of text")
         if format == formats.MARKDOWN:
             return plain.markdown(text)
         if format == formats.RST:
@@ -33,7 +42,7 @@ class Reading:
         return plain.plain(text)
 
     def close(self) -> None:
-        pass
+        self._limited.close()
 
     def __enter__(self) -> Reading:
         return self
