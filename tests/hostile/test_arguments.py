@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from itertools import groupby
 
 import pytest
 
 from tests.hostile import arguments
 from tests.hostile.arguments import Bad
-from tests.hostile.target import SECONDS, Target, refusal
+from tests.hostile.target import Target, refusal
 
 pytestmark = pytest.mark.slow
 
@@ -21,13 +20,12 @@ GROUPS = {name: found for name, found in GROUPS.items() if name != "ALL" and isi
 @pytest.mark.parametrize("group", GROUPS)
 def test_each_is_refused_with_its_code_and_nothing_is_written(target: Target, group: str) -> None:
     tip = target.status()["workspace"]["tip"]
-    with target.memory(), target.wire() as calls, target.mcp() as mcp:
+    with target.memory() as cost, target.wire() as calls, target.mcp() as mcp:
         calls.line()
         for key, bad in enumerate(GROUPS[group], 1):
             for ask in (calls.ask, mcp.tool):
-                began = time.monotonic()
-                answer = ask(key, bad.tool, bad.arguments)
-                assert time.monotonic() - began < SECONDS, bad.name
+                with cost.in_time(bad.name):
+                    answer = ask(key, bad.tool, bad.arguments)
                 assert answer["id"] == key
                 error = refusal(answer)
                 assert error["code"] == bad.code, (bad.name, error)

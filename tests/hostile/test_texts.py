@@ -26,7 +26,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 
 SIZE = 40_000
-SECONDS = 4.0
+SECONDS = 0.8
 """Of this thread's own time; what looks at each character again for each character takes many seconds."""
 
 TEXTS = {
