@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kgd.model.uri import Uri
 from kgd.vectors.embedder import Vectors
-from kgd.vectors.packed import Floats, Packed, packed_for
+from kgd.vectors.packed import BITS_ABOVE, BYTES_ABOVE, Floats, Packed, packed_for
 
 DIGITS = 6
 """Of a similarity; what lies behind them depends on the machine."""
@@ -34,10 +34,13 @@ class Nearest:
 
     What is known of a URI twice (stored, and read from the code tree) has a vector for each `origin`: the nearer one
     counts.
+
+    Args:
+        bytes_above: Rows from which on a number is kept in one byte, and `bits_above` with a sketch in front of it.
     """
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
+    def __init__(self, dim: int, bytes_above: int = BYTES_ABOVE, bits_above: int = BITS_ABOVE) -> None:
+        self.dim, self._above = dim, (bytes_above, bits_above)
         self._lock = threading.Lock()
         self._packed: Packed = Floats(dim, _FIRST)
         self._uris: list[Uri | None] = []
@@ -54,7 +57,7 @@ class Nearest:
         with self._lock:
             held = len(self._uris)
             rows = [self._own(uri, origin) for uri, origin in keys]
-            self._packed = packed_for(self._packed, held, len(self._uris))
+            self._packed = packed_for(self._packed, held, len(self._uris), *self._above)
             self._packed.put(np.array(rows, np.int64), vectors)
 
     def drop(self, keys: Iterable[tuple[Uri, str]]) -> None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from kgd.vectors.embedder import Vectors
 
-BYTES_ABOVE, BITS_ABOVE = 100_000, 500_000
-"""Rows from which on they are kept with fewer bits."""
+BYTES_ABOVE, BITS_ABOVE = 50_000, 500_000
+"""Rows from which on they are kept with fewer bits: bytes as soon as they are as quick, for the memory they save."""
 LOOKED_AT = 20
 """Candidates that a sketch of bits brings for each that is wanted."""
 FEWEST_LOOKED_AT = 400
@@ -142,14 +142,14 @@ class Bits:
         return wide.view(np.uint64)
 
 
-def packed_for(now: Packed, held: int, count: int) -> Packed:
+def packed_for(now: Packed, held: int, count: int, bytes_above: int, bits_above: int) -> Packed:
     """What `count` rows are best kept in: `now` itself, or another with the `held` rows that it has."""
-    if count > BYTES_ABOVE and isinstance(now, Floats):
+    if count > bytes_above and isinstance(now, Floats):
         own = Bytes(now.dim, count)
         for rows in _blocks(held):
             own.put(rows, now.vectors(rows))
         now = own
-    if count > BITS_ABOVE and isinstance(now, Bytes):
+    if count > bits_above and isinstance(now, Bytes):
         now = Bits(now, held)
     return now
 

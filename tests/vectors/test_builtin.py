@@ -1,0 +1,81 @@
+"""The model inside the wheel needs no download, and weighs a question by what is rare where it is asked."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kgd.vectors.builtin import FEWEST, TEXT_LIMIT, Builtin
+from kgd.vectors.embedder import Weighing
+
+TEXTS = [
+    "The kitten sleeps on the sofa.", "Quarterly revenue grew.", "x", "naïve café – déjà vu", "東京の天気はどうですか",
+    "🙂" * 50, "def open(path): return Path(path)", "a" * 3_000, "line one\nline two\n\n\ttabbed", "The the THE",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Builtin:
+    return Builtin.load()
+
+
+@pytest.mark.requirement("U6")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_vectors_are_those_of_the_package_itself(embedder: Builtin) -> None:
+    import wordllama
+
+    own = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    theirs = own.embed(TEXTS, norm=True)
+    np.testing.assert_allclose(embedder.embed(TEXTS, "document"), theirs, atol=1e-5)
+
+
+def test_a_vector_does_not_depend_on_what_it_is_embedded_with(embedder: Builtin) -> None:
+    together = embedder.embed(TEXTS, "document")
+    alone = np.concatenate([embedder.embed([text], "document") for text in TEXTS])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\ud800", "\x00\x01", "word " * 100_000, "🙂" * 10_000], ids=range(6))
+def test_any_text_has_a_vector_or_says_nothing(embedder: Builtin, text: str) -> None:
+    [vector] = embedder.embed([text], "query")
+    assert np.isfinite(vector).all()
+    assert (
+        float(np.linalg.norm(vector)) == pytest.approx(1 if text.strip() or text else 0, abs=1e-5) or not vector.any()
+    )
+
+
+def test_no_texts_are_no_vectors(embedder: Builtin) -> None:
+    assert embedder.embed([], "document").shape == (0, embedder.dim)
+
+
+def test_long_texts_are_read_up_to_a_limit(embedder: Builtin) -> None:
+    text = "one two three " * 1_000
+    longer, same = embedder.embed([text[:TEXT_LIMIT] + "zebra", text[:TEXT_LIMIT]], "document")
+    np.testing.assert_array_equal(longer, same)
+
+
+def test_a_question_is_weighed_by_what_is_rare_here_whatever_the_order(embedder: Builtin) -> None:
+    here = Builtin.load()
+    assert isinstance(here, Weighing)
+    texts = [f"the server says {word} again" for word in ("apple", "lamp", "river", "stone") for _ in range(FEWEST)]
+    learned = [here.tokens(text) for text in texts]
+    here.learn(learned)
+    [plain, weighed] = embedder.embed(["the server says lamp"], "query"), here.embed(["the server says lamp"], "query")
+    [lamp] = embedder.embed(["lamp"], "document")
+    assert float(weighed[0] @ lamp) > float(plain[0] @ lamp) + 0.1
+    np.testing.assert_array_equal(here.embed(TEXTS, "document"), embedder.embed(TEXTS, "document"))
+    random.Random(1).shuffle(learned)
+    again = Builtin.load()
+    again.learn(learned)
+    np.testing.assert_array_equal(again.embed(["the server says lamp"], "query"), weighed)
+
+
+def test_few_texts_say_nothing_of_what_is_rare(embedder: Builtin) -> None:
+    here = Builtin.load()
+    here.learn([here.tokens("the server")] * (FEWEST - 1))
+    np.testing.assert_array_equal(here.embed(TEXTS, "query"), embedder.embed(TEXTS, "query"))

@@ -1,0 +1,137 @@
+"""The nearest vectors are found as looking at every one of them would find them, however many there are."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kgd.model.uri import Uri
+from kgd.vectors.nearest import Nearest
+
+DIM = 64
+
+
+def some(count: int, seed: int = 0, dim: int = DIM) -> NDArray[np.float32]:
+    """Vectors in groups, as texts about a few things are."""
+    chance = np.random.default_rng(seed)
+    middles = chance.normal(size=(20, dim))
+    found = middles[chance.integers(0, 20, count)] + chance.normal(size=(count, dim)) * 0.7
+    return (found / np.linalg.norm(found, axis=1)[:, None]).astype(np.float32)
+
+
+def name(number: int) -> Uri:
+    return Uri(f"concept://ws/{number:06d}")
+
+
+def keys(count: int) -> list[tuple[Uri, str]]:
+    return [(name(number), "") for number in range(count)]
+
+
+def exact(vectors: dict[Uri, NDArray[np.float32]], query: NDArray[np.float32], limit: int) -> list[tuple[Uri, float]]:
+    told = [(uri, round(float((vector * query).sum()), 6)) for uri, vector in vectors.items()]
+    return sorted(told, key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+
+@pytest.mark.requirement("U6")
+@pytest.mark.parametrize("seed", range(4))
+def test_after_any_changes_the_answer_is_that_of_looking_at_each(seed: int) -> None:
+    chance, vectors = random.Random(seed), some(600, seed)
+    nearest, known = Nearest(DIM), dict[Uri, NDArray[np.float32]]()
+    for _ in range(40):
+        put = chance.sample(range(200), chance.randint(1, 30))
+        rows = np.array([chance.randrange(600) for _ in put])
+        nearest.put([(name(number), "") for number in put], vectors[rows])
+        known.update({name(number): vectors[row] for number, row in zip(put, rows, strict=True)})
+        gone = [name(chance.randrange(200)) for _ in range(chance.randint(0, 25))]
+        nearest.drop([(uri, "") for uri in gone])
+        for uri in gone:
+            known.pop(uri, None)
+        query, limit = vectors[chance.randrange(600)], chance.randint(1, 12)
+        expected = exact(known, query, limit)
+        found = nearest.search(query, limit)
+        assert found.hits == expected
+        assert found.floor == pytest.approx(min([v for _, v in exact(known, query, 999)], default=0), abs=1e-5)
+        within = chance.sample(range(250), 60)
+        some_of = {name(number): known[name(number)] for number in within if name(number) in known}
+        assert nearest.search(query, limit, [name(n) for n in within]).hits == exact(some_of, query, limit)
+        assert nearest.similarity(query, [name(n) for n in within]) == dict(exact(some_of, query, 999))
+    assert len(nearest) == len(known)
+
+
+def test_equal_texts_come_in_the_order_of_their_uris_and_all_of_them_count() -> None:
+    nearest, [vector] = Nearest(DIM), some(1)
+    nearest.put([(name(number), "") for number in (5, 3, 9, 1)], np.repeat(vector[None], 4, axis=0))
+    assert [uri for uri, _ in nearest.search(vector, 3).hits] == [name(1), name(3), name(5)]
+
+
+def test_what_is_known_of_a_uri_twice_counts_once_with_the_nearer_text() -> None:
+    nearest, [one, two] = Nearest(DIM), some(2)
+    nearest.put([(name(1), ""), (name(1), "file://ws/a.md")], np.stack([one, two]))
+    assert nearest.search(two, 5).hits == [(name(1), pytest.approx(1.0, abs=1e-3))]
+    nearest.drop([(name(1), "file://ws/a.md")])
+    assert nearest.search(two, 5).hits == [(name(1), pytest.approx(float(one @ two), abs=1e-3))]
+
+
+def test_nothing_is_found_among_nothing() -> None:
+    nearest, [vector] = Nearest(DIM), some(1)
+    assert nearest.search(vector, 5) == ([], 0.0)
+    nearest.put(keys(1), vector[None])
+    assert nearest.search(vector, 5, []) == ([], 0.0)
+    assert nearest.search(vector, 0) == ([], 0.0)
+    nearest.drop(keys(1))
+    assert nearest.search(vector, 5).hits == []
+
+
+@pytest.mark.parametrize(("above", "recall"), [((1_000, 10**9), 0.97), ((1_000, 3_000), 0.85)], ids=["bytes", "bits"])
+def test_with_fewer_bits_almost_the_same_is_found(above: tuple[int, int], recall: float) -> None:
+    count, gone = 8_000, 50
+    vectors = some(count, dim=256)
+    nearest = Nearest(256, *above)
+    for start in range(0, count, 700):
+        part = slice(start, min(start + 700, count))
+        nearest.put(keys(count)[part], vectors[part])
+    nearest.drop(keys(gone))
+    shares = []
+    for number in range(0, count, 500):
+        query = vectors[number] + 0.5 * vectors[count - 1 - number]
+        query /= np.linalg.norm(query)
+        similarity = vectors[gone:] @ query
+        expected = {name(gone + int(row)) for row in np.argsort(-similarity)[:20]}
+        found = nearest.search(query, 20)
+        assert len(found.hits) == 20
+        shares.append(len({uri for uri, _ in found.hits} & expected) / 20)
+        assert found.hits[0][1] == pytest.approx(float(similarity.max()), abs=0.02)
+        assert found.floor == pytest.approx(float(similarity.min()), abs=0.1)
+        assert {uri for uri, _ in nearest.search(query, 3, [name(n) for n in range(90)]).hits} <= {
+            name(n) for n in range(gone, 90)
+        }
+    assert sum(shares) / len(shares) >= recall
+
+
+def test_questions_beside_changes_name_nothing_with_the_similarity_of_another() -> None:
+    vectors, done = some(400), threading.Event()
+    nearest, wrong = Nearest(DIM), list[object]()
+    owned = {name(number): vectors[number] for number in range(400)}
+
+    def ask() -> None:
+        while not done.is_set():
+            for uri, value in nearest.search(vectors[0], 10).hits:
+                if value != round(float((owned[uri] * vectors[0]).sum()), 6):
+                    wrong.append((uri, value))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    chance = random.Random(3)
+    for _ in range(600):
+        number = chance.randrange(400)
+        if chance.random() < 0.5:
+            nearest.put([(name(number), "")], vectors[number][None])
+        else:
+            nearest.drop([(name(number), "")])
+    done.set()
+    asking.join()
+    assert not wrong
