@@ -280,10 +280,8 @@ def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> No
             continue
         _in_time(pushed)
         data, base = store.read(new, LIMITS.blob), store.read(old) if old else None
-        if path == SETTINGS or path.startswith(("nodes/", "conflicts/", "memories/")):
+        if path == SETTINGS or path.startswith(("nodes/", "conflicts/", "memories/")) or bulk.is_path(path):
             check(path, data, base, settings.workspace, settings.sharded)
-        elif path.startswith("bulk/"):
-            bulk.decode(data, at=path)
         elif path.startswith("log/"):
             documents.read_mapping(data, path)
 

@@ -7,6 +7,7 @@ from kgd.codec.paths import is_node_path
 from kgd.errors import KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
+from kgd.workspace.node_files import NodeFiles
 
 FREE = 10
 """Nodes that a sync may remove whatever their share."""
@@ -15,13 +16,14 @@ SHARE = 0.2
 
 def removed_nodes(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> int:
     """How many nodes of ours the other side has deleted since the two had the same; what moved is not counted."""
+    store = NodeFiles(store, frozenset())
     bases = store.merge_bases(ours, theirs)
     base = store.tree_of(bases[0]) if bases else None
-    mine = store.tree_of(ours)
+    gone_here = {path for path, _, new in store.diff(base, store.tree_of(ours)) if new is None}
     gone, came = list[str](), list[ObjectId]()
     for path, old, new in store.diff(base, store.tree_of(theirs)):
         if is_node_path(path):
-            if new is None and store.entry(mine, path) is not None:
+            if new is None and path not in gone_here:
                 gone.append(path)
             elif old is None and new is not None:
                 came.append(new)
@@ -38,7 +40,7 @@ def held(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> tuple[int, int
     gone = removed_nodes(store, ours, theirs)
     if gone <= FREE:
         return None
-    total = sum(1 for file in store.files(store.tree_of(ours)) if is_node_path(file.path))
+    total = sum(1 for file in NodeFiles(store, frozenset()).files(store.tree_of(ours)) if is_node_path(file.path))
     return (gone, total) if gone > SHARE * total else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.model.node import Node
@@ -26,6 +26,8 @@ def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: f
         except Refused:
             if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
                 raise
+    elif bulk.is_path(path):
+        _check_part(path, data, base, workspace)
     elif top == "conflicts":
         documents.read_record(data, path, sharded, workspace)
     elif path == SETTINGS:
@@ -46,6 +48,17 @@ def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> No
     if expected is None and paths.path_of(node.uri, sharded) != path:
         raise Invalid(f"the node {node.uri} belongs into {paths.path_of(node.uri, sharded)}", at=f"{path}:1")
     return node
+
+
+def _check_part(path: str, data: bytes, base: bytes | None, workspace: str) -> None:
+    nodes = bulk.read(data, path, workspace).nodes
+    try:
+        before = bulk.split(base, at=path).nodes if base is not None else {}
+    except KgdError:
+        before = {}
+    for uri, node in nodes.items():
+        if before.get(uri) != node:
+            refuse_secrets(documents.decode(node, at=path), documents.decode(before[uri]) if uri in before else None)
 
 
 def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
@@ -24,6 +24,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.admission import check
 from kgd.workspace.draft import is_resource
+from kgd.workspace.filling import READABLE, Folder
 from kgd.workspace.hand_edits import HandEdit
 from kgd.workspace.integrate import check_rules, merge_commits, merge_file, merge_trees, new_twins, record_files
 from kgd.workspace.memories_by_hand import Around, follow_commits, follow_memory, follow_node
@@ -234,6 +235,8 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
 def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]) -> dict[str, bytes | None]:
     """The files that the edit comes to, against what the tip holds now."""
     current = staging.read(edit.path)
+    if bulk.is_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
+        return of_part
     merged = merge_file(edit.path, edit.base, current, edit.data)
     files: dict[str, bytes | None] = {edit.path: merged.data, **merged.beside}
     taken.conflicts += len(merged.conflicts)
@@ -255,6 +258,44 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: se
         files.update(_new_resources(host, staging, before, after))
     files.update(follow_node(around, before, after, uris))
     return files
+
+
+def _merged_part(
+    host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]
+) -> dict[str, bytes | None] | None:
+    """What an edit of a part comes to: each node is merged where it lies now. None where only bytes can be merged."""
+    try:
+        base, mine = ({} if data is None else bulk.split(data, at=edit.path).nodes for data in (edit.base, edit.data))
+    except KgdError:
+        return None
+    folder = Folder(edit.path.rpartition("/")[0], staging, _unknown, host.workspace)
+    files: dict[str, bytes | None] = {}
+    nodes, goals = dict[Uri, bytes | None](), dict[Uri, str]()
+    as_is = staging.read(edit.path) == edit.base
+    for uri in sorted(uri for uri in {*base, *mine} if base.get(uri) != mine.get(uri)):
+        path, at = paths.path_of(uri, host.sharded), folder.find(uri)
+        current = folder.taken(at).entries.nodes[uri] if at else staging.read(path)
+        merged = merge_file(path, base.get(uri), current, mine.get(uri))
+        nodes[uri] = merged.data
+        taken.conflicts += len(merged.conflicts)
+        files |= {**merged.beside, **record_files(merged.conflicts, host.sharded)}
+        uris.add(uri)
+        if uri not in base:
+            goals[uri] = edit.path
+            files |= {path: None} if staging.blob_at(path) else {}
+        if merged.data is None:
+            files.update(dict.fromkeys(_records(host, staging, uri)))
+        elif after := _node(path, merged.data):
+            files.update(_new_resources(host, staging, _node(path, current), after))
+        as_is = as_is and merged.data == mine.get(uri) and at in (None, edit.path)
+    if as_is:  # what the person wrote, as they wrote it
+        return files | {edit.path: edit.data}
+    folder.fill(nodes, goals, READABLE)
+    return files | folder.files()
+
+
+def _unknown(uri: Uri) -> None:
+    """In which part a node is has to be looked for."""
 
 
 def follow(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgd.codec import documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.memories import Memory
 from kgd.errors import KgdError
 from kgd.git.history import versions
@@ -27,7 +27,7 @@ _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 def check(workspace: Workspace) -> list[Finding]:
     """Everything that is wrong, worst first: ``damage``, ``error``, ``warning``. An empty list is a clean bill."""
     found: list[Finding] = []
-    for part in (_objects, _files, _memories, _graph, _versions, _index, _ref):
+    for part in (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref):
         try:
             found += part(workspace)
         except KgdError as refusal:  # one part that cannot be read says so, and hides no other
@@ -59,7 +59,7 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
     """Every file of the tip that kgd owns can be read and stands where it belongs."""
     store = workspace.store
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
-        if not path.startswith(("nodes/", "conflicts/")):
+        if not path.startswith(("nodes/", "conflicts/")) and not bulk.is_path(path):
             continue
         if mode != b"100644":
             yield Finding("error", path, "is no plain file", "Remove it: only plain files belong here.")
@@ -68,12 +68,20 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
             data = store.read(blob)
             if path.startswith("conflicts/"):
                 documents.read_record(data, path, workspace.sharded, workspace.id)
+            elif bulk.is_path(path):
+                bulk.read(data, path, workspace.id)
             else:
                 node = documents.decode(data, at=path)
                 if paths.path_of(node.uri, workspace.sharded) != path:
                     yield Finding("error", path, f"holds {node.uri}, which belongs elsewhere", "Move it with `kgd mv`.")
         except KgdError as refusal:
             yield Finding("error", path, refusal.message, "Mend the file, or revert the commit that broke it.")
+
+
+def _doubled(workspace: Workspace) -> Iterator[Finding]:
+    """A node lies in one place."""
+    for uri, path in workspace.doubled():
+        yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Take it out of this file.")
 
 
 def _memories(workspace: Workspace) -> Iterator[Finding]:

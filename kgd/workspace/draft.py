@@ -213,7 +213,7 @@ class Draft:
             files[path] = None if fits else data
 
     def _filled(self, folder: Folder, nodes: dict[Uri, bytes | None]) -> dict[str, bytes | None]:
-        made = Folder(folder.path, folder.tree, folder.known)
+        made = Folder(folder.path, folder.tree, folder.known, folder.workspace)
         made.fill(nodes)
         return made.files(self._source_of(next(iter(nodes))))
 
@@ -230,7 +230,7 @@ class Draft:
         path = bulk.folder_of(uri)
         if path is None:
             return None
-        return self._folders.setdefault(path, Folder(path, self.tip, self.around.part_of))
+        return self._folders.setdefault(path, Folder(path, self.tip, self.around.part_of, self.around.workspace))
 
     def _part(self, folder: Folder, uri: Uri) -> str | None:
         try:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kgd.codec import bulk, canonical, documents
-from kgd.errors import KgdError
+from kgd.errors import Invalid, KgdError
 from kgd.git.objects import ObjectId
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import parts
 
 OPEN_BYTES = 32 * 1024
@@ -52,6 +52,8 @@ class Folder:
     tree: Tree
     known: Callable[[Uri], str | None]
     """In which part a node is; empty for in none, None where that is not known."""
+    workspace: str = ""
+    """Whose nodes it has; those of another one make a part unreadable, where this is said."""
     changed: dict[str, dict[Uri, bytes]] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -85,7 +87,10 @@ class Folder:
             KgdError: It cannot be read.
         """
         blob = self.tree.blob_at(path)
-        return parts.taken(path, blob, self._reader(path)) if blob else parts.Taken(bulk.Entries(), {})
+        found = parts.taken(path, blob, self._reader(path)) if blob else parts.Taken(bulk.Entries(), {})
+        if self.workspace and found.ids and workspace_of(next(iter(found.ids))) != self.workspace:
+            raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
+        return found
 
     def _reader(self, path: str) -> parts.Read:
         return lambda blob: self.tree.read(path) or b""

@@ -224,7 +224,7 @@ class HandEdits:
             return [""]
         return [
             folder
-            for folder in ("nodes", "memories")
+            for folder in ("nodes", "memories", "bulk")
             if self._store.lookup(published, folder) and self._tree.look(folder) == Found(None)
         ]
 
@@ -291,8 +291,8 @@ class HandEdits:
     def _deletions(self, missing: frozenset[str], base: dict[str, ObjectId | None], now: float) -> list[HandEdit]:
         if missing != self._missing:
             self._missing, self._missing_since = missing, now
-        nodes = sum(path.startswith("nodes/") for path in missing)
-        total = sum(path.startswith("nodes/") for path in base)
+        nodes = sum(path.startswith(("nodes/", "bulk/")) for path in missing)
+        total = sum(path.startswith(("nodes/", "bulk/")) for path in base)
         if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
             self.held = (
                 f"{nodes} of {total} node files are missing in the work tree, and are not deleted before you say so: "

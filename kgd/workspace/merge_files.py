@@ -274,11 +274,11 @@ def _text(data: Data) -> str | None:
 
 
 def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile:
-    """Messages node by node; the chunks of a document whole, since they are made from it: those of one source."""
+    """Node by node; chunks that were made of two versions of their document whole, those of one of them."""
     a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
     if not all(bulk.belongs(node.uri, path) for side in (a, b) for node in side.nodes):
         raise Invalid("this part holds nodes of something else", at=path)  # no word about those comes of it
-    if path.startswith("bulk/chunk/"):
+    if path.startswith("bulk/chunk/") and a.source != b.source:
         return MergedFile(max((a.source, ours), (b.source, theirs))[1])
     old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}
     one, two = ({node.uri: node for node in side.nodes} for side in (a, b))

@@ -1,10 +1,10 @@
 """This file is where it is worked out which nodes a change is about, so that somebody's right to it can be judged.
 
 Every file of a workspace belongs to nodes: a node's file to the node, a conflict record or changelog entry to the node
-that it is about, a part of a document or thread to that, a memory to all nodes that name it, what a merge put below
-``kept/`` to the nodes of the file that it was put beside. What belongs to no node
-(``kgd.yaml``, ``.gitattributes``, a file kgd does not know) is for administrators. An alias that comes or goes touches
-the URI that it stands for, which is the other end of a move.
+that it is about, a part of a document or thread to its nodes that changed, a memory to all nodes that name it, what a
+merge put below ``kept/`` to the nodes of the file that it was put beside. What belongs to no node (``kgd.yaml``,
+``.gitattributes``, a file kgd does not know) is for administrators. An alias that comes or goes touches the URI that it
+stands for, which is the other end of a move.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import KgdError
-from kgd.git.objects import FOLDER, ObjectId
+from kgd.git.objects import FOLDER, ObjectId, object_id
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
@@ -25,6 +25,7 @@ from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
 from kgd.model.fields import split
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse
+from kgd.workspace import parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
 """A path that differs, its blob before and after; None is absence."""
@@ -84,7 +85,10 @@ def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str
     look = _Look(read, workspace, sharded)
     touched = Touched()
     memories = {path for path, _, _ in changed if path.startswith("memories/")}
+    touched |= look.parts([file for file in changed if file[0].startswith("bulk/")])
     for path, old, new in changed:
+        if path.startswith("bulk/"):
+            continue
         if path in memories:
             touched |= Touched(look.claimed(path, old) | look.claimed(path, new))
         else:
@@ -104,17 +108,30 @@ def touched_by(
     Args:
         naming: Which node files may name a memory, for who knows it; else all nodes are read where a memory changes.
     """
-    changed = [(path, staging.read(path), data) for path, data in files.items()]
+    known: dict[ObjectId, bytes] = {}
 
-    def nodes() -> Iterator[tuple[str, bytes]]:
-        if naming is None:
-            yield from _nodes_in(staging, "nodes")
-            return
-        for path in sorted(naming()):
-            if (data := staging.read(path)) is not None:
-                yield path, data
+    def id_of(data: bytes | None) -> ObjectId | None:
+        if data is None:
+            return None
+        known[id := object_id("blob", data)] = data
+        return id
 
-    return of_files(changed, bytes, nodes, workspace, sharded)
+    changed = [(path, id_of(staging.read(path)), id_of(data)) for path, data in files.items()]
+
+    def nodes() -> Iterator[tuple[str, ObjectId]]:
+        listed = (
+            _nodes_in(staging, "nodes")
+            if naming is None
+            else ((path, staging.blob_at(path)) for path in sorted(naming()))
+        )
+        for path, blob in listed:
+            if blob is not None:
+                yield path, blob
+
+    def read(blob: ObjectId) -> bytes:
+        return known[blob] if blob in known else staging.object(blob)
+
+    return of_files(changed, read, nodes, workspace, sharded)
 
 
 def named(edits: Iterable[Edit]) -> frozenset[Uri]:
@@ -137,14 +154,14 @@ def named(edits: Iterable[Edit]) -> frozenset[Uri]:
     return frozenset(found)
 
 
-def _nodes_in(staging: Staging, folder: str) -> Iterator[tuple[str, bytes]]:
+def _nodes_in(staging: Staging, folder: str) -> Iterator[tuple[str, ObjectId]]:
     for name in staging.names(folder):
         path = f"{folder}/{name}"
         found = staging.lookup(path)
         if found and found[0] == FOLDER:
             yield from _nodes_in(staging, path)
         elif found:
-            yield path, staging.object(found[1])
+            yield path, found[1]
 
 
 def of_nodes(before: Node | None, after: Node | None) -> frozenset[Uri]:
@@ -188,7 +205,7 @@ class _Look:
         elif top == "log":
             uris = self._parent(path, self.sharded, lambda uri, name: paths.log_path(uri, name, self.sharded))
         elif top == "bulk":
-            uris = self._bulk(path, old, new)
+            uris = self._whole(path)
         else:
             uris = frozenset()
         if not uris or any(map(is_settings_uri, uris)):
@@ -256,22 +273,44 @@ class _Look:
                                   if first == "memories" and rest}  # fmt: skip
         return frozenset(found)
 
-    def _bulk(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
-        """The whole that the part is of, and each node in it that is none of its."""
-        _, _, below = path.partition("/")
-        scheme, _, rest = below.partition("/")
+    def parts(self, changed: list[File]) -> Touched:
+        """The nodes that differ, wherever they lie; and the whole where no node tells what is changed of a part."""
+        touched, readable = Touched(), list[File]()
+        for path, old, new in changed:
+            whole = self._whole(path)
+            if not whole:
+                touched |= Touched(settings=frozenset((path,)))
+                continue
+            try:
+                sources = {parts.taken(path, blob, self.read).entries.source for blob in (old, new) if blob}
+            except KgdError:
+                inside = {node.uri for blob in (old, new) for node in self._nodes_in_part(path, blob)}
+                touched |= Touched(whole | inside)
+                continue
+            readable.append((path, old, new))
+            touched |= Touched(whole) if len(sources) > 1 else Touched()
+        found = parts.difference(readable, self.read)
+        nodes, seen = set[Uri](), set[str]()
+        for uri in found.uris():
+            before, after = (each.get(uri) for each in (found.old, found.new))
+            nodes |= of_nodes(*(_node_in(inside) for inside in (before, after)))
+            seen |= {inside.path for inside in (before, after) if inside}
+        for path, _, _ in readable:
+            folder = path.rpartition("/")[0]
+            nodes |= self._whole(path) if not any(each.startswith(f"{folder}/") for each in seen) else frozenset()
+        return touched | Touched(frozenset(nodes))
+
+    def _whole(self, path: str) -> frozenset[Uri]:
+        """The thread or document that a part is of, if its path tells."""
+        scheme, _, rest = path.removeprefix("bulk/").partition("/")
         parent = bulk.PARTS_OF.get(scheme)
         if parent is None:
             return frozenset()
-        found = self._parent(
+        return self._parent(
             f"bulk/{parent}/{rest}",
             frozenset((parent,)),
             lambda uri, name: paths.log_path(uri, name, self.sharded).replace("log/", "bulk/", 1),
         )
-        if not found:
-            return found
-        inside = (node.uri for blob in (old, new) for node in self._nodes_in_part(path, blob))
-        return found | {uri for uri in inside if not bulk.belongs(uri, path)}
 
     def _nodes_in_part(self, path: str, blob: ObjectId | None) -> tuple[Node, ...]:
         try:
@@ -305,6 +344,10 @@ class _Look:
             return documents.decode(self.read(blob), at=path) if blob else None
         except KgdError:
             return None
+
+
+def _node_in(inside: parts.Inside | None) -> Node | None:
+    return documents.decode(inside.data, at=inside.path) if inside else None
 
 
 def _spoken_of(conflict: Conflict) -> set[Uri]:

@@ -26,7 +26,7 @@ FILE_LIMIT = 1 << 20
 DEPTH_LIMIT = 80
 TICK_NS = 50_000_000
 """A file written this short before it was hashed may change again without a new time: its hash is not kept."""
-OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md"}
+OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md", "bulk": ".yaml"}
 SETTINGS = "kgd.yaml"
 """What of the work tree is kgd's: files with these endings in these folders, and the settings."""
 

@@ -545,6 +545,10 @@ class Workspace:
         at = self._served.placed.part_with(uri)
         return at.path if at else ""
 
+    def doubled(self) -> list[tuple[Uri, str]]:
+        """Nodes that lie in a further place as well, with its path: they are served from the first."""
+        return self._served.placed.doubled()
+
     def incoming(self, uri: Uri) -> int:
         return len(self.graph.into(uri))
 

@@ -166,12 +166,23 @@ def test_a_memory_is_also_about_the_node_that_it_says_it_is_of(ws: Workspace) ->
     assert of(ws, {"memories/a.md": text}, dict(named)).uris == {uri("infra/a"), uri("app/checkout")}
 
 
-def test_a_bulk_part_is_about_each_node_in_it_that_is_none_of_its_whole(ws: Workspace) -> None:
+def test_a_bulk_part_is_about_the_nodes_in_it_that_changed(ws: Workspace) -> None:
+    path = f"bulk/message/{paths.shard(b'talk')}/talk/{{}}.yaml"
+    one, two = (Node(Uri(f"message://ws/talk/{n}")) for n in (1, 2))
+    both, first, second = (bulk.encode(bulk.Part(nodes)).decode() for nodes in ((one, two), (one,), (two,)))
+    assert of(ws, {path.format(0): both}, {path.format(0): first}).uris == {two.uri}
+    moved = of(ws, {path.format(0): first, path.format(1): second}, {path.format(0): both})
+    assert moved.uris == {Uri("thread://ws/talk")}, "what only lies elsewhere is about the thread"
+    sourced = bulk.encode(bulk.Part((one,), "abc")).decode()
+    assert of(ws, {path.format(0): sourced}, {path.format(0): first}).uris == {Uri("thread://ws/talk")}
+
+
+def test_a_bulk_part_with_nodes_of_something_else_is_about_all_that_is_in_it(ws: Workspace) -> None:
     path = f"bulk/message/{paths.shard(b'talk')}/talk/0.yaml"
     inside, other = Node(Uri("message://ws/talk/1")), Node(Uri("concept://ws/app/checkout"))
-    assert of(ws, {path: bulk.encode(bulk.Part((inside,))).decode()}).uris == {Uri("thread://ws/talk")}
+    assert of(ws, {path: bulk.encode(bulk.Part((inside,))).decode()}).uris == {inside.uri}
     assert of(ws, {path: bulk.encode(bulk.Part((inside, other))).decode()}).uris == {
-        Uri("thread://ws/talk"), other.uri
+        Uri("thread://ws/talk"), inside.uri, other.uri
     }  # fmt: skip
 
 

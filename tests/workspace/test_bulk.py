@@ -1,0 +1,219 @@
+"""Messages and chunks live many in a file, and nobody who reads, writes or asks the past can tell."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from kgd.codec import bulk, documents, paths
+from kgd.errors import InvariantViolation, Stale
+from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert
+from kgd.model.node import Node
+from kgd.model.uri import Uri
+from kgd.workspace import filling
+from kgd.workspace.check import check
+from kgd.workspace.served import Served
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, commit_file, to, upsert
+
+Reopen = Callable[[], Workspace]
+TALK = f"bulk/message/{paths.shard(b'talk')}/talk"
+
+
+@pytest.fixture
+def ws(reopen: Reopen) -> Workspace:
+    return reopen()
+
+
+def message(number: int, thread: str = "talk") -> Uri:
+    return Uri(f"message://ws/{thread}/{number:06d}")
+
+
+def files(ws: Workspace) -> dict[str, bytes]:
+    tree = ws.store.tree_of(bytes.fromhex(ws.tip))
+    return {f.path: ws.store.read(f.id) for f in ws.store.files(tree) if f.path.startswith(("nodes/", "bulk/"))}
+
+
+def part(*nodes: Node, source: str = "") -> str:
+    return bulk.encode(bulk.Part(nodes, source)).decode()
+
+
+def reloaded(ws: Workspace) -> Workspace:
+    """As it is, once it is seen that a fresh load of the tip says the same."""
+    fresh = Served(ws.store, ws.id, ws.sharded, ws.past.last_good)
+    fresh.load(ws.store.tree_of(bytes.fromhex(ws.tip)))
+    for uri in {*fresh.graph.uris(), *ws.graph.uris()}:
+        assert fresh.graph.card(uri) == ws.graph.card(uri), uri
+        assert list(fresh.graph.out(uri)) == list(ws.graph.out(uri)), uri
+        assert fresh.bytes_of(uri) == ws.stored(uri), uri
+    assert [f.path for f in fresh.invalid_files()] == [f.path for f in ws.invalid_files()]
+    return ws
+
+
+def text_of(node: Node | None) -> str | None:
+    return node.content if node else None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_come_to_what_a_plain_model_says(
+    reopen: Reopen, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "OPEN_BYTES", 3_000)
+    monkeypatch.setattr(filling, "WRITTEN", filling.Room(6_000, 400))
+    rnd, ws = random.Random(seed), reopen()
+    model: dict[Uri, str] = {}
+    versions: Counter[Uri] = Counter()
+    uris = [
+        Uri(f"{kind}/{n}") for kind in ("message://ws/talk", "message://ws/a/b", "chunk://ws/book") for n in range(40)
+    ]
+    for _ in range(60):
+        edits: list[Edit] = []
+        free = rnd.sample(sorted({*uris, *model}), rnd.choice((1, 2, 12)))
+        for uri in free:
+            text = "w" * rnd.choice((1, 40, 900)) + f" {rnd.random()}\n"
+            match rnd.randrange(6) if uri in model else 0:
+                case 0 | 1 | 2:
+                    edits.append(Delete(uri)) if uri in model else edits.append(upsert(uri, content=text))
+                    before = model.pop(uri, None)
+                    model |= {uri: text} if before is None else {}
+                case 3:
+                    edits.append(Append(uri, text))
+                    model[uri] = f"{model[uri].rstrip()}\n\n{text}"
+                case 4:
+                    edits.append(Relate(uri, to(uris[0], "about", rnd.random())))
+                case _:
+                    there = Uri(f"{uri.rpartition('/')[0]}/moved{rnd.random()}")
+                    edits.append(Move(uri, there))
+                    model[there] = model.pop(uri)
+                    uris = [other for other in uris if other != uri]  # from now on it leads there
+                    versions[there] += 1
+            versions[uri] += 1
+        ws.submit(change(*edits))
+        assert {uri: node.content for uri in [*free, *model] if (node := ws.node(uri))} == model
+    assert check(reloaded(ws)) == []
+    assert not [path for path in files(ws) if path.startswith("nodes/")]
+    assert {uri: ws.version(ws.path(uri)) for uri in model} == {uri: versions[uri] for uri in model}
+    for uri in rnd.sample(sorted(model), 4):
+        history = ws.history(uri=uri, limit=50)
+        assert len(history) == versions[uri]
+        assert all(uri in {one.uri for one in ws.changes(entry.commit)} for entry in history)
+    ws = reopen()
+    assert {uri: node.content for uri in model if (node := ws.node(uri))} == model
+    assert len(ws.graph) == len(model) == ws.indexed_count()
+    assert check(reloaded(ws)) == []
+    ws.reindex()
+    assert {uri: ws.version(ws.path(uri)) for uri in model} == {uri: versions[uri] for uri in model}
+
+
+def test_a_long_thread_is_written_part_by_part_and_what_comes_to_it_leaves_the_older_parts(ws: Workspace) -> None:
+    for start in range(0, 1600, 800):
+        ws.submit(change(*(upsert(message(n), name=f"ann:{n}", content="x" * 300) for n in range(start, start + 800))))
+    before = files(ws)
+    assert all(len(data) < bulk.PART_BYTES for data in before.values())
+    assert len(before) < 10
+    for number in range(1600, 1610):
+        ws.submit(change(upsert(message(number), content="y" * 300)))
+    after = files(ws)
+    (changed,) = [path for path, data in after.items() if before.get(path) != data]
+    assert changed == max(after)
+    assert len(after[changed]) < filling.OPEN_BYTES
+    assert ws.part_of(message(1609)) == changed
+
+
+def test_versions_and_expectations_are_those_of_the_node_and_not_of_its_part(ws: Workspace) -> None:
+    one, two = message(1), message(2)
+    ws.submit(change(upsert(one, content="a\n"), upsert(two, content="b\n")))
+    for _ in range(3):
+        ws.submit(change(Append(two, "more")))
+    done = ws.submit(change(upsert(one, content="c\n", expect_version=1)))
+    assert dict(done.nodes) == {one: 2}
+    with pytest.raises(Stale):
+        ws.submit(change(upsert(two, content="c\n", expect_version=1)))
+    assert [len(ws.history(uri=uri)) for uri in (one, two)] == [2, 4]
+    first = ws.history(uri=one)[-1].commit
+    assert text_of(ws.node(one, as_of=first)) == "a\n"
+    assert [entry.nodes for entry in ws.history(limit=1)] == [(one,)]
+    assert [(c.uri, c.before and c.before.content) for c in ws.changes(done.commit or "")] == [(one, "a\n")]
+    ws.submit(change(Revert(done.commit or "")))
+    assert text_of(ws.node(one)) == "a\n"
+    assert check(reloaded(ws)) == []
+
+
+def test_a_node_of_an_older_kgd_is_served_where_it_is_and_goes_into_a_part_when_it_is_written(ws: Workspace) -> None:
+    old, new = message(1), message(2)
+    commit_file(ws, ws.path(old), documents.encode(Node(old, content="old\n")).decode())
+    ws.submit(change(upsert(new, content="new\n")))
+    assert set(files(ws)) == {ws.path(old), f"{TALK}/0001.yaml"}
+    assert text_of(ws.node(old)) == "old\n"
+    ws.submit(change(Append(old, "more")))
+    assert set(files(ws)) == {f"{TALK}/0001.yaml"}
+    assert ws.version(ws.path(old)) == 2 == len(ws.history(uri=old))
+    assert check(reloaded(ws)) == []
+
+
+def test_what_a_part_cannot_hold_has_a_file_of_its_own_for_as_long(ws: Workspace) -> None:
+    large, deep, small = message(1), message(2), message(3)
+    nested: dict[str, object] = {}
+    for _ in range(14):
+        nested = {"a": nested}
+    ws.submit(change(upsert(large, content="x" * 70_000), upsert(deep, data=nested), upsert(small)))  # type: ignore[arg-type]
+    assert set(files(ws)) == {ws.path(large), ws.path(deep), f"{TALK}/0001.yaml"}
+    version = ws.version(ws.path(large))
+    ws.submit(change(upsert(large, content="short\n", expect_version=version), upsert(small, content="z" * 70_000)))
+    assert set(files(ws)) == {ws.path(small), ws.path(deep), f"{TALK}/0001.yaml"}
+    assert check(reloaded(ws)) == []
+
+
+def test_chunks_say_in_their_part_which_version_of_the_document_they_were_made_from(ws: Workspace) -> None:
+    book, chunk = Uri("document://ws/book"), Uri("chunk://ws/book/0001")
+    ws.submit(change(upsert(chunk, content="text\n"), upsert(book, data={"hash": "abc"})))
+    (path,) = [path for path in files(ws) if path.startswith("bulk/")]
+    assert bulk.decode(files(ws)[path]).source == "abc"
+
+
+@pytest.mark.parametrize("case", ["of another thread", "twice", "of another workspace", "no yaml", "too many"])
+def test_a_part_that_says_nonsense_is_named_and_its_last_good_version_stays(reopen: Reopen, case: str) -> None:
+    ws, path = reopen(), f"{TALK}/0001.yaml"
+    ws.submit(change(upsert(message(1), content="good\n"), upsert(message(2))))
+    bad = {
+        "of another thread": part(Node(message(1)), Node(message(1, "other"))),
+        "twice": part(Node(message(1))) + part(Node(message(1))).partition("\n")[2],
+        "of another workspace": part(Node(Uri("message://elsewhere/talk/000001"))),
+        "no yaml": "nodes: [\n",
+        "too many": part()[:-4] + "\n" + "".join(f"- uri: message://ws/talk/{n}\n" for n in range(10_001)),
+    }[case]
+    commit_file(ws, path, bad)
+    for _ in range(2):
+        assert [file.path for file in ws.invalid_files()] == [path]
+        assert text_of(ws.node(message(1))) == "good\n"
+        assert ws.node(message(1, "other")) is None
+        assert {finding.where for finding in check(ws) if finding.level == "error"} == {path}
+        with pytest.raises(InvariantViolation):
+            ws.submit(change(upsert(message(1), name="n")))
+        ws = reloaded(reopen())
+    ws.submit(change(upsert(message(3))))
+    assert ws.part_of(message(3)) == f"{TALK}/0002.yaml"
+    commit_file(ws, path, part(Node(message(1), content="mended\n")))
+    assert ws.invalid_files() == ()
+    assert ws.node(message(2)) is None
+    assert check(reloaded(ws)) == []
+
+
+def test_a_node_in_two_parts_is_served_from_the_first_and_named(reopen: Reopen) -> None:
+    ws = reopen()
+    commit_file(ws, f"{TALK}/0002.yaml", part(Node(message(1), content="second\n"), Node(message(2))))
+    commit_file(ws, ws.path(message(1)), documents.encode(Node(message(1), content="own\n")).decode())
+    commit_file(ws, f"{TALK}/0001.yaml", part(Node(message(1), content="first\n")))
+    for _ in range(2):
+        assert text_of(ws.node(message(1))) == "first\n"
+        doubled = [finding.where for finding in check(ws) if finding.level == "error"]
+        assert doubled == [f"{TALK}/0002.yaml", ws.path(message(1))]
+        ws = reloaded(reopen())
+    commit_file(ws, f"{TALK}/0001.yaml", part(Node(message(3))))
+    assert text_of(reloaded(ws).node(message(1))) == "second\n"
+    commit_file(ws, f"{TALK}/0002.yaml", part(Node(message(2))))
+    assert text_of(reloaded(ws).node(message(1))) == "own\n"
+    assert check(reloaded(ws)) == []
