@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kgd.cli import printing_messages, words
+from kgd.cli import printing_ingest, printing_messages, words
 from kgd.cli.requests import program
 from kgd.cli.terminal import bold, red, say
 
@@ -65,6 +65,7 @@ def status(answer: Answer) -> None:
     for stage in answer["stages"]:
         age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
         say(f"  {stage['name']:<11} {health(stage['state'])}{age}{tail(stage.get('blocker'))}")
+    printing_ingest.jobs(answer)
     for sentence in answer["degraded"]:
         say(f"  ! {sentence}")
     for file in answer["invalid_files"]:
@@ -242,13 +243,21 @@ def conflicts(answer: Answer) -> None:
 
 def _suggestions(found: list[Answer]) -> None:
     for one in found:
-        now = f" @{one['now']:g}" if "now" in one else ""
-        say(f"{bold(one['id'])}  {one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}")
+        say(f"{bold(one['id'])}  {_suggested(one)}")
         say(f"    {one['reason']}")
     if found:
         say("Take one over with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
     else:
-        say("no suggestions: what was read together so far may be chance")
+        say("no suggestions: what was read together so far may be chance, and no name recurs that is not a node")
+
+
+def _suggested(one: Answer) -> str:
+    if one["kind"] == "entity":
+        return f"make {one['source']}: '{one['name']}'"
+    if one["kind"] == "merge":
+        return f"make one of {one['source']} and {one['target']}"
+    now = f" @{one['now']:g}" if "now" in one else ""
+    return f"{one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}"
 
 
 def review(answer: Answer) -> None:

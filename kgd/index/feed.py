@@ -77,6 +77,24 @@ class Feed:
         with self._database.read() as connection:
             return int(connection.execute("SELECT count(*) FROM docs WHERE id > ?", (after,)).fetchone()[0])
 
+    def newest(self, limit: int) -> list[Indexed]:
+        """What was stored last, the newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM docs JOIN text ON text.rowid = docs.id ORDER BY docs.id DESC LIMIT ?", (limit,)
+            ).fetchall()
+        return [_indexed(row) for row in rows]
+
+    def named(self, limit: int, but: Collection[str]) -> list[tuple[Uri, str, str, tuple[str, ...]]]:
+        """URI, type, name and other names of stored nodes that are of none of these types, the newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs JOIN text ON text.rowid = docs.id"
+                f" WHERE origin = '' AND docs.type NOT IN ({', '.join('?' * len(but))}) ORDER BY docs.id DESC LIMIT ?",
+                (*sorted(but), limit),
+            ).fetchall()
+        return [(Uri(uri), type, name, tuple(filter(None, also.split("\n")))) for uri, type, name, also in rows]
+
     def gone(self, after: int) -> list[int] | None:
         """The numbers that went since; None where so many did that it is not known any more."""
         with self._database.read() as connection:

@@ -110,6 +110,14 @@ class Mentions:
         """How much a mention says, 0..1: less the more texts have the name. 0 where there is none."""
         return self.mentioned(source).get(target, 0.0)
 
+    def known(self, keys: Collection[str]) -> Collection[str]:
+        """Of folded names, word by word with blanks between, those that some node goes by."""
+        try:
+            return self._file.known(keys)
+        except KgdError as error:
+            self._without(error)
+            return ()
+
     def catch_up(self, within: float = PATIENCE) -> bool:
         """Wait until what was acknowledged before the call is looked through; whether it was in time.
 

@@ -123,7 +123,7 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
         warnings += done.get("warnings", [])
         if done["take"] == "reject":
             said = "would be dismissed" if params.dry_run else "is dismissed"
-            warnings.append(f"{one.id} {said}; it comes again when twice as many conversations speak for it")
+            warnings.append(f"{one.id} {said}; it comes again when twice as much speaks for it")
     outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
                       warnings=tuple(warnings))  # fmt: skip
     return answer_of(workspace, outcome, dry_run=params.dry_run)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, NotFound
-from kgd.model.change import ChangeSet, Relate
+from kgd.model.change import ChangeSet, Edit, Relate
 from kgd.model.fields import plain_weight
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
+from kgd.tools.entities import offers
+from kgd.tools.entities.offers import Offer
 from kgd.tools.proposing import Decided
 from kgd.workspace.usage import Usage
 
@@ -26,17 +28,22 @@ LISTED = 50
 
 
 class SuggestionAnswer(TypedDict):
-    """A relation to make, or a weight to change, and what speaks for it. `now` is the present weight, where there is
-    one; `resolutions` take it over."""
+    """A relation to make, a weight to change, a node to make, or two to make one, and what speaks for it.
+
+    `now` is the present weight, where there is one. An `entity` is to be made at `source`, called `name`, and is named
+    in `texts`; a `merge` has `source` stay and `target` go. `resolutions` take it over.
+    """
 
     id: str
-    kind: Literal["relate", "shorten", "lengthen"]
+    kind: Literal["relate", "shorten", "lengthen", "entity", "merge"]
     source: str
-    target: str
-    type: str
-    weight: float
     reason: str
+    target: NotRequired[str]
+    type: NotRequired[str]
+    weight: NotRequired[float]
     now: NotRequired[float]
+    name: NotRequired[str]
+    texts: NotRequired[list[str]]
 
 
 def note(session: Session, workspace: Workspace, answer: Any, read: Sequence[Uri], shown: Iterable[Any] = ()) -> None:
@@ -54,7 +61,12 @@ def is_suggestion(id: str) -> bool:
 def listed(session: Session, workspace: Workspace, ids: Iterable[str] = (ALL,)) -> list[SuggestionAnswer]:
     """Those of these ids, or all."""
     wanted = set(ids)
-    return [_answer(one) for one in _open(session, workspace) if ALL in wanted or one.id in wanted][:LISTED]
+    found = [_answer(one) for one in _open(session, workspace)]
+    found += [
+        {"id": one.id, "kind": one.kind, "source": one.source, "reason": one.reason, **one.more}  # type: ignore[typeddict-item]
+        for one in _offers(session, workspace)
+    ]
+    return [one for one in found if ALL in wanted or one["id"] in wanted][:LISTED]
 
 
 def decide(session: Session, workspace: Workspace, id: str, take: str | None, *, dry_run: bool = False) -> Decided:
@@ -64,7 +76,8 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
         Invalid: `take` is neither accept nor reject.
         NotFound: There is no such suggestion (any more).
     """
-    found = next((one for one in _open(session, workspace) if one.id == id), None)
+    every: list[Suggestion | Offer] = [*_open(session, workspace), *_offers(session, workspace)]
+    found = next((one for one in every if one.id == id), None)
     if found is None:
         raise NotFound(
             "this is not suggested (any more)", at=id[:80],
@@ -74,15 +87,27 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
         raise Invalid("a suggestion is accepted or rejected", at="take", next="take: accept or reject.")
     answer: Decided = {"id": id, "take": "reject"}
     if take == "accept":
-        edit = Relate(found.source, Relation(found.type, found.target, found.weight), frozenset({"weight"}))
-        message = f"{found.source} {found.type} {found.target}: {found.reason}"[:300]
-        changes = ChangeSet((edit,), session.author(workspace), message, operation="suggestion")
+        edits, message = _carried_out(workspace, found)
+        changes = ChangeSet(edits, session.author(workspace), message[:300], operation="suggestion")
         outcome = session.submit(workspace, changes, dry_run=dry_run)
         answer = {"id": id, "take": "accept", "commit": outcome.commit, "nodes": [uri for uri, _ in outcome.nodes],
                   "warnings": list(outcome.warnings)}  # fmt: skip
     if not dry_run:
-        Usage.of(workspace).decide(found)
+        Usage.of(workspace).decide(found.id, found.count)
     return answer
+
+
+def _carried_out(workspace: Workspace, one: Suggestion | Offer) -> tuple[tuple[Edit, ...], str]:
+    """The edits of a suggestion, and what the commit says."""
+    if isinstance(one, Offer):
+        return offers.edits(workspace, one), one.reason
+    edit = Relate(one.source, Relation(one.type, one.target, one.weight), frozenset({"weight"}))
+    return (edit,), f"{one.source} {one.type} {one.target}: {one.reason}"
+
+
+def _offers(session: Session, workspace: Workspace) -> list[Offer]:
+    """Likewise none for the holder of a token: names in texts that they may not read are nobody else's business."""
+    return offers.offered(workspace) if session.principal is None else []
 
 
 def _open(session: Session, workspace: Workspace) -> list[Suggestion]:

@@ -7,8 +7,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kgd.errors import KgdError
 from kgd.index.usage import UsageFile
@@ -26,6 +26,15 @@ AGAIN = 2
 """A suggestion that was decided comes again once so many times as much speaks for it."""
 
 log = logging.getLogger(__name__)
+
+
+class Evidence(Protocol):
+    """Anything that is suggested, and what `count` speaks for it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def count(self) -> int: ...
 
 
 class _Note(NamedTuple):
@@ -84,12 +93,24 @@ class Usage:
         return [
             one
             for one in found
-            if one.count >= AGAIN * decided.get(one.id, 0) and exists(one.source) and exists(one.target)
+            if not self.is_decided(one, decided) and exists(one.source) and exists(one.target)
         ]
 
-    def decide(self, one: Suggestion) -> None:
-        """It was accepted or dismissed: it is not made again on the same evidence."""
-        self._file.decide(one.id, one.count)
+    def decide(self, id: str, count: int) -> None:
+        """A suggestion was accepted or dismissed: it is not made again on the same evidence."""
+        self._file.decide(id, count)
+
+    def is_decided(self, one: Evidence, decided: Mapping[str, int]) -> bool:
+        """Whether it was, and no twice as much speaks for it now; `decided` is what `decided` says."""
+        return one.count < AGAIN * decided.get(one.id, 0)
+
+    def decided(self) -> Mapping[str, int]:
+        """What was decided, and how much spoke for it then.
+
+        Raises:
+            Unavailable: It cannot be read.
+        """
+        return self._file.decided()
 
     # ---- what there is between nodes
 

@@ -14,6 +14,12 @@ __all__ = ["ask", "code", "daemon", "session", "ws"]
 MENTIONS = "MENTIONS"
 
 
+def reader(session: Session) -> Session:
+    """Somebody whose token is for services and pages alone."""
+    scope = Scope.of("shop", [Verb.READ], ["/services/**", "/pages/**"])
+    return Session(session.daemon, trusted=False, principal=Principal("t1", "Rea", "person", (scope,)))
+
+
 @pytest.fixture
 def told(ask: Ask) -> Ask:
     ask.put(changes=[
@@ -58,11 +64,9 @@ def test_search_finds_what_a_hit_mentions_and_says_so(told: Ask) -> None:
 
 
 def test_a_token_sees_mentions_only_between_what_it_may_read(told: Ask, session: Session) -> None:
-    scope = Scope.of("shop", [Verb.READ], ["/services/**", "/pages/**"])
-    reader = Session(session.daemon, trusted=False, principal=Principal("t1", "Rea", "person", (scope,)))
-    [node] = call(reader, "get", {"uris": "concept://shop/services/auth", "include": ["mentions"]})["nodes"]
+    [node] = call(reader(session), "get", {"uris": "concept://shop/services/auth", "include": ["mentions"]})["nodes"]
     assert node["mentions"]["into"] == ["concept://shop/pages/checkout"]
-    walked = call(reader, "traverse", {
+    walked = call(reader(session), "traverse", {
         "start": "concept://shop/services/auth", "edge_types": [MENTIONS], "direction": "both", "max_cost": 3,
     })  # fmt: skip
     assert [n["uri"] for n in walked["nodes"]] == ["concept://shop/services/auth", "concept://shop/pages/checkout"]

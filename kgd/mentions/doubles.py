@@ -1,0 +1,164 @@
+"""This file is where two nodes are found that are one thing: by one name, by names that differ little, by meaning.
+
+And what making one of them changes: the one that stays has everything of the other, and answers to its URI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil
+
+from kgd.mentions.matching import phrase_key
+from kgd.model.change import Delete, Edit, Unrelate, Upsert
+from kgd.model.node import Node
+from kgd.model.uri import Uri, scheme_of
+
+ALIKE = 0.8
+"""Share of trigrams that two names have in common, of those that either has, above which they may be one."""
+NEAR = 0.9
+"""Cosine of two texts of one type, likewise."""
+LEAST_LETTERS = 6
+"""Of a name that is compared by its trigrams: of shorter ones, two that differ in a letter are two names."""
+MOST_OF_ONE = 20
+"""Nodes of one name that are compared; more are a habit and no mistake."""
+NOT_THINGS = frozenset(
+    ["chunk", "message", "symbol", "file", "dir", "document", "thread", "task", "decision", "gotcha", "insight",
+     "pattern", "atom", "molecule"]
+)  # fmt: skip
+"""Schemes and types of what may well have the name of another of its kind."""
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A node by what is compared. `names` are its own and its aliases, the own one first."""
+
+    uri: Uri
+    type: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    """Two nodes that may be one, the one that is to stay first; `score` is 1 where they have one name."""
+
+    keep: Uri
+    drop: Uri
+    score: float
+    reason: str
+
+
+def may_be_double(uri: Uri, type: str) -> bool:
+    return scheme_of(uri) not in NOT_THINGS and type not in NOT_THINGS
+
+
+def doubles(
+    nodes: Iterable[Named], near: Callable[[Sequence[Named]], Iterable[tuple[Uri, Uri, float]]] | None = None
+) -> list[Double]:
+    """Pairs within one type, the most alike first, then by URI. Each pair once, with what speaks most for it.
+
+    Linear in the nodes but for those whose names share their rarest trigrams.
+
+    Args:
+        near: Of nodes of one type the pairs whose texts are near, with the cosine; those above `NEAR` count.
+    """
+    found: dict[tuple[Uri, Uri], Double] = {}
+    by_type: dict[str, list[Named]] = defaultdict(list)
+    for node in nodes:
+        by_type[node.type].append(node)
+    for of_type in by_type.values():
+        known = {node.uri: node for node in of_type}
+        pairs = [*_same(of_type), *_alike(of_type)]
+        if near is not None:
+            pairs += [(a, b, cosine, f"their texts mean the same (cosine {cosine:.2f})")
+                      for a, b, cosine in near(of_type) if cosine > NEAR]  # fmt: skip
+        for a, b, score, reason in pairs:
+            keep, drop = (one.uri for one in sorted((known[a], known[b]), key=_stays))
+            before = found.get((keep, drop))
+            if before is None or score > before.score:
+                found[keep, drop] = Double(keep, drop, score, reason)
+    return sorted(found.values(), key=lambda one: (-one.score, one.keep, one.drop))
+
+
+def _stays(node: Named) -> tuple[int, int, Uri]:
+    """What people named by hand before what machines named, then the shorter URI."""
+    return scheme_of(node.uri) == "entity", len(node.uri), node.uri
+
+
+def _same(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
+    by_name: dict[str, dict[Uri, str]] = defaultdict(dict)
+    for node in nodes:
+        for name in node.names:
+            if words := phrase_key(name):
+                by_name[" ".join(words)].setdefault(node.uri, name)
+    for called in by_name.values():
+        if len(called) <= MOST_OF_ONE:
+            for a, b in combinations(sorted(called), 2):
+                yield a, b, 1.0, f"both go by the name '{called[a]}'"
+
+
+def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
+    """By prefix filtering: names that are alike share one of the few rarest trigrams of each."""
+    grams = {node.uri: found for node in nodes if (found := trigrams(node.names[0]))}
+    name = {node.uri: node.names[0] for node in nodes}
+    often = Counter(gram for found in grams.values() for gram in found)
+    by_gram: dict[str, list[Uri]] = defaultdict(list)
+    for uri, found in grams.items():
+        ordered = sorted(found, key=lambda gram: (often[gram], gram))
+        for gram in ordered[: len(found) - ceil(ALIKE * len(found)) + 1]:
+            by_gram[gram].append(uri)
+    seen = set[tuple[Uri, Uri]]()
+    for uris in by_gram.values():
+        for a, b in combinations(sorted(uris), 2) if len(uris) <= MOST_OF_ONE * MOST_OF_ONE else ():
+            if (a, b) in seen:
+                continue
+            seen.add((a, b))
+            score = len(grams[a] & grams[b]) / len(grams[a] | grams[b])
+            # "release 2" and "release 3" are alike and two things.
+            if score > ALIKE and _NUMBER.findall(name[a]) == _NUMBER.findall(name[b]):
+                yield a, b, round(score, 3), f"'{name[a]}' and '{name[b]}' are nearly one name ({score:.2f} alike)"
+
+
+def trigrams(name: str) -> frozenset[str]:
+    """Of the folded words with a blank before and after; none of a name that is too short to be compared so."""
+    folded = " ".join(phrase_key(name) or ())
+    padded = f"  {folded} "
+    return frozenset(padded[n : n + 3] for n in range(len(padded) - 2)) if len(folded) >= LEAST_LETTERS else frozenset()
+
+
+# ---- making one of two
+
+
+def merged(keep: Node, drop: Node, versions: tuple[int, int]) -> tuple[Edit, ...]:
+    """One ChangeSet's edits: `keep` gets the relations, tags, data and names of `drop`, its text behind its own, and
+    its URIs as aliases, so that whatever led to it leads on. `drop` is deleted.
+
+    Where both say something of one key of `data` or of one relation, what `keep` says stays. `versions` are those of
+    the two as they were read: where one has moved on meanwhile, the change is refused.
+    """
+    names = [*_listed(keep.data.get("aliases")), drop.name, *_listed(drop.data.get("aliases"))]
+    aliases = [name for name in dict.fromkeys(names) if name and name != keep.name]
+    data = {key: value for key, value in drop.data.items() if key not in keep.data and key != "aliases"}
+    if aliases:
+        data["aliases"] = aliases
+    said = drop.content.strip()
+    content = None
+    if said and said not in keep.content:
+        content = f"{keep.content.rstrip()}\n\n{said}\n" if keep.content.strip() else drop.content
+    known = {(relation.type, relation.target) for relation in keep.relations}
+    leading = tuple(one for one in drop.relations if one.key not in known and one.target not in (keep.uri, drop.uri))
+    itself = [Unrelate(keep.uri, one.target, one.type) for one in keep.relations if one.target == drop.uri]
+    upsert = Upsert(
+        keep.uri, name=keep.name or drop.name or None, summary=keep.summary or drop.summary or None, content=content,
+        tags=drop.tags, data=data, relations=leading, aliases=(drop.uri, *drop.aliases),
+        expect_version=versions[0],
+    )  # fmt: skip
+    return (*itself, Delete(drop.uri, versions[1]), upsert)
+
+
+def _listed(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
