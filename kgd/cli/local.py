@@ -56,6 +56,12 @@ def task(given: Given, options: Given) -> int:
     return tasks.task(given, options)
 
 
+def ingest(given: Given, options: Given) -> int:
+    from kgd.cli import ingesting
+
+    return ingesting.ingest(given, options)
+
+
 def join(given: Given, options: Given) -> int:
     from kgd.cli import joining
 

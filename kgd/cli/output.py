@@ -17,6 +17,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
             printing,
             printing_context,
             printing_exchange,
+            printing_ingest,
             printing_sharing,
             printing_stale,
             printing_tasks,
@@ -25,7 +26,15 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         if printer != "exported" or sys.stdout.isatty():  # what goes into a file keeps its bytes
             answer = terminal.clean(answer)
-        rooms = (printing, printing_context, printing_sharing, printing_exchange, printing_tasks, printing_stale)
+        rooms = (
+            printing,
+            printing_context,
+            printing_sharing,
+            printing_exchange,
+            printing_ingest,
+            printing_tasks,
+            printing_stale,
+        )
         room = next(room for room in rooms if hasattr(room, printer))
         getattr(room, printer)(answer)
         if answer.get("cursor"):

@@ -16,7 +16,7 @@ from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.reading import Reading
 from kgd.model.change import Edit
 from kgd.model.node import Source
-from kgd.model.uri import Uri, is_owned, path_of
+from kgd.model.uri import Uri, is_owned, path_of, scheme_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -139,18 +139,18 @@ class TakingIn:
             if self.stop.is_set():
                 raise Stopped
             self.told(number, len(folder.paths), shown(path))
-            name, url, _ = self._place(root.name, path)
-            self._file(root / path, name, url, None, around)
+            name, url, uri = self._place(root.name, path)
+            self._file(root / path, name, url, uri, around)
             self.report.done = max(self.report.done, number)
 
     def _given(self, paths: Iterable[str], root: Path, kind: Kind, around: Around) -> Iterator[Given]:
         for number, path in enumerate(paths, 1):
             if self.stop.is_set():
                 raise Stopped
-            name, url, _ = self._place(root.name, path)
+            name, url, uri = self._place(root.name, path)
             self.told(number, self.report.total, shown(path))
             try:
-                yield Given(name, read_file(root / path, kind.limit), Source(FILE, name), url=url)
+                yield Given(name, read_file(root / path, kind.limit), Source(FILE, name), uri, url)
             except KgdError as error:
                 self._unread(name, error)
             self.report.done = number
@@ -195,6 +195,8 @@ class TakingIn:
             return base + below, "", None
         if not is_owned(uri):
             return base + below, uri.rstrip("/") + below if path else uri, None
+        if scheme_of(uri) != "document":  # one node that all of it goes to
+            return base + below, "", Uri(uri)
         return path_of(uri) + below, "", None if path else Uri(uri)
 
     def _one(self, one: tuple[Given, Kind], around: Around, *, again: bool = False) -> None:

@@ -81,6 +81,10 @@ class Resources:
                     description="A node with content and relations; uri such as concept://infra/services/auth",
                 ),
                 ResourceTemplate(
+                    uri_template="kgd://{workspace}/jobs/{id}", name="job", title="A job", mime_type=JSON,
+                    description="How far something is that is being taken in, and what could not be",
+                ),
+                ResourceTemplate(
                     uri_template="kgd://{workspace}/status", name="status", title="Status", mime_type=JSON,
                     description="Health of a workspace",
                 ),
@@ -117,6 +121,8 @@ def _read(session: Session, uri: str) -> Any:
     if scheme == "kgd" and what == "conflicts":
         return LOCAL["conflicts"].call(session, {"workspace": workspace})
     kind, slash, node = what.partition("/")
+    if scheme == "kgd" and kind == "jobs" and slash:
+        return LOCAL["job"].call(session, {"workspace": workspace, "id": node})
     if scheme == "kgd" and kind == "nodes" and slash:
         name = node if "://" in node else unquote(node)
         answer = TOOLS["get"].call(session, {"workspace": workspace, "uris": [name], "budget": 10_000})

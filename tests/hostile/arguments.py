@@ -103,7 +103,7 @@ TYPES = [
         "a dry run that is neither", "put", {"changes": [{"op": "delete", "uri": GOOD}], "dry_run": "perhaps"}, INVALID
     ),
     Bad("a source of the ingest outside", "ingest", {"source": "/etc"}, INVALID),
-    Bad("a source of the ingest above", "ingest", {"source": "../../etc"}, INVALID),
+    Bad("a source of the ingest above", "ingest", {"source": "../../etc"}, MISSING),
     Bad("an ingest of a URL", "ingest", {"source": "https://example.org/evil"}, INVALID),
     Bad("an ingest of another kind", "ingest", {"kind": "shell"}, INVALID),
     Bad("a tool that is none", "rm -rf /", {}, MISSING),

@@ -89,11 +89,12 @@ def test_ingest_counts_the_code_tree_and_stores_nothing(ask: Ask) -> None:
     assert answer["counts"]["files"] == len(FILES)
     assert answer["counts"]["directories"] == 4
     assert ask.history()["commits"] == before
-    with pytest.raises(Invalid):
-        ask.ingest(text="a document", kind="document")
-    for source in ("README.md", "https://example.org/paper"):
-        with pytest.raises(Invalid, match="no directory of the code tree"):
-            ask.ingest(source=source)
+    with pytest.raises(Invalid, match="nothing is fetched"):
+        ask.ingest(source="https://example.org/paper")
+    served = ask.ingest(source="README.md")
+    assert (served["kind"], served["nodes"]) == ("tree", ["file://shop/README.md"])
+    assert "nothing is stored" in served["next"]
+    assert ask.history()["commits"] == before
 
 
 def test_bootstrap_with_store_writes_the_tree_once_and_only_from_this_machine(ask: Ask) -> None:

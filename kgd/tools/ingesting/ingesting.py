@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
@@ -90,12 +91,24 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
     if params.dry_run:
         report = Report()
         TakingIn(workspace, request, None, report, session.progress).run()
+        _refuse_single(report.total, report.counts, report.trouble, path)
         return _report(workspace, request, report, dry_run=True)
     jobs = session.daemon.jobs(workspace)
     job = jobs.ask(request, session.author(workspace))
-    return _job(
-        workspace, jobs.wait(job.id, WAIT_SECONDS, lambda one: session.progress(one.done, one.total, path.name))
-    )
+    job = jobs.wait(job.id, WAIT_SECONDS, lambda one: session.progress(one.done, one.total, path.name))
+    if job.is_over:
+        _refuse_single(job.total, job.counts, job.trouble, path)
+    return _job(workspace, job)
+
+
+def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequence[str], path: Path) -> None:
+    """One file that was asked for and cannot be taken is an error, not a line of a report.
+
+    Raises:
+        Invalid: Says why.
+    """
+    if total == 1 and path.is_file() and counts.get("unread") == 1 and trouble:
+        raise Invalid(trouble[-1].removeprefix(f"{path.name}: "), at=path.name[-80:])
 
 
 def _text(session: Session, params: IngestParams) -> IngestResult:
