@@ -127,7 +127,7 @@ def _checked(choice: Choice) -> Choice:
     if choice.url:
         from kgd.http_client import Address  # 20 ms, which most commands do not need to pay
 
-        Address.parse(choice.url, of="embedder")
+        Address.parse(choice.url, of="model")
     if choice.key and re.match(r"(env|keyring|file):", choice.key) is None:
         raise Invalid("'key' of an embedder refers to a credential and is none",
                       next="Write env:NAME, keyring:NAME or file:PATH.")  # fmt: skip

@@ -39,7 +39,7 @@ class Endpoint:
         self.batch = choice.batch or BATCH
         self.share = SHARE if choice.share is None else choice.share
         self.dim = 0
-        self._client = HttpClient(Address.parse(choice.url, of="embedder"), called="the embedder's endpoint")
+        self._client = HttpClient(Address.parse(choice.url, of="model"), called="the embedder's endpoint")
         self._key: str | None = None
         self._lock = threading.Lock()
 
@@ -108,7 +108,8 @@ def _vectors(body: bytes, count: int) -> Vectors:
         rows = sorted(rows, key=lambda row: row["index"])
         if [row["index"] for row in rows] != list(range(count)):
             raise Invalid(f"the embedder's endpoint answers {len(rows)} vectors for {count} texts")
-        return np.array([row["embedding"] for row in rows], np.float32)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused with that
+            return np.array([row["embedding"] for row in rows], np.float64).astype(np.float32)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise Invalid("the embedder's endpoint does not answer as /v1/embeddings does",
                       next="Look at `url` of `embedder`: it usually ends in /v1.") from error  # fmt: skip
