@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, get_args
 
 from kgd.codec import documents
-from kgd.errors import Forbidden, KgdError
+from kgd.errors import Forbidden, KgdError, Limit
 from kgd.ingest.conversations import placing
 from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
 from kgd.ingest.conversations.placing import Placed
@@ -23,7 +23,7 @@ from kgd.ingest.kind import Taken
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build
-from kgd.workspace.secrets import refuse_secrets
+from kgd.workspace.secrets import refuse_secrets, secret_in
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -36,6 +36,8 @@ STEP = 0.5
 SOURCE = "conversation"
 """The type of the `source` of a thread and its messages."""
 COMMIT_EDITS, COMMIT_CHARACTERS = 1_900, 8_000_000
+MOST_REPLIES = 1_000
+"""Of one message that are written as such; a node has no room for more. Later ones follow the one before them."""
 PARTICIPANTS = 200
 EVERY = 1 << 30
 LAST = "\U0010ffff"
@@ -140,14 +142,18 @@ class _Taking:
         now: int | None,
         sees: Callable[[Uri], bool],
     ) -> None:
-        self._workspace, self._conversation = workspace, conversation
+        told = []
+        if secret_in(conversation.title):
+            told = ["the title holds what looks like a secret; left out"]
+            conversation = replace(conversation, title="")
         id = line(conversation.id or source, 1_000) or _nameless(conversation)
-        self._source = Source(SOURCE, id)
+        self._workspace, self._conversation, self._source = workspace, conversation, Source(SOURCE, id)
         name = id if _is_chosen(id) else ""
         if not conversation.id:  # it is called as its file is
             name = conversation.title
         self._title = conversation.title or name or _first_words(conversation.said)
         self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
+        self.found.trouble += told
         if not sees(self.found.thread):
             raise Forbidden("this token may not read the thread that it would go on", next="Give another uri.")
         self._prefix = messages_of(self.found.thread)
@@ -161,7 +167,7 @@ class _Taking:
             self.found.known = len(conversation.said)
             return
         said = [piece for one in self._sound(self._once(conversation.said)) for piece in self._fitting(one)]
-        self._write(placing.place(said, self._stored(said), now))
+        self._write(placing.place(said, self._stored(said, is_live=now is not None), now))
 
     # ---- what is taken
 
@@ -192,7 +198,7 @@ class _Taking:
 
     def _fitting(self, one: Said) -> list[Said]:
         """The message, or the pieces of one that is too long for a node; nothing of it is lost."""
-        pieces = fitting(one, lambda said: len(documents.encode(self._node("0", said))))
+        pieces = fitting(one, lambda said: _size(self._node("0", said)))
         if len(pieces) > 1:
             self.found.trouble.append(f"{one.place or one.kind}: too long for one message, it became {len(pieces)}")
         return pieces
@@ -201,14 +207,16 @@ class _Taking:
         node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
         return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
 
-    def _stored(self, said: Sequence[Said]) -> list[str]:
-        """The ids of the thread in the time that the conversation takes, or all where it does not say."""
+    def _stored(self, said: Sequence[Said], *, is_live: bool) -> list[str]:
+        """The ids of the thread that matter: of the time the conversation takes, of its end, or else all."""
         times = [one.at for one in said if one.at is not None]
-        begin, end = "", LAST
+        begin, end, count = "", LAST, EVERY
         if times and len(times) == len(said):
             begin, end = placing.beginning(min(times)), placing.beginning(max(times) + 1)
-        found = self._workspace.between(self._prefix + begin, self._prefix + end, EVERY)
-        return [uri.removeprefix(self._prefix) for uri in found]
+        elif is_live and not any(one.at is not None or one.id for one in said):
+            count = len(said)
+        found = self._workspace.between(self._prefix + begin, self._prefix + end, count, backward=True)
+        return [uri.removeprefix(self._prefix) for uri in reversed(found)]
 
     # ---- replies
 
@@ -223,6 +231,9 @@ class _Taking:
             if found is not None:
                 return found
         return last
+
+    def _replies(self, uri: Uri) -> int:
+        return len(self._workspace.graph.out(uri))
 
     def _elsewhere(self, id: str) -> Uri | None:
         """A message of this id that was taken some other time. The first call is O(thread)."""
@@ -247,12 +258,16 @@ class _Taking:
         head = self._thread(placed, is_first=last is None)
         for one in placed:
             node = self._node(one.id, one.said)
-            stored = None if one.is_new else self._workspace.node(node.uri)
-            if stored is None:
+            stored = None if one.is_new else self._workspace.readable(node.uri)
+            if one.is_new:
                 made[node.uri] = node
                 answered = self._answered(one.said, last)
+                if answered is not None and self._replies(answered) + len(answers.get(answered, ())) >= MOST_REPLIES:
+                    answered = last
                 if answered is not None and answered != node.uri:
                     answers.setdefault(answered, []).append(Relation(REPLIED_BY, node.uri, STEP))
+            elif stored is None:
+                self.found.trouble.append(f"{one.said.place or one.id}: its file is damaged; `kgd fsck` names it")
             elif stored.content != node.content:
                 self._reworded(one, node)
             else:
@@ -331,6 +346,14 @@ def _first_words(said: Sequence[Said]) -> str:
     """What a thread is called whose source does not say: what was said first."""
     first = next((one.text for one in said if one.kind == "user"), said[0].text if said else "")
     return cut_at_word(line(first, 400), 60).rstrip("…")
+
+
+def _size(node: Node) -> int:
+    """Bytes of its file, be it larger than a file may be."""
+    try:
+        return len(documents.encode(node))
+    except Limit:
+        return EVERY
 
 
 def _followed(id: str, to: Mapping[str, str | None]) -> str | None:
