@@ -98,7 +98,7 @@ class Folder:
     # ---- changing
 
     def fill(
-        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Room = WRITTEN
+        self, nodes: Mapping[Uri, bytes | None], places: Mapping[Uri, str] | None = None, room: Room | None = None
     ) -> None:
         """Let these nodes be so (None: gone), and lie in these parts where that is said.
 
@@ -119,7 +119,7 @@ class Folder:
             elif data is not None:
                 new[uri] = data
         for path in sorted(self.changed):
-            new |= _overflow(self.changed[path], room)
+            new |= _overflow(self.changed[path], room or WRITTEN)
         self._append(new)
 
     def open(self, path: str) -> dict[Uri, bytes]:
