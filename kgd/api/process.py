@@ -33,7 +33,8 @@ LOOK_SECONDS = 0.1
 
 Progress = Callable[[int, int | None, str], None]
 
-logging.getLogger("kgd").addHandler(logging.NullHandler())  # a library leaves it to the program what is shown
+for _name in ("kgd", "watchdog"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())  # a library leaves it to the program what is shown
 
 
 class GaveWay(Exception):

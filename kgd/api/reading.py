@@ -13,6 +13,8 @@ from kgd.api.values import (
     Cut,
     Edge,
     GraphResult,
+    Ingested,
+    Message,
     Node,
     NodePath,
     Reached,
@@ -91,4 +93,24 @@ def written(answer: Answer) -> Written:
         answer["commit"], {one["uri"]: one["version"] for one in answer["nodes"]}, tuple(answer["created"]),
         tuple(answer.get("deleted", ())), tuple(answer["warnings"]), answer.get("repeated", False),
         answer.get("dry_run", False),
+    )  # fmt: skip
+
+
+def ingested(answer: Answer) -> Ingested:
+    return Ingested(
+        answer["kind"], answer["source"], dict(answer["counts"]), tuple(answer.get("nodes", ())),
+        tuple(answer.get("trouble", ())), answer.get("job", ""), answer.get("state", "done") == "done",
+        answer.get("dry_run", False),
+    )  # fmt: skip
+
+
+def message(found: Node) -> Message:
+    """As far as a node says it, whoever wrote it."""
+    data = found.data
+    kind, sender = (data.get(key) if isinstance(data.get(key), str) else "" for key in ("senderType", "senderId"))
+    calls = data.get("toolCalls")
+    at = found.name.partition(":")[2]
+    return Message(
+        found.uri, found.content or "", sender or "", kind or "", at,
+        tuple(call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else (), data,
     )  # fmt: skip

@@ -265,3 +265,37 @@ class Written(Value):
     warnings: tuple[str, ...] = ()
     repeated: bool = False
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested(Value):
+    """What became of something that was taken in.
+
+    Attributes:
+        counts: How many nodes of which kind are new, changed and gone, such as ``chunks_new``.
+        nodes: The documents and threads, at most 100 of them.
+        trouble: What could not be read, one line each; the rest was taken in.
+        job: The id of a job that took it in, or still does: then `is_done` is false.
+    """
+
+    kind: str
+    source: str
+    counts: dict[str, int] = field(default_factory=dict, hash=False)
+    nodes: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = ()
+    job: str = ""
+    is_done: bool = True
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message(Value):
+    """One message of a thread; `at` is when it was said, as its name says it."""
+
+    uri: str
+    content: str
+    sender_id: str = ""
+    sender_type: str = ""
+    at: str = ""
+    tool_calls: tuple[Data, ...] = field(default=(), hash=False)
+    data: Data = field(default_factory=dict, hash=False)

@@ -13,6 +13,7 @@ from kgd.api.door import Door
 from kgd.api.edges import EdgeOperations
 from kgd.api.knowledge import KnowledgeOperations
 from kgd.api.nodes import NodeOperations
+from kgd.api.sources import SourceOperations
 from kgd.api.values import Written
 from kgd.config import Home
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations):
+class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOperations):
     """One graph. Made by `kgd.open`; any number of threads may use it.
 
     What it answers are values: they do not change when the graph does. Every change is one commit, and is durable when

@@ -59,7 +59,13 @@ Turn = Callable[[], None]
 """Called in the middle of a test: whatever then happens to the daemon must not be seen."""
 
 
-@pytest.fixture(params=["in process", "daemon", "daemon comes and goes"])
+@pytest.fixture(
+    params=[
+        "in process",
+        pytest.param("daemon", marks=pytest.mark.slow),
+        pytest.param("daemon comes and goes", marks=pytest.mark.slow),
+    ]
+)
 def turn(request: pytest.FixtureRequest, home: Home) -> Turn:
     """The three ways; for the last one the daemon is started, stopped and killed in turn."""
     if request.param == "daemon":

@@ -1,4 +1,4 @@
-"""The operations of the unified graph in Python: the same in process, through a daemon, and while one comes and goes."""
+"""The operations of the unified graph in Python: the same in process, through a daemon, and while one comes."""
 
 from __future__ import annotations
 
@@ -107,6 +107,7 @@ def test_a_graph_is_built_read_changed_and_taken_apart_whoever_does_the_work(
     assert json.loads(json.dumps([node.as_dict() for node in ws.nodes(content=True)]))[1]["content"] == "hello"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U3")
 def test_what_has_one_source_is_deleted_in_one_call_however_much_it_is(ws: kgd.Workspace) -> None:
     source = kgd.Source("document", "manual")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST = 2_000
 """Edits of one ChangeSet."""
 MOST_EQUAL = 100_000
-TRIES = 8
+TRIES = 100
 """How often something is tried anew that somebody else's change came before."""
 
 
@@ -207,8 +207,9 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
         found = nodes.find(workspace, asked)
         if found is None:
             raise NotFound("there is no such node", at=asked, next="Look for it with search, or make it.")
-        version = found.version.count if found.version else 0
-        expected = params.expect_version if params.expect_version is not None else version
+        expected = params.expect_version
+        if expected is None and (params.content is not None or params.tags is not None):  # what is there counts
+            expected = found.version.count if found.version else 0
         try:
             edits = _update(session, workspace, params, found, expected)
             changeset = ChangeSet(edits, session.author(workspace), params.message, params.request_id)
@@ -229,7 +230,7 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
 
 
 def _update(
-    session: Session, workspace: Workspace, params: UpdateParams, found: nodes.Found, expected: int
+    session: Session, workspace: Workspace, params: UpdateParams, found: nodes.Found, expected: int | None
 ) -> tuple[Edit, ...]:
     given = params.model_dump(exclude_unset=True, exclude={"message", "request_id", "workspace"})
     given = {name: value for name, value in given.items() if value is not None}

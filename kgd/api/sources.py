@@ -1,0 +1,72 @@
+"""This file is where documents and conversations come in, and where a conversation is read back."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kgd.api import reading
+from kgd.api.calling import Calling, NodeRef, uri_of
+from kgd.api.values import Ingested, Message
+from kgd.errors import NotFound, Unavailable
+from kgd.model.uri import scheme_of
+
+if TYPE_CHECKING:
+    from kgd.api.door import Progress
+
+WAIT_SECONDS = 20
+PAGE_TOKENS = 10_000
+
+
+class SourceOperations(Calling):
+    """What is taken in from elsewhere."""
+
+    def ingest(
+        self, source: str | os.PathLike[str] | None = None, *, text: str | None = None, kind: str = "auto",
+        uri: str | None = None, dry_run: bool = False, wait: bool = True, progress: Progress | None = None,
+    ) -> Ingested:  # fmt: skip
+        """Take in a file, a folder or a text; the same again changes only what changed there (docs/ingest.md).
+
+        With neither it looks at the code tree anew, which is served as it is and needs no taking in.
+
+        Args:
+            kind: What it is, where that is not to be found out: ``auto``, or one that docs/ingest.md names.
+            uri: The node it becomes, or the URL it is from.
+            dry_run: Only say what would be.
+            wait: Whether a job is waited for. It goes on without this program, if a daemon runs.
+            progress: Called with (done, total or None, message).
+
+        Raises:
+            KgdError: It cannot be read, or is nothing that kgd knows.
+            Unavailable: The job failed. What it had written stays, and the same call goes on from there.
+        """
+        answer = self._call(
+            "ingest", progress, source=None if source is None else os.fspath(source), text=text, kind=kind, uri=uri,
+            dry_run=dry_run,
+        )  # fmt: skip
+        job = answer.get("job")
+        while wait and job and answer["state"] == "running":
+            answer = {**self._call("job", progress, id=job, wait=WAIT_SECONDS), "job": job}
+        if failure := answer.get("failure"):
+            raise Unavailable(f"taking in failed: {failure}", at=answer["source"], next="Try it again.")
+        return reading.ingested(answer)
+
+    def message_history(self, thread: NodeRef, *, limit: int | None = None) -> list[Message]:
+        """The messages of a thread in the order in which they were said; with a limit the last ones.
+
+        Raises:
+            NotFound: There is no such thread.
+        """
+        found = self._found([uri_of(thread)], content=False)
+        if not found or scheme_of(found[0].uri) != "thread":
+            raise NotFound("there is no such thread", at=uri_of(thread), next="nodes(types=['thread']) lists them.")
+        name = found[0].uri.split("/", 3)[3]
+        if limit is None:
+            listed = self._listed(namespace=name, types=["message"], content=True)
+            return [reading.message(node) for node in listed if node.namespace == name]
+        newest = list[str]()
+        for page in self._pages("get", uris=[found[0].uri], include=["messages_back"], budget=PAGE_TOKENS):
+            newest += [one["uri"] for node in page["nodes"] for one in node.get("messages", ())]
+            if len(newest) >= limit:
+                break
+        return [reading.message(node) for node in self._found(newest[:limit][::-1], content=True)]
