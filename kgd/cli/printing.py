@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kgd.cli import printing_ingest, printing_messages, words
+from kgd.cli import printing_code, printing_ingest, printing_messages, words
 from kgd.cli.requests import program
 from kgd.cli.terminal import bold, red, say
 
@@ -62,6 +62,7 @@ def status(answer: Answer) -> None:
         say(f"  tip         {here['tip'][:12]} on {here['branch']}")
     if answer.get("counts"):
         say(f"  holds       {words.counts(answer['counts'])}")
+    printing_code.code(answer)
     for stage in answer["stages"]:
         age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
         say(f"  {stage['name']:<11} {health(stage['state'])}{age}{tail(stage.get('blocker'))}")

@@ -177,17 +177,33 @@ class ReadingTree:
             return  # moved away or unmounted: not served, and not forgotten either
         files, gone = self._differing() if waiting is None else self._of(waiting)
         self._left = len(files)
+        self._forget(gone)
+        for start in range(0, len(files), BATCH):
+            self._read(files[start : start + BATCH])
+            self._left = max(0, len(files) - start - BATCH)
+            self._tell_new()
+            self._take_what_came()
+        self._left = 0
+        self._follow_names()
+        self._tell_new()
+
+    def _take_what_came(self) -> None:
+        """What somebody changes while a whole tree is read is not kept waiting for all of it."""
+        with self._changed:
+            if not self._waiting:
+                return
+            waiting, self._waiting = self._waiting, set()
+        files, gone = self._of(waiting)
+        self._forget(gone)
+        if files:
+            self._read(files)
+            self._tell_new()
+
+    def _forget(self, gone: list[str]) -> None:
         if gone:
             self._order({"gone": gone})
             for path in gone:
                 self._tell(path, ())
-        for start in range(0, len(files), BATCH):
-            self._read(files[start : start + BATCH])
-            self._left = len(files) - start - BATCH
-            self._tell_new()
-        self._left = 0
-        self._follow_names()
-        self._tell_new()
 
     def _follow_names(self) -> None:
         while self._index.unresolved(1):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import stat
 import zlib
@@ -22,6 +23,8 @@ from kgd.symbols.extracting import LARGEST, extract, language_for, why_not
 from kgd.symbols.places import keys_of
 from kgd.symbols.resolving import resolve
 from kgd.symbols.symbols import INHERITS, Import, Symbol, Symbols, Use
+
+log = logging.getLogger("kgd.reading")
 
 READ = "read"
 SYMBOLS_LIMIT = 5_000
@@ -117,7 +120,7 @@ class Reading:
         if not language:
             return self._document(asked, data, digest)
         reason = why_not(data)
-        symbols = None if reason else extract(asked.path, data, language)
+        symbols = None if reason else _extracted(asked.path, data, language)
         if symbols is None or symbols.reason:
             return self._leave_out(asked, language, reason or (symbols.reason if symbols else "no grammar"), digest)
         symbols = _storable(asked.path, symbols)
@@ -193,6 +196,14 @@ def shape_of(symbols: Symbols) -> str:
     bases = sorted(use for use in symbols.uses if use.kind == INHERITS)
     told = [symbols.package, sorted(kinds.items()), sorted(symbols.imports), bases, types]
     return hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _extracted(path: str, data: bytes, language: str) -> Symbols | None:
+    try:
+        return extract(path, data, language)
+    except Exception:  # a mistake of ours about one file is no reason to leave out all others
+        log.exception("a file could not be read")
+        return Symbols(language, reason="it cannot be read")
 
 
 def _storable(path: str, symbols: Symbols) -> Symbols:

@@ -262,7 +262,7 @@ class JavaScript(Walker):
 
     def special(self, node: Node, left: int) -> str:
         if node.type in ("as_expression", "satisfies_expression"):
-            return self.typed(node.named_child(1))
+            return self.typed(node.named_children[-1])
         if node.type == "array":
             start = self.chain(first(node), left - 1)
             return f"*{start}" if start else ""

@@ -113,7 +113,7 @@ class Walker:
 
 
 def first(node: Node) -> Node | None:
-    return node.named_child(0)
+    return node.named_children[0] if node.named_child_count else None
 
 
 def fields(node: Node | None, *names: str) -> list[Node]:

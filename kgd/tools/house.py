@@ -13,6 +13,7 @@ from kgd.tools import addressing, nodes, sight
 from kgd.tools.ingesting import jobs
 from kgd.tools.ingesting.jobs import JobAnswer
 from kgd.tools.ingesting.tree import tree_counts
+from kgd.tools.inside import CodeAnswer, code
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -83,6 +84,7 @@ class StatusResult(TypedDict):
     proposals: int
     jobs: list[JobAnswer]
     counts: dict[str, int]
+    code: NotRequired[CodeAnswer]
     next: NotRequired[str]
 
 
@@ -173,6 +175,8 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     if doubted := Freshness.of(workspace).doubted:
         counts["unverified"] = len(doubted)
     answer["counts"] = counts | tree_counts(workspace)
+    if told := code(workspace):
+        answer["code"] = told
     if absent := _absence(workspace):
         answer["degraded"].append(absent)
     if workspace.conflict_count:

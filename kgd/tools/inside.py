@@ -1,0 +1,46 @@
+"""This file is where it is told what was read inside of the code tree's files, and which languages cannot be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+from kgd.tools.nodes import overlay_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+
+class LanguageAnswer(TypedDict):
+    files: int
+    symbols: int
+
+
+class MissingAnswer(TypedDict):
+    """A language of which there are files and no grammar; `install` is what has it."""
+
+    language: str
+    files: int
+    install: str
+
+
+class CodeAnswer(TypedDict):
+    """`left` files are still to be read. `left_out` are those that are not, by the reason."""
+
+    state: Literal["reading", "ready"]
+    left: int
+    symbols: int
+    languages: dict[str, LanguageAnswer]
+    documents: int
+    chunks: int
+    left_out: dict[str, int]
+    missing: list[MissingAnswer]
+    trouble: NotRequired[str]
+
+
+def code(workspace: Workspace) -> CodeAnswer | None:
+    """None where no code tree is read. O(files), from memory and the derived index."""
+    overlay = overlay_of(workspace)
+    report = overlay.inside.report() if overlay is not None and overlay.inside is not None else None
+    return cast("CodeAnswer", report) if report else None
