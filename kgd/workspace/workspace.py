@@ -401,7 +401,8 @@ class Workspace:
             return Staged(done) if done else transaction.stage(staging, parent)
 
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
-        if outcome.created and not self._writer.is_busy:  # a courtesy, which nobody else should wait for
+        # A courtesy, which nobody else should wait for, and nothing to whoever takes in a whole document.
+        if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
             outcome = replace(outcome, similar=self._similar(outcome.created))
         return outcome
 
