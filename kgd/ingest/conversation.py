@@ -12,7 +12,7 @@ from kgd.ingest.conversations import detecting, transcript
 from kgd.ingest.conversations.said import Conversation, Read
 from kgd.ingest.history import check_thread
 from kgd.ingest.kind import Around, Given, Kind, Taken
-from kgd.ingest.readers.text import characters
+from kgd.ingest.readers.text import Unreadable, characters
 
 LIMIT = 256 << 20
 """Bytes of one export."""
@@ -43,6 +43,9 @@ def _text(given: Given) -> str:
 def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
     told = _told(read.trouble)
     conversations = [one for one in read.conversations if one.said or one.title]
+    if not conversations:
+        why = f": {read.trouble[0]}" if read.trouble else ""
+        raise Unreadable(f"there is no message in it{why}", next="docs/messages.md says which formats are read.")
     thread = check_thread(given.uri) if given.uri is not None else None
     if thread is not None and len(conversations) > 1:
         raise Invalid(

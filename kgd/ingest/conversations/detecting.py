@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from kgd.errors import Invalid
 from kgd.ingest.conversations import chatgpt_export, claude_code, claude_export, json_lines, transcript, values
 from kgd.ingest.conversations.said import Read
 from kgd.ingest.conversations.streaming import elements
@@ -15,7 +14,7 @@ SUFFIXES = (".json", ".jsonl", ".ndjson")
 LINES = 20
 """Of a text that are looked at."""
 _BLANK = "\ufeff \t\r\n"
-_KEYS = (('"chat_messages"', '"sender"'), ('"mapping"', '"author"'), ('"messages"', '"role"'))
+_KEYS = (('"chat_messages"', '"uuid"'), ('"mapping"', '"title"'), ('"messages"', '"role"'))
 """What stands near the beginning of a list whose first element is longer than what is looked at."""
 
 
@@ -30,19 +29,12 @@ def is_conversation(name: str, head: bytes) -> bool:
 
 
 def read(text: str) -> Read:
-    """All conversations in a text, in whatever format it has.
-
-    Raises:
-        Invalid: There is none in it.
-    """
+    """All conversations in a text, in whatever format it has; there may be none."""
     text = text.lstrip(_BLANK)
     if text.startswith("{") and _is_one_object(text):
         text = f"[{text}]"
-    is_json = text.startswith(("[", "{"))
-    found = (_reader(text) or json_lines.read)(text) if is_json else transcript.read(text)
-    if not any(one.said or one.title for one in found.conversations) and not found.trouble:
-        raise Invalid("there is no message in it", next="docs/messages.md says which formats are read.")
-    return found
+    reader = _reader(text) or (json_lines.read if text.startswith(("[", "{")) else transcript.read)
+    return reader(text)
 
 
 def _reader(text: str) -> Callable[[str], Read] | None:
@@ -63,6 +55,9 @@ def _first(text: str) -> Iterator[Any]:
     if text.startswith("["):
         yield from (value for _, value in elements(text, []))
         return
+    if text.startswith("{") and _is_one_object(text):
+        yield values.loads(text)
+        return
     for raw in text.split("\n", LINES)[:LINES]:
         try:
             yield values.loads(raw)
@@ -71,16 +66,9 @@ def _first(text: str) -> Iterator[Any]:
 
 
 def _is_one_object(text: str) -> bool:
-    """Whether the text is one JSON object over many lines, or the only line, with a conversation in it."""
-    line = text.partition("\n")[0]
+    """Whether the text is one JSON object, on one line or on many."""
     try:
-        first = values.loads(line)
+        values.loads(text)
     except ValueError:
-        first = None
-    if first is None:
-        try:
-            values.loads(text)
-        except ValueError:
-            return False
-        return True
-    return claude_export.looks_so(first) or chatgpt_export.looks_so(first)
+        return False
+    return True

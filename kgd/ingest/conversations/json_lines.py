@@ -26,6 +26,8 @@ PARENT = ("parent", "parent_id", "parentId", "parentUuid", "reply_to", "replyTo"
 THREAD = ("thread", "thread_id", "threadId", "conversation", "conversation_id", "conversationId", "session_id",
           "sessionId", "channel", "group")  # fmt: skip
 CALLS = ("tool_calls", "toolCalls")
+LOOKED_AT = 20
+"""Messages of a list that are looked at to tell whether it is one of messages."""
 ABOUT = ("title", "thread_name", "participants", "status")
 
 
@@ -54,7 +56,13 @@ def read(text: str) -> Read:
 
 def looks_so(values_: Iterable[Any]) -> bool:
     """Whether the first values of a text are messages as this format has them."""
-    seen = [value for value in values_ if isinstance(value, Mapping)]
+    seen: list[Mapping[str, Any]] = []
+    for value in values_:
+        if isinstance(value, Mapping):
+            inner = value.get("messages")
+            seen += [value, *(one for one in inner[:LOOKED_AT] if isinstance(one, Mapping))] if isinstance(
+                inner, list
+            ) else [value]  # fmt: skip
     return any(_content(one) is not None and (first_of(one, ROLE) or first_of(one, SENDER)) for one in seen)
 
 

@@ -49,6 +49,8 @@ def read(text: str) -> Read:
             continue
         finish()
         head, first = found
+        if head.at != day:  # what has no time of its own comes behind this one, not at the beginning of the day
+            day = None
         lines = [first]
     finish()
     return Read((Conversation(tuple(said)),) if said else (), tuple(trouble))

@@ -43,7 +43,7 @@ def moment(value: Any) -> int | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        return _counted(float(value))
+        return _counted(value)
     if not isinstance(value, str) or not 4 <= len(value) <= LONGEST_MOMENT:
         return None
     text = value.strip()
@@ -58,7 +58,7 @@ def moment(value: Any) -> int | None:
         return None
 
 
-def _counted(number: float) -> int | None:
+def _counted(number: int | float) -> int | None:
     """Seconds, or thousandths, millionths and so on of them: each would be a far future in the unit before."""
     if not 0 < number < 1e20:
         return None
