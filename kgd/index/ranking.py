@@ -33,7 +33,7 @@ RANK_DIGITS = 12
 MEMO_LIMIT = 10_000
 DOUBTED_SHARE = 0.6
 """Of the score of a document that is doubted. With all words it stands behind others with all."""
-TEXT_WEIGHTS = "text, 8.0, 6.0, 4.0, 1.0, 0.5, 2.0"
+TEXT_WEIGHTS = "text, 3.0, 2.5, 2.0, 1.0, 0.5, 1.0"
 """What a word counts in name, tags, summary, content, data and in the parts of identifiers."""
 
 ALL, BEGUN, SOME, FILE, FILE_SOME = 3, 2, 1, 0, -1
@@ -106,6 +106,8 @@ class Search:
         self._want = want
         self._all = " AND ".join(term.match for term in terms)
         self._begun = " AND ".join([*(term.match for term in terms[:-1]), terms[-1].prefix])
+        self.large = LARGE
+        """Documents from which on not all of them that have some word are looked at."""
         self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
 
     def gather(self, knowledge: Filter) -> list[Found]:
@@ -170,7 +172,7 @@ class Search:
         if self._is_new(self._terms[-1]):
             matches[-1] = self._terms[-1].prefix
         documents = frequencies.documents(connection)
-        if documents <= LARGE:
+        if documents <= self.large:
             self._looked_for = " OR ".join(matches)
             return self._more(found, self._looked_for, condition, SOME)
         often = {match: frequencies.of(connection, match) for match in matches}

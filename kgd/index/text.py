@@ -19,6 +19,8 @@ from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
+MOST_FEW = 50_000
+"""What passes a filter for it to be listed."""
 MANY = 20_000
 GATHERED_OF_MANY = 300
 """Documents of an index of more than `MANY` that are gathered: each costs a look for every common word."""
@@ -249,6 +251,7 @@ class TextIndex:
         with self._database.read() as connection:
             many = reduced and self._frequencies.documents(connection) > MANY
             search = Search(connection, self._frequencies, terms, min(limit, GATHERED_OF_MANY) if many else limit)
+            search.large = MANY
             condition = _doc_filter(types, tags, namespace)
             found = search.gather(condition)
             wholes = search.wholes(namespace.strip("/"), limit)
@@ -278,29 +281,40 @@ class TextIndex:
         with self._database.read() as connection:
             return belonging.by_people(connection, names, ids) if names and ids else set()
 
-    def documents_in(
+    def passing(
+        self,
+        uris: Collection[Uri],
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+    ) -> list[Found]:
+        """Of these nodes those in the index that pass the filters of `search`, in order of URI."""
+        condition = _doc_filter(types, tags, namespace)
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT docs.uri, docs.id FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+                f" WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin",
+                (orjson.dumps(list(uris)).decode(), *condition.values),
+            ).fetchall()
+        once: dict[Uri, int] = dict(reversed(rows))
+        return [Found(0.0, uri, once[uri], SOME) for uri in sorted(once)]
+
+    def few_in(
         self,
         *,
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
-        among: Collection[Uri] | None = None,
-        most: int = 50_000,
-    ) -> list[Found] | None:
-        """What passes these filters, `among` some or of all; None if it is more than `most`. O(answer)."""
+    ) -> list[Uri] | None:
+        """The nodes that pass the filters, or None if that is more than a part of all. O(answer)."""
         condition = _doc_filter(types, tags, namespace)
-        start, first = "docs", list[str]()
-        if among is not None:
-            start = "json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
-            first.append(orjson.dumps(list(among)).decode())
         with self._database.read() as connection:
+            most = max(FEW, min(MOST_FEW, self._frequencies.documents(connection) // 3))
             rows = connection.execute(
-                f"SELECT docs.uri, docs.id FROM {start} WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin LIMIT ?",
-                (*first, *condition.values, most + 1),
+                f"SELECT DISTINCT docs.uri FROM docs WHERE 1 {condition.sql} LIMIT ?", (*condition.values, most + 1)
             ).fetchall()
-        if len(rows) > most:
-            return None
-        return list({uri: Found(0.0, Uri(uri), id, SOME) for uri, id in reversed(rows)}.values())[::-1]
+        return [uri for (uri,) in rows] if len(rows) <= most else None
 
     def named_like(self, name: str, limit: int) -> list[Uri]:
         """Documents whose name has words of this one that few documents have; if there are none, all its words.

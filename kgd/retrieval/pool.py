@@ -20,12 +20,10 @@ from kgd.retrieval.question import Question, Step
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-GATHERED = 1_000
+GATHERED = 400
 """Texts with words of the question that are ranked."""
-NEAREST = 200
+NEAREST = 100
 """Texts near to the question in meaning that are ranked."""
-FILTERED = 50_000
-"""Texts that pass a filter for those nearest to be looked for among them alone."""
 
 Sees = Callable[[Uri], bool]
 
@@ -48,6 +46,11 @@ class Unit:
     steps: tuple[Step, ...] = ()
     """How it was reached from another unit, if that is what brought it here."""
     from_unit: Uri | None = None
+
+    def texts_by_words(self, most: int) -> list[Uri]:
+        """The node itself and its best texts, at most so many, in order of URI."""
+        best = sorted(self.words, key=lambda uri: (-self.words[uri], uri))[:most]
+        return sorted({*(best or sorted(self.texts)[:most]), self.key})
 
     @property
     def similarity(self) -> float | None:
@@ -75,6 +78,8 @@ class Pool:
     is_full: bool = False
     """More has words of the question than is here."""
     floor: float = 0.0
+    top: float = 0.0
+    """The least and the highest similarity of what was looked at."""
     beside: list[Found] = field(default_factory=list)
     """Messages that have words of the question together with those before and after them."""
 
@@ -87,6 +92,13 @@ class Pool:
             return document if document in self.units else uri
         path = whole_of(uri)
         return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
+
+    def nearness(self, unit: Unit) -> float:
+        """How near a unit is, where 0 is the farthest text that was looked at and 1 the nearest."""
+        similarity = unit.similarity
+        if similarity is None or self.top <= self.floor:
+            return 0.0
+        return min(1.0, max(0.0, (similarity - self.floor) / (self.top - self.floor)))
 
     def take(self, found: Found, *, words: float = 0.0) -> Unit:
         unit = self.units.setdefault(key := self.key(found.uri), Unit(key))
@@ -128,14 +140,15 @@ def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[
         return
     within: Collection[Uri] | None = None
     if any(filters.values()) or may is not _anybody:
-        passing = index.documents_in(most=FILTERED, **filters)
-        within = [found.uri for found in passing if may(found.uri)] if passing is not None else None
-    near = meaning.nearest(pool.question.query, NEAREST, within)
+        few = index.few_in(**filters)
+        within = [uri for uri in few if may(uri)] if few is not None else None
+    wanted = NEAREST if within is not None or not any(filters.values()) else 4 * NEAREST
+    near = meaning.nearest(pool.question.query, wanted, within)
     if not near.hits:  # the question says nothing to it, or it cannot be asked just now
         return
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     fresh = [uri for uri, _ in near.hits if uri not in known and may(uri)]
-    for found in index.documents_in(among=fresh, **filters) or ():
+    for found in index.passing(fresh, **filters):
         pool.take(found)
     measure(workspace, pool.question.query, pool.units.values())
     pool.share = meaning.share
@@ -172,11 +185,9 @@ def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
 
 
 def _score_meaning(pool: Pool) -> None:
-    top = max((unit.similarity for unit in pool.units.values() if unit.similarity is not None), default=0.0)
-    spread = top - pool.floor
+    pool.top = max((unit.similarity for unit in pool.units.values() if unit.similarity is not None), default=0.0)
     for unit in pool.units.values():
-        if unit.similarity is not None and spread > 0:
-            unit.vec = max(0.0, (unit.similarity - pool.floor) / spread)
+        unit.vec = pool.nearness(unit)
         unit.score = (1 - pool.share) * unit.lex + pool.share * unit.vec
     normalise(pool.units.values())
 

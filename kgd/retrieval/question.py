@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from kgd.graph.edges import EdgeSource
 from kgd.model.uri import Uri
 
 
@@ -80,3 +82,13 @@ class Retrieved:
     @property
     def paths(self) -> tuple[tuple[Uri, ...], ...]:
         return tuple(hit.path for hit in self.hits)
+
+
+class Mentions(EdgeSource, Protocol):
+    """Which texts name which nodes, as edges that nobody stored; see `kgd.mentions`."""
+
+    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
+        """What the texts of this node name, with the strength of each mention, 0..1."""
+
+    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
+        """Whose texts name this node."""

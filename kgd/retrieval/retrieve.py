@@ -12,7 +12,7 @@ from kgd.index.ranking import LONG, Found, Hit
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
 from kgd.retrieval.pool import Pool, Sees, Unit, filters_of, gather, measure
-from kgd.retrieval.question import Answered, Link, Question, Retrieved, Step
+from kgd.retrieval.question import Answered, Link, Mentions, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Ranked(NamedTuple):
 def retrieve(
     workspace: Workspace,
     question: Question,
-    mentions: EdgeSource | None = None,
+    mentions: Mentions | None = None,
     *,
     sees: Sees | None = None,
     doubted: Collection[Uri] = (),
@@ -171,7 +171,7 @@ def _with_rest(
         lowest = order[-1].score if order else 1.0
         rest = index.search(question.query, tags=question.tags or None, limit=wanted + len(known), **filters)
         plain = {hit.uri: hit.score for hit in rest if hit.uri not in known and may(hit.uri)}
-        found = {one.uri: one for one in index.documents_in(among=list(plain), **filters, tags=None) or ()}
+        found = {one.uri: one for one in index.passing(list(plain), **filters)}
         return order + [
             Ranked(uri, round(lowest * score, SCORE_DIGITS), found.get(uri, Found(0.0, uri, 0, ranking.FILE)), None)
             for uri, score in plain.items()
@@ -193,14 +193,13 @@ def _surroundings(
     workspace: Workspace,
     question: Question,
     sources: Sequence[EdgeSource],
-    mentions: EdgeSource | None,
+    mentions: Mentions | None,
     sees: Sees | None,
 ) -> Surroundings:
     index = workspace.text()
 
     def find(uris: Sequence[Uri]) -> list[Found]:
-        found = index.documents_in(among=[uri for uri in uris if sees is None or sees(uri)], **filters_of(question))
-        return list(found or ())
+        return index.passing([uri for uri in uris if sees is None or sees(uri)], **filters_of(question))
 
     def look(units: Iterable[Unit]) -> None:
         measure(workspace, question.query, units)
@@ -250,7 +249,7 @@ def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
 
 
 def links(
-    hits: Sequence[Answered], sources: Sequence[EdgeSource], mentions: EdgeSource | None, question: Question
+    hits: Sequence[Answered], sources: Sequence[EdgeSource], mentions: Mentions | None, question: Question
 ) -> list[Link]:
     """The relations that hits were reached by, then the cheapest of each hit."""
     found: dict[tuple[Uri, Uri, str], Link] = {}

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kgd.graph.edges import Edge, EdgeSource
 from kgd.index.ranking import SOME, Found
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.pool import Pool, Unit, normalise
-from kgd.retrieval.question import Step
+from kgd.retrieval.question import Mentions, Step
 
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 """Relations between what was said or stands one after the other."""
 MENTIONS = "MENTIONS"
+NAMELESS = frozenset(["chunk", "message"])
+"""What nobody names."""
 PERSON = 0.15
 """What is said by somebody whom the question names has so much more."""
 BESIDE = 0.5
@@ -28,6 +30,8 @@ AHEAD = 0.01
 """By how much the best unit stays ahead of what it handed its score to."""
 MOST_EDGES = 60
 """Relations of one node that are gone along, the cheapest first."""
+TEXTS = 5
+"""Chunks of a document whose relations are gone along."""
 MOST_CONTEXT = 100
 """Nodes that more than one hop may add."""
 
@@ -50,7 +54,7 @@ class Surroundings(NamedTuple):
     """What can be gone along: the stored graph, what texts mention, and what else has cards and order of chunks."""
 
     stored: EdgeSource
-    mentions: EdgeSource | None
+    mentions: Mentions | None
     others: Sequence[EdgeSource]
     find: Callable[[Sequence[Uri]], list[Found]]
     """Of these nodes those that may be hits."""
@@ -158,9 +162,7 @@ def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit
 
 def _score_added(unit: Unit, pool: Pool) -> None:
     """By meaning alone: it has no words of the question, or too few to be among the best."""
-    top = max((one.similarity for one in pool.units.values() if one.similarity is not None), default=0.0)
-    if unit.similarity is not None and top > pool.floor:
-        unit.vec = max(0.0, (unit.similarity - pool.floor) / (top - pool.floor))
+    unit.vec = pool.nearness(unit)
     unit.score = pool.share * unit.vec
 
 
@@ -173,18 +175,24 @@ def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
 
 def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
     """The relations of a unit that may bring another, and which part of its score goes along each."""
-    for uri in sorted({*unit.texts, unit.key}):
+    for uri in unit.texts_by_words(TEXTS):
         for source in (around.stored, *around.others):
             for edge, backwards in _both(source, uri):
                 step = Step(edge.target, edge.type, uri, True) if backwards else Step(uri, edge.type, edge.target)
                 if edge.type in FOLLOWING:
                     yield step, BY_FOLLOWING.part
                 elif source is around.stored and place < BY_RELATION.best and not _contains(uri, edge.target):
-                    yield step, _part(BY_RELATION, source, step) * (1 - edge.weight / 2)
-        if around.mentions is not None and place < BY_MENTION.best:
-            for edge, backwards in _both(around.mentions, uri):
-                step = Step(edge.target, edge.type, uri, True) if backwards else Step(uri, edge.type, edge.target)
-                yield step, _part(BY_MENTION, around.mentions, step)
+                    yield step, _part(source, step) * (1 - edge.weight / 2)
+        if around.mentions is not None and place < BY_MENTION.best and pool.question.follows(MENTIONS):
+            for target, strength in _strongest(around.mentions.mentioned(uri)):
+                yield Step(uri, MENTIONS, target), BY_MENTION.part * strength
+            if scheme_of(uri) not in NAMELESS:
+                for other, strength in _strongest(around.mentions.mentioning(uri)):
+                    yield Step(other, MENTIONS, uri, True), BY_MENTION.part * BY_MENTION.backwards * strength
+
+
+def _strongest(strengths: Mapping[Uri, float]) -> list[tuple[Uri, float]]:
+    return sorted(strengths.items(), key=lambda item: (-item[1], item[0]))[:MOST_EDGES]
 
 
 def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
@@ -194,10 +202,11 @@ def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
         yield edge, True
 
 
-def _part(along: Along, source: EdgeSource, step: Step) -> float:
-    """Less where many lead to the same: what everything mentions tells little."""
+def _part(source: EdgeSource, step: Step) -> float:
+    """What goes along a stored relation: less where many lead to the same, since that tells little."""
     often = len(source.into(step.target))
-    return along.part / (1 + 0.15 * math.log(max(1, often))) * (along.backwards if step.backwards else 1.0)
+    part = BY_RELATION.part / (1 + 0.15 * math.log(max(1, often)))
+    return part * (BY_RELATION.backwards if step.backwards else 1.0)
 
 
 def _contains(one: Uri, other: Uri) -> bool:

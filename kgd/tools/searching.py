@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
@@ -11,13 +11,13 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
+from kgd.mentions.mentions import Mentions as Found
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
-from kgd.retrieval.question import Answered, Question, Retrieved
+from kgd.retrieval.question import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import Room
-from kgd.tools.mentioning import mentions
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
@@ -146,9 +146,29 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     return answer
 
 
-def mentioned(session: Session, workspace: Workspace) -> EdgeSource | None:
+def mentioned(session: Session, workspace: Workspace) -> Mentions:
     """Which texts name which nodes, as the caller may see them."""
-    return mentions(session, workspace)
+    found = Found.of(workspace)
+    sees = sight.sight(session, workspace.id)
+    found.catch_up()
+    return found if sees is None else SeenMentions(found, sees)
+
+
+class SeenMentions(sight.Seen):
+    """Mentions without what may not be read."""
+
+    def __init__(self, found: Found, sees: sight.Sees) -> None:
+        super().__init__(found, sees)
+        self._found = found
+
+    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
+        return self._seen(uri, self._found.mentioned(uri))
+
+    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
+        return self._seen(uri, self._found.mentioning(uri))
+
+    def _seen(self, uri: Uri, strengths: Mapping[Uri, float]) -> Mapping[Uri, float]:
+        return {other: one for other, one in strengths.items() if self._sees(other)} if self._sees(uri) else {}
 
 
 def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:
