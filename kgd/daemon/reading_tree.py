@@ -35,6 +35,7 @@ from kgd.symbols.extracting import VERSION, is_readable, language_for
 from kgd.symbols.grammars import to_install
 from kgd.workspace.workspace import Workspace
 
+PROGRAM = ("-m", "kgd.daemon.reading_process")
 BATCH = 100
 """Files of one order: few enough for what was read to be found soon, many enough to be quick."""
 TOLD_AT_ONCE = 50
@@ -347,7 +348,7 @@ class _Process:
     """The process that reads. One order at a time."""
 
     def __init__(self, index: Path, root: Path) -> None:
-        command = [sys.executable, "-m", "kgd.daemon.reading_process", str(index), str(root)]
+        command = [sys.executable, *PROGRAM, str(index), str(root)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/"
         )

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import stat
 import zlib
 from collections import OrderedDict
@@ -33,6 +34,8 @@ DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
 KEPT_READINGS = 1_500
 """Files whose reading is kept in memory while names are followed."""
+
+_FIRST = re.compile(r"\**([^.()\[\]]*)").match
 
 Cut = Callable[[str, bytes], Sequence[tuple[str, str]]]
 """The chunks of a document, by its path and bytes: headings and text of each. Raises ValueError where it has none."""
@@ -188,14 +191,16 @@ def unpacked(data: bytes) -> Symbols:
 def shape_of(symbols: Symbols) -> str:
     """What others can see of a file: a change of anything else is no matter of theirs."""
     kinds = {one.name: one.kind for one in symbols.symbols}
-    answering = {scope for scope, name in symbols.types if name == "()"}
-    types = sorted(
-        (at, chain) for at, chain in symbols.types.items()
-        if kinds.get(at[0], "") not in ("function", "method") or at[0] in answering
-    )  # fmt: skip
+    types = {at: told for at, told in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
+    for scope in [scope for scope, name in symbols.types if name == "()"]:
+        name = "()"
+        while (scope, name) not in types and (told := symbols.types.get((scope, name))) is not None:
+            types[scope, name] = told  # what a function gives back may be what a name in it holds
+            found = _FIRST(told)
+            name = found[1] if found else ""
     bases = sorted(use for use in symbols.uses if use.kind == INHERITS)
-    told = [symbols.package, sorted(kinds.items()), sorted(symbols.imports), bases, types]
-    return hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    seen = [symbols.package, sorted(kinds.items()), sorted(symbols.imports), bases, sorted(types.items())]
+    return hashlib.sha256(repr(seen).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _extracted(path: str, data: bytes, language: str) -> Symbols | None:

@@ -1,0 +1,251 @@
+"""Symbols and documents of the code tree, as everybody who asks sees them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.config import Home
+from kgd.daemon import reading_process
+from kgd.daemon.daemon import Daemon
+from kgd.git.layout import locate
+from kgd.overlay.inside import Inside
+from kgd.tools import call
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.waiting import until
+
+FIXTURE = Path(__file__).parents[1] / "symbols" / "fixtures" / "python"
+GUIDE = """# Guide
+
+How a shop is run.
+
+## Orders
+
+An order is placed with `place`, and then it is validated by somebody who knows what a **kumquat** is.
+
+## Money
+
+Amounts are in cents.
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    shutil.copytree(FIXTURE, root)
+    (root / "docs").mkdir()
+    (root / "docs" / "guide.md").write_text(GUIDE)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home.at(str(tmp_path / "home"))
+    home.prepare()
+    return home
+
+
+@pytest.fixture
+def start(home: Home, code: Path) -> Iterator[Callable[[], Session]]:
+    """Starts a daemon, and gives a caller in the code tree; the tree is read by then."""
+    started: list[Daemon] = []
+
+    def begin() -> Session:
+        for daemon in started:
+            daemon.close()
+        daemon = Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
+        started.append(daemon)
+        session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
+        call(session, "up")
+        settled(session)
+        return session
+
+    yield begin
+    for daemon in started:
+        daemon.close()
+
+
+def inside_of(session: Session) -> Inside:
+    inside: Inside | None = workspace_of(session).overlay.inside  # type: ignore[union-attr]
+    assert inside is not None
+    return inside
+
+
+def workspace_of(session: Session) -> Workspace:
+    return session.daemon.workspace("shop")
+
+
+def settled(session: Session) -> None:
+    until(lambda: inside_of(session).report()["state"] == "ready", 60)
+
+
+def get(session: Session, uri: str) -> dict[str, Any]:
+    answer = call(session, "get", {"uris": [uri]})
+    assert answer["missing"] == []
+    return dict(answer["nodes"][0])
+
+
+def is_there(session: Session, uri: str) -> bool:
+    return not call(session, "get", {"uris": [uri]})["missing"]
+
+
+def relations(session: Session, uri: str) -> set[tuple[str, str]]:
+    return {(one["type"], one["target"]) for one in get(session, uri).get("relations", ())}
+
+
+def hits(session: Session, query: str) -> list[str]:
+    return [hit["uri"] for hit in call(session, "search", {"query": query})["hits"]]
+
+
+def reader(session: Session) -> Any:
+    """Of how many files something was done, since the daemon started."""
+    return inside_of(session).report.__self__  # type: ignore[attr-defined]
+
+
+@pytest.mark.requirement("U11")
+def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
+    start: Callable[[], Session], code: Path
+) -> None:  # fmt: skip
+    session = start()
+    order = get(session, "symbol://shop/shop/orders.py/Order.validate")
+    assert (order["type"], order["name"], order["version"]) == ("symbol", "Order.validate", 0)
+    assert order["data"]["kind"] == "method"
+    assert order["data"]["line"] == 21
+    assert ("calls", "symbol://shop/shop/store/base.py/Record.validate") in relations(session, order["uri"])
+    file = relations(session, "file://shop/shop/orders.py")
+    assert {("defines", "symbol://shop/shop/orders.py/Order"), ("imports", "file://shop/shop/money.py")} <= file
+    assert hits(session, "Order.validate")[0] == order["uri"]
+
+    # A document of the tree is found by its words, and its chunks lead on to each other.
+    assert "chunk://shop/docs/guide.md/0001" in {end for _, end in relations(session, "file://shop/docs/guide.md")}
+    found = hits(session, "kumquat")[0]
+    assert found.startswith("chunk://shop/docs/guide.md/")
+    assert "kumquat" in get(session, found)["content"]
+
+    # A walk from a symbol finds who calls it, across files.
+    walked = call(session, "traverse", {"start": "symbol://shop/shop/money.py/Money.zero", "direction": "in"})
+    assert "symbol://shop/app.py/main" in {node["uri"] for node in walked["nodes"]}
+
+    # Nothing of all this is stored, until somebody adds a word to it; then that word is, and nothing else.
+    workspace = workspace_of(session)
+    assert len(workspace.graph) == 0
+    uri = "symbol://shop/shop/money.py/parse"
+    word = {"op": "upsert", "uri": uri, "summary": "Reads what a customer typed."}
+    relation = {"op": "relate", "source": order["uri"], "type": "see", "target": uri}
+    call(session, "put", {"changes": [word, relation]})
+    assert sorted(workspace.graph.uris()) == sorted([uri, order["uri"]])
+    added = get(session, uri)
+    assert added["summary"] == "Reads what a customer typed."
+    assert added["data"]["kind"] == "function"
+    assert ("calls", "symbol://shop/shop/money.py/Money") in {(r["type"], r["target"]) for r in added["relations"]}
+
+    # An edit inside of a function: one file is read and followed, no other.
+    counts = reader(session)
+    before = counts.read_count, counts.followed_count
+    text = (code / "shop/money.py").read_text()
+    (code / "shop/money.py").write_text(
+        text.replace("whole = decimal.Decimal(text)", "whole = decimal.Decimal(text) + zero()")
+    )
+    until(lambda: counts.read_count > before[0], 5)
+    settled(session)
+    assert (counts.read_count, counts.followed_count) == (before[0] + 1, before[1] + 1)
+
+    # A name that is gone takes the edges of others to it along; the new name is found.
+    text = (code / "shop/store/base.py").read_text()
+    (code / "shop/store/base.py").write_text(text.replace("def validate", "def examine"))
+    until(lambda: is_there(session, "symbol://shop/shop/store/base.py/Record.examine"), 5)
+    settled(session)
+    assert not is_there(session, "symbol://shop/shop/store/base.py/Record.validate")
+    assert not {end for _, end in relations(session, order["uri"])} & {
+        "symbol://shop/shop/store/base.py/Record.validate"
+    }
+    until(lambda: "symbol://shop/shop/store/base.py/Record.examine" in hits(session, "examine"), 5)
+
+    # A file that is renamed, one that is deleted.
+    (code / "shop/audit.py").rename(code / "shop/review.py")
+    (code / "docs/guide.md").unlink()
+    until(lambda: is_there(session, "symbol://shop/shop/review.py/note"), 5)
+    until(lambda: not is_there(session, "chunk://shop/docs/guide.md/0001"), 5)
+    settled(session)
+    assert not is_there(session, "symbol://shop/shop/audit.py/note")
+    assert "file://shop/shop/audit.py" not in {end for _, end in relations(session, "file://shop/shop/orders.py")}
+    assert not any("guide.md" in hit for hit in hits(session, "kumquat"))
+
+    # The next start reads nothing again.
+    session = start()
+    assert is_there(session, "symbol://shop/shop/review.py/note")
+    assert reader(session).read_count == 0
+
+
+def test_what_cannot_be_read_is_said_and_costs_itself_alone(
+    start: Callable[[], Session], code: Path
+) -> None:  # fmt: skip
+    (code / "broken.py").write_text("def f(:\n")
+    (code / "generated.py").write_text("# Code generated by a tool. DO NOT EDIT.\nclass Made: pass\n")
+    (code / "deep.js").write_text("(" * 50_000 + ")" * 50_000)
+    (code / "deep.py").write_text("x = " + "-" * 9_000 + "1\n")
+    (code / "small.js").write_text("function f(){" + "a();" * 4_000 + "}")
+    (code / "twice.py").write_text("class A:\n    def f(self): pass\n    def f(self, x): pass\n")
+    (code / "main.zig").write_text("pub fn main() void {}\n")
+    os.symlink(code, code / "loop")
+    session = start()
+    report = call(session, "status")["code"]
+    assert report["left_out"]["it is not valid Python"] == 2
+    assert report["left_out"]["generated"] == 1
+    assert report["left_out"]["minified"] >= 1
+    assert report["missing"] == [{"language": "zig", "files": 1, "install": "tree-sitter tree-sitter-zig"}]
+    assert report["languages"]["python"]["symbols"] > 30
+    assert is_there(session, "symbol://shop/twice.py/A.f~2")
+    assert not is_there(session, "symbol://shop/broken.py/f")
+
+
+@pytest.mark.slow
+def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
+    start: Callable[[], Session], code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    # A parser that crashes, for one file: the real process, with one more thing in it.
+    crashing = code.parent / "crashing.py"
+    crashing.write_text(
+        "import os, sys\n"
+        "from kgd.overlay import reading\n"
+        "before = reading.extract\n"
+        "def extract(path, data, language):\n"
+        "    if path.endswith('money.py'):\n"
+        "        os.abort()\n"
+        "    return before(path, data, language)\n"
+        "reading.extract = extract\n"
+        "from kgd.daemon.reading_process import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    monkeypatch.setattr("kgd.daemon.reading_tree.PROGRAM", (str(crashing),))
+    session = start()
+    report = call(session, "status")["code"]
+    assert report["left_out"] == {"its parser crashed": 1}
+    assert is_there(session, "symbol://shop/shop/orders.py/Order")
+    assert not is_there(session, "symbol://shop/shop/money.py/Money")
+
+
+@pytest.mark.slow
+def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], code: Path) -> None:
+    session = start()
+    path = workspace_of(session).derived_dir / "code.sqlite"
+    session.daemon.close()
+    path.write_bytes(b"not a database" * 1_000)
+    session = start()
+    assert is_there(session, "symbol://shop/shop/orders.py/Order")
+
+
+def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
+    pieces = reading_process.cut("docs/guide.md", GUIDE.encode())
+    assert pieces[0][0] == "Guide"
+    assert "kumquat" in "".join(text for _, text in pieces)
+    with pytest.raises(ValueError, match="text"):
+        reading_process.cut("docs/guide.md", b"\0\1\2" * 100)
