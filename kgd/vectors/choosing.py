@@ -96,7 +96,7 @@ def parse(value: object) -> Choice:
         value = "off"
     if isinstance(value, str):
         value = {"kind": value}
-    if not isinstance(value, Mapping) or value.get("kind") not in NEEDED:
+    if not isinstance(value, Mapping) or value.get("kind") not in tuple(NEEDED):
         raise Invalid("'embedder' is one of: " + FORMS)
     kind: Kind = value["kind"]
     known = ("kind", *NEEDED[kind], *_MORE[kind])

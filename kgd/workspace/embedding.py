@@ -32,6 +32,8 @@ SAMPLE = 2_000
 """Texts that say how rare words are here; some hundred would do."""
 SHORTENED = 1_000
 """Characters that are left of a text that an embedder refused."""
+_PROBE = "text"
+"""What no embedder has a reason to refuse."""
 
 T = TypeVar("T")
 
@@ -90,7 +92,7 @@ class Embedding:
         if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
             self._told("no texts yet", 0)
             return
-        model = self._model(choice, _of(feed, Feed.end).era)
+        model = self._model(choice, feed, _of(feed, Feed.end).era)
         while not (self._is_current(model, end := _of(feed, Feed.end)) and model.complete):
             if end.era != model.position.era:
                 model.position = self._opened_file().begin(model.embedder.id, choice.written(), end.era).position
@@ -103,7 +105,8 @@ class Embedding:
 
     def begin_anew(self) -> None:
         """Throw away what is in the file. What is in memory answers until all is embedded again."""
-        self._opened_file().recreate()
+        self._file = self._file or VectorFile(self._path)
+        self._file.recreate()
         if self._building is not None:
             self._building.embedder.close()
         self._building = None
@@ -132,7 +135,7 @@ class Embedding:
             raise IndexDamaged("the file of vectors is gone", at=str(self._path))
         return self._file
 
-    def _model(self, choice: Choice, era: str) -> Model:
+    def _model(self, choice: Choice, feed: Feed, era: str) -> Model:
         """What is to be brought forward: what serves, or what is made to take its place."""
         file = self._opened_file()
         for model in (self._building, self.serving):
@@ -149,15 +152,16 @@ class Embedding:
             self.serving = model
             return model
         if old is None and not known.complete:
-            old = self._earlier(choice)
+            old = self._earlier(choice, feed)
         if old is not None and may_serve(old.choice, choice):
             self.serving, self._building = old, model
         else:
             self._load(model)
+            self._learn(model, feed)  # before anybody asks it: answers are to be the same as before a restart
             self.serving = model
         return model
 
-    def _earlier(self, choice: Choice) -> Model | None:
+    def _earlier(self, choice: Choice, feed: Feed) -> Model | None:
         """What served before the settings changed, if it may still be asked and can be."""
         file = self._opened_file()
         for known in file.embedders():
@@ -167,6 +171,7 @@ class Embedding:
                     embedder = opened(before, self._secret)
                     model = Model(before, embedder, known.position, known.dim, file.count(known.name), True)
                     self._load(model)
+                    self._learn(model, feed)
                     return model
             except (Invalid, Unavailable):
                 continue
@@ -244,30 +249,33 @@ class Embedding:
                 model.nearest.put(speaking, halves.from_bytes([made[key] for key in speaking], model.dim))
 
     def _vectors(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
-        """Of each text; one that is refused by itself, where others are not, says nothing from then on."""
-        from kgd.vectors import halves
+        """Of each text; one that is refused, where others are not, says nothing from then on."""
+        found = self._asked(model, texts)
+        if len(found) < len(texts):
+            self._asked_once(model, [_PROBE])  # refused too: it is not about the texts
+        return {key: found.get(key, b"") for key in texts}
 
+    def _asked(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
+        """Of each text but those that are refused by themselves, and shortened."""
         if not texts:
             return {}
-        self._go_on()
         try:
-            vectors = halves.checked(model.embedder.embed(list(texts.values()), "document"), len(texts), model.dim)
+            return dict(zip(texts, self._asked_once(model, list(texts.values())), strict=True))
         except Limit:
             if len(texts) > 1:
-                keys = list(texts)
-                some, others = keys[: len(keys) // 2], keys[len(keys) // 2 :]
-                return {
-                    **self._vectors(model, {key: texts[key] for key in some}),
-                    **self._vectors(model, {key: texts[key] for key in others}),
-                }
+                keys, middle = list(texts), len(texts) // 2
+                halves = (keys[:middle], keys[middle:])
+                return {k: v for half in halves for k, v in self._asked(model, {k: texts[k] for k in half}).items()}
             [(key, text)] = texts.items()
-            if len(text) > SHORTENED:
-                return self._vectors(model, {key: text[:SHORTENED]})
-            if not model.dim:
-                raise
-            return {key: b""}
+            return self._asked(model, {key: text[:SHORTENED]}) if len(text) > SHORTENED else {}
+
+    def _asked_once(self, model: Model, texts: list[str]) -> list[bytes]:
+        from kgd.vectors import halves
+
+        self._go_on()
+        vectors = halves.checked(model.embedder.embed(texts, "document"), len(texts), model.dim)
         model.dim = vectors.shape[1]
-        return dict(zip(texts, halves.to_bytes(vectors), strict=True))
+        return halves.to_bytes(vectors)
 
     def _remove(self, model: Model, feed: Feed, end: Position) -> None:
         """Forget what went until `end`, whose texts were all looked at since."""

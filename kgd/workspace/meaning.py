@@ -205,7 +205,7 @@ class Meaning:
             asked = self._asked
             try:
                 self._pass()
-                self._retry, self._retry_at = RETRY, 0.0
+                self._retry, self._retry_at, self._quiet_until = RETRY, 0.0, 0.0
             except Stopped:
                 return
             except Exception as error:
