@@ -122,6 +122,15 @@ def split(data: bytes, *, at: str = "") -> Entries:
     return Entries({node.uri: documents.encode(node) for node in part.nodes}, part.source)
 
 
+def cut(data: bytes, uri: Uri) -> bytes | None:
+    """What looks like one node of a canonical part, without a look at the others; its blob tells whether it is that."""
+    start = data.find(b"\n- uri: %s\n" % uri.encode())
+    if start < 0:
+        return None
+    end = data.find(b"\n- ", start + 1)
+    return data[start + 3 : end + 1 if end >= 0 else len(data)].replace(b"\n  ", b"\n")
+
+
 def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
     """As `split`, of a part that is where its nodes belong.
 
@@ -214,9 +223,15 @@ def _quick(data: bytes) -> Entries | None:
 
 
 @lru_cache(maxsize=4096)  # a part that grows is read again with each node that comes to it
+def glance(entry: bytes) -> lean.Lean | None:
+    """What the graph keeps of a node in a part, as `lean.glance`."""
+    return lean.glance(entry)
+
+
+@lru_cache(maxsize=4096)
 def _uri_of(entry: bytes) -> Uri | None:
     """The URI of a canonical node that may be in a part; None where `decode` has to look."""
-    known = lean.glance(entry) if not _is_deep(entry) else None
+    known = glance(entry) if not _is_deep(entry) else None
     if known is not None:
         return known.uri
     try:
@@ -226,7 +241,7 @@ def _uri_of(entry: bytes) -> Uri | None:
         return None
 
 
-_INDENTED = re.compile(rb"^(?:  |- ){5}", re.M).search
+_INDENTED = re.compile(rb"\n(?:  |- ){5}").search
 
 
 def _is_deep(entry: bytes) -> bool:

@@ -74,6 +74,21 @@ def taken(path: str, blob: ObjectId, read: Read) -> Taken:
     return made
 
 
+def one(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
+    """The bytes of one node in a part, of which this is the blob. The part is taken apart only where it has to be.
+
+    Raises:
+        KgdError: The part cannot be read.
+    """
+    known = _known(path, blob)
+    if known is None:
+        data = bulk.cut(read(blob), uri)
+        if data is not None and object_id("blob", data) == id:
+            return data
+        known = taken(path, blob, read)
+    return known.entries.nodes[uri]
+
+
 def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], read: Read) -> Difference:
     """What these parts, by path with the blob before and after, say of nodes. A node in two counts as in the first."""
     found = Difference()

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kgd.codec import bulk, documents, memories, paths
-from kgd.codec.lean import glance
+from kgd.codec.lean import Lean, glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.history import Change as History
 from kgd.git.objects import FOLDER, LINK, PLAIN, Entry, ObjectId
@@ -115,7 +115,7 @@ class Served:
             return None
         if at is None:
             return self._store.read(card.blob)
-        return parts.taken(*at, self._store.read).entries.nodes[uri]
+        return parts.one(*at, uri, card.blob, self._store.read)
 
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
         """The path of the node that a memory says it is of: a change of the detail is a change of the node."""
@@ -382,10 +382,11 @@ class Served:
                 self._serve(_glance(self._store.read(at), own), at)
                 changes.append(Change(own, uri, at))
             else:
-                there = parts.taken(at.path, at.blob, self._read_part)
+                there = part if part and at.path == path else parts.taken(at.path, at.blob, self._read_part)
                 id = there.ids[uri]
                 if card is None or card.blob != id:
-                    self._serve(_glance(there.entries.nodes[uri], own), id)
+                    data = there.entries.nodes[uri]
+                    self._serve(_glance(data, own, bulk.glance(data)), id)
                     changes.append(Change(own, uri, id))
         return changes
 
@@ -403,9 +404,9 @@ class Served:
             return None
 
 
-def _glance(data: bytes, path: str) -> _Glance:
+def _glance(data: bytes, path: str, known: Lean | None = None) -> _Glance:
     """A file of the ordinary shape is not read whole: a start reads all of them."""
-    known = glance(data)
+    known = known or glance(data)
     if known is not None:
         relations = [Relation(*relation) for relation in known.relations]
         return _Glance(known.uri, known.type, known.name, known.summary, relations, known.aliases)

@@ -159,7 +159,7 @@ def test_what_a_part_cannot_hold_has_a_file_of_its_own_for_as_long(ws: Workspace
     nested: dict[str, object] = {}
     for _ in range(14):
         nested = {"a": nested}
-    ws.submit(change(upsert(large, content="x" * 70_000), upsert(deep, data=nested), upsert(small)))  # type: ignore[arg-type]
+    ws.submit(change(upsert(large, content="x" * 70_000), upsert(deep, data=nested), upsert(small)))
     assert set(files(ws)) == {ws.path(large), ws.path(deep), f"{TALK}/0001.yaml"}
     version = ws.version(ws.path(large))
     ws.submit(change(upsert(large, content="short\n", expect_version=version), upsert(small, content="z" * 70_000)))
