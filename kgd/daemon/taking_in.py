@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kgd.daemon.sources import look_through, read_file, shown
 from kgd.errors import KgdError, Limit, Stale, Unavailable
+from kgd.ingest.documents import FILE
 from kgd.ingest.kind import SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.reading import Reading
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 AUTO = "auto"
-FILE, URL, TEXT = "file", "url", "text"
-"""Types of the `source` of what is taken in."""
+URL, TEXT = "url", "text"
+"""Types of the `source` of what came as text, with and without the URL that it is from."""
 TROUBLES = 100
 """Lines of trouble that a report holds; the others are counted."""
 

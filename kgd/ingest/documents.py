@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from kgd.ingest import links, replacing
+from kgd.ingest import formats, links, replacing
 from kgd.ingest.chunks import Chunk, chunks
 from kgd.ingest.extracted import Extracted
 from kgd.ingest.kind import Around, Given, Kind, Taken
@@ -21,6 +21,8 @@ SEPARATOR = " › "
 """Between the headings in a chunk's name."""
 LEFT_OUT = "[a line that looks like a secret was left out]"
 MOST_CHUNKS = 20_000
+FILE = "file"
+"""The type of the source of what was read from a file."""
 NAMELESS = 60
 """Characters of a name that is made of how a text begins."""
 
@@ -48,7 +50,7 @@ def extract(given: Given, around: Around) -> Extracted:
     Raises:
         Unreadable: It cannot be read, or there is no text in it.
     """
-    read = around.reading.read(given.name, given.data)
+    read = around.reading.read(_told_by(given), given.data)
     text, trouble = _without_secrets(read)
     if not given.name:
         given = _named(given, read.title or cut_at_word(text, NAMELESS).rstrip("…."))
@@ -62,6 +64,14 @@ def extract(given: Given, around: Around) -> Extracted:
     made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
     document = _document(read, uri, given, title, made, text)
     return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))
+
+
+def _told_by(given: Given) -> str:
+    """The name that tells the format; what came as text and says nothing else of itself is Markdown."""
+    suffix = formats.suffix_of(given.name)
+    if given.source.type == FILE or suffix in formats.FORMATS or suffix in formats.CODE:
+        return given.name
+    return f"{given.name or 'text'}.md"
 
 
 def _named(given: Given, title: str) -> Given:

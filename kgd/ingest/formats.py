@@ -63,6 +63,6 @@ def format_of(name: str, data: bytes) -> str:
     if suffix in CODE or suffix in SETTINGS:
         return f"code:{suffix}"
     start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if not found and start.startswith((b"<!doctype html", b"<html")):
+    if found in ("", TEXT, MARKDOWN) and start.startswith((b"<!doctype html", b"<html")):
         return HTML
     return found or TEXT

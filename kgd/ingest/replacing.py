@@ -138,18 +138,23 @@ def _stored_chunks(workspace: Workspace, document: Node | None, source: Source) 
 
 
 def _aligned(document: Uri, pieces: Sequence[Node], old: Sequence[Node], highest: int) -> list[Uri]:
-    """The URI of each piece. O(pieces + old)."""
-    same: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
-    for number, one in enumerate(old):
-        same[one.name, one.content].append(number)
-    places = [
-        same[piece.name, piece.content].popleft() if same[piece.name, piece.content] else None for piece in pieces
-    ]
-    taken = {place for place in places if place is not None}
+    """The URI of each piece: of the chunk that says the same, else of one under the same heading that says something
+    else by now, else of the one that stood there. O(pieces + old)."""
+    places: list[int | None] = [None] * len(pieces)
+    taken: set[int] = set()
+    for mark in (_says, _stands_under):
+        left: defaultdict[object, deque[int]] = defaultdict(deque)
+        for number, one in enumerate(old):
+            if number not in taken:
+                left[mark(one)].append(number)
+        for number, piece in enumerate(pieces):
+            if places[number] is None and (found := left[mark(piece)]):
+                places[number] = found.popleft()
+        taken = {place for place in places if place is not None}
     before = -1
     for number, place in enumerate(places):
         if place is None and before + 1 < len(old) and before + 1 not in taken:
-            place = places[number] = before + 1  # it was edited where it stands
+            place = places[number] = before + 1
             taken.add(place)
         if place is not None:
             before = place
@@ -159,6 +164,14 @@ def _aligned(document: Uri, pieces: Sequence[Node], old: Sequence[Node], highest
             highest += 1
         out.append(old[place].uri if place is not None else chunk_uri(document, highest))
     return out
+
+
+def _says(chunk: Node) -> object:
+    return chunk.name, chunk.content
+
+
+def _stands_under(chunk: Node) -> object:
+    return chunk.name
 
 
 def _moved(node: Node, renamed: Mapping[Uri, Uri]) -> Node:

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-from kgd.errors import KgdError
+from kgd.errors import Invalid
 
 HEAD = 8_192
 """Bytes in which a NUL tells what is no text."""
@@ -35,10 +35,8 @@ class Text:
     trouble: tuple[str, ...] = ()
 
 
-class Unreadable(KgdError):
+class Unreadable(Invalid):
     """A document cannot be taken in; the message says why, in words for a line of a report."""
-
-    code = "VALIDATION_ERROR"
 
 
 def characters(data: bytes) -> str:
