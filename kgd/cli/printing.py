@@ -65,7 +65,8 @@ def status(answer: Answer) -> None:
     printing_code.code(answer)
     for stage in answer["stages"]:
         age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
-        say(f"  {stage['name']:<11} {health(stage['state'])}{age}{tail(stage.get('blocker'))}")
+        told = stage.get("about"), stage.get("blocker")
+        say(f"  {stage['name']:<11} {health(stage['state'])}{age}{tail('; '.join(filter(None, told)))}")
     printing_ingest.jobs(answer)
     for sentence in answer["degraded"]:
         say(f"  ! {sentence}")

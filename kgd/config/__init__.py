@@ -123,6 +123,15 @@ def _private_folder(path: str, may_exist_open: bool = False) -> None:
         ) from error
 
 
+def one_thread_each() -> None:
+    """Libraries that compute, loaded later by this process or by what it starts, do so in one thread.
+
+    Their own pools spin while they wait, beside the calls that others wait for.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def editor() -> str:
     """The command line of the person's editor."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"

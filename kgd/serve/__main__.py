@@ -100,6 +100,7 @@ def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *
     import gc
     import logging
 
+    from kgd.config import one_thread_each
     from kgd.config.registry import RegistryFile
     from kgd.daemon import logs
 
@@ -108,6 +109,7 @@ def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *
     crash = os.open(os.path.join(home.logs, "crash.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     faulthandler.enable(crash)
     sys.setswitchinterval(SWITCH_SECONDS)
+    one_thread_each()
     gc.set_threshold(COLLECT_EVERY)
     log.info("starting", extra={"version": __version__, "pid": os.getpid(), "home": home.config})
     try:

@@ -1,4 +1,4 @@
-"""This file is where a person's choice of an embedder becomes one. Libraries and models are loaded no sooner than that.
+"""This file is where a person's choice of an embedder is read. It loads no library and no model.
 
 The choice stands in the person's own settings. A workspace cannot name one: whoever wrote it would choose where the
 text of everybody who reads it is sent.
@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.errors import Invalid
-
-if TYPE_CHECKING:
-    from kgd.vectors.embedder import Embedder
 
 Kind = Literal["builtin", "off", "onnx", "fastembed", "openai"]
 Pooling = Literal["mean", "cls"]
@@ -132,36 +129,6 @@ def _checked(choice: Choice) -> Choice:
         raise Invalid("'key' of an embedder refers to a credential and is none",
                       next="Write env:NAME, keyring:NAME or file:PATH.")  # fmt: skip
     return choice
-
-
-def opened(choice: Choice, secret: Callable[[str], str]) -> Embedder:
-    """The embedder that was chosen, which is not `off`; local ones are read now, an endpoint is asked when it is used.
-
-    Args:
-        secret: Looks a credential up by its reference.
-
-    Raises:
-        Unavailable: A file or a library is not there.
-        Invalid: A model is not what it should be.
-        Unauthorized: There is no such credential.
-    """
-    if choice.kind == "builtin":
-        from kgd.vectors.builtin import Builtin
-
-        return Builtin.load(choice.share)
-    if choice.kind == "onnx":
-        from kgd.vectors.onnx import Onnx
-
-        return Onnx.load(choice)
-    if choice.kind == "fastembed":
-        from kgd.vectors.downloaded import Downloaded
-
-        return Downloaded.load(choice)
-    if choice.kind == "openai":
-        from kgd.vectors.endpoint import Endpoint
-
-        return Endpoint(choice, secret)
-    raise Invalid("no embedder is chosen")
 
 
 def may_serve(old: Choice, new: Choice) -> bool:

@@ -18,7 +18,8 @@ from kgd.errors import Invalid, Limit, Unavailable
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed, Indexed, Position
 from kgd.index.vectors import Key, Row, VectorFile
-from kgd.vectors.choosing import Choice, may_serve, opened
+from kgd.vectors.choosing import Choice, may_serve
+from kgd.vectors.opening import opened
 
 if TYPE_CHECKING:  # numpy and models cost what a daemon without texts does not pay
     from numpy.typing import NDArray
