@@ -12,7 +12,7 @@ import os
 import resource
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
@@ -21,6 +21,9 @@ from kgd.index.code import CodeIndex
 from kgd.index.database import IndexDamaged
 from kgd.overlay.reading import Asked, Reading
 from kgd.symbols.extracting import VERSION
+
+if TYPE_CHECKING:
+    from kgd.ingest.reading import Reading as Documents
 
 MEMORY = 3 << 30
 """Bytes of address space; the files that are read have a megabyte or two."""
@@ -35,7 +38,11 @@ def main(arguments: list[str]) -> int:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints would speak in between
-    return serve(Reading(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
+    cut = Cutter()
+    try:
+        return serve(Reading(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
+    finally:
+        cut.close()
 
 
 def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
@@ -60,20 +67,30 @@ def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
     return 0
 
 
-def cut(path: str, data: bytes) -> list[tuple[str, str]]:
-    """A document's chunks. ValueError where it cannot be read."""
-    # A tree without documents does without the libraries that these bring.
-    from kgd.ingest.chunks import chunks
-    from kgd.ingest.documents import SEPARATOR
-    from kgd.ingest.reading import Reading as Documents
+class Cutter:
+    """Cuts documents into chunks. What reading them needs is brought by the first one: a tree may have none."""
 
-    try:
-        with Documents() as documents:
-            text = documents.read(path, data)
+    def __init__(self) -> None:
+        self._documents: Documents | None = None
+
+    def __call__(self, path: str, data: bytes) -> list[tuple[str, str]]:
+        """A document's chunks: headings and text. ValueError where it cannot be read."""
+        from kgd.ingest.chunks import chunks
+        from kgd.ingest.documents import SEPARATOR
+        from kgd.ingest.reading import Reading as Documents
+
+        if self._documents is None:
+            self._documents = Documents()
+        try:
+            text = self._documents.read(path, data)
+        except KgdError as error:
+            raise ValueError(error.message) from error
         title = text.title or path.rpartition("/")[2]
         return [(SEPARATOR.join(one.heading_path), one.text) for one in chunks(text.text, text.kind, title)]
-    except KgdError as error:
-        raise ValueError(error.message) from error
+
+    def close(self) -> None:
+        if self._documents is not None:
+            self._documents.close()
 
 
 if __name__ == "__main__":

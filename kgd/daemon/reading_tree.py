@@ -39,6 +39,8 @@ PROGRAM = ("-m", "kgd.daemon.reading_process")
 BATCH = 100
 """Files of one order: few enough for what was read to be found soon, many enough to be quick."""
 TOLD_AT_ONCE = 50
+AFTER_SECONDS = 0.3
+"""How long a whole tree waits: whoever started the daemon has their first answer before it."""
 IDLE_SECONDS = 20.0
 """How long the process waits for more."""
 FILE_SECONDS = 30.0
@@ -66,7 +68,7 @@ class ReadingTree:
         self._changed = threading.Condition()
         self._waiting: set[Uri] | None = set()
         """URIs of what changed; None: look through everything."""
-        self._closed = self._busy = self._failed = False
+        self._closed = self._busy = self._failed = self._looked = False
         self._left = 0
         self._too_many = 0
         self._trouble = ""
@@ -81,6 +83,7 @@ class ReadingTree:
     def note(self, changed: Iterable[Uri] | None) -> None:
         """The overlay serves other files than before: these, or any (None). Returns at once."""
         with self._changed:
+            self._looked |= changed is None
             if changed is None or self._waiting is None:
                 self._waiting = None
             else:
@@ -101,7 +104,7 @@ class ReadingTree:
     def is_current(self) -> bool:
         """Whether nothing is left to be read, followed or told."""
         with self._changed:
-            return not self._busy and self._waiting == set()
+            return self._looked and not self._busy and self._waiting == set()
 
     def report(self) -> dict[str, Any]:
         """What was read, what was left out and why, which languages cannot be read here, and what is still to do."""
@@ -127,8 +130,9 @@ class ReadingTree:
                 told["symbols"] += symbol_count
         if self._too_many:
             left_out[f"beyond the first {FILES_LIMIT:,} files"] += self._too_many
+        state = "ready" if self.is_current else "reading" if self._looked else "waiting"
         return {
-            "state": "reading" if not self.is_current else "ready", "left": self._left, "symbols": symbols,
+            "state": state, "left": self._left, "symbols": symbols,
             "languages": languages, "documents": documents, "chunks": chunks, "left_out": dict(left_out),
             "missing": self._missing(), **({"trouble": self._trouble} if self._trouble else {}),
         }  # fmt: skip
@@ -136,7 +140,10 @@ class ReadingTree:
     # In the thread
 
     def _follow(self) -> None:
-        self._attempt(self._tell_what_is_missing)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, AFTER_SECONDS)
+        if not self._closed:
+            self._attempt(self._tell_what_is_missing)
         while True:
             with self._changed:
                 told = self._changed.wait_for(lambda: self._closed or self._waiting != set(), self._patience())

@@ -6,10 +6,10 @@ and without blanks at line ends.
 
 from __future__ import annotations
 
-import ast
 import re
 import textwrap
-import warnings
+
+from kgd.symbols import python
 
 _DEFINES = (
     r"\b(?:function|func|fun|fn|def|class|struct|interface|type|enum|trait|impl|mod|module|namespace|record|object|const|"
@@ -21,9 +21,6 @@ LONGEST = 20_000
 """Lines of a file that is looked through; of a longer one the whole file counts."""
 PARSED = 1 << 20
 """Characters of a Python file that is parsed; a longer one was made by a program, and is read by its shape."""
-DOTS = 500
-"""Names joined by dots, one after the other: of a long chain in an import Python's parser keeps every beginning."""
-_CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
 
 
 def text_of(source: str, name: str, path: str) -> str | None:
@@ -44,45 +41,8 @@ def text_of(source: str, name: str, path: str) -> str | None:
 
 
 def _in_python(source: str, name: str) -> tuple[int, int] | None:
-    if len(source) > PARSED or any(one[0].count(".") > DOTS for one in _CHAIN.finditer(source)):
-        return _by_shape(source.splitlines(), name)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a file's author wrote is none of our business
-            scope: ast.AST = ast.parse(source)
-        found: tuple[int, int] | None = None
-        for step in re.split(r"\.|::", name):
-            member = _member(scope, step)
-            if member is None:
-                return None
-            scope, found = member, _lines_of(member)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _by_shape(source.splitlines(), name)
-    return found
-
-
-def _member(scope: ast.AST, name: str) -> ast.stmt | None:
-    """The last definition of a name in a scope, as it is the one that counts; also inside of if and try."""
-    found: ast.stmt | None = None
-    todo = list(getattr(scope, "body", []))
-    while todo:
-        one = todo.pop(0)
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found = one if one.name == name else found
-        elif isinstance(one, ast.Assign | ast.AnnAssign):
-            targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                found = one
-        elif isinstance(one, ast.If | ast.Try | ast.With):
-            inner = [*one.body, *getattr(one, "orelse", [])]
-            inner += [s for handler in getattr(one, "handlers", []) for s in handler.body]
-            todo = inner + todo
-    return found
-
-
-def _lines_of(one: ast.stmt) -> tuple[int, int]:
-    decorators = [decorator.lineno for decorator in getattr(one, "decorator_list", [])]
-    return min([one.lineno, *decorators]) - 1, one.end_lineno or one.lineno
+    tree = python.parse(source) if len(source) <= PARSED else None
+    return python.span(tree, name) if tree is not None else _by_shape(source.splitlines(), name)
 
 
 def _section(lines: list[str], name: str) -> tuple[int, int] | None:

@@ -26,9 +26,10 @@ class MissingAnswer(TypedDict):
 
 
 class CodeAnswer(TypedDict):
-    """`left` files are still to be read. `left_out` are those that are not, by the reason."""
+    """`waiting`: the tree has not been listed yet. `left` files are still to be read. `left_out` are those that are not,
+    by the reason."""
 
-    state: Literal["reading", "ready"]
+    state: Literal["waiting", "reading", "ready"]
     left: int
     symbols: int
     languages: dict[str, LanguageAnswer]

@@ -244,8 +244,9 @@ def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], co
 
 
 def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
-    pieces = reading_process.cut("docs/guide.md", GUIDE.encode())
+    cut = reading_process.Cutter()
+    pieces = cut("docs/guide.md", GUIDE.encode())
     assert pieces[0][0] == "Guide"
     assert "kumquat" in "".join(text for _, text in pieces)
     with pytest.raises(ValueError, match="text"):
-        reading_process.cut("docs/guide.md", b"\0\1\2" * 100)
+        cut("docs/guide.md", b"\0\1\2" * 100)
