@@ -28,6 +28,8 @@ from kgd.tools import call as call_tool
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
+WAITING = ("ingest", "job")
+"""Calls that wait for something which goes on without them: they do not keep a daemon waiting."""
 LOOK_SECONDS = 0.1
 """How often it is looked whether a daemon has come."""
 
@@ -62,16 +64,23 @@ class Host:
     ) -> dict[str, Any]:
         """
         Raises:
-            GaveWay: It is being closed; nothing was begun.
+            GaveWay: It is being closed; nothing was begun, or the call was waiting for a job, which goes on elsewhere.
+            KgdError: What the tool refused.
         """
         with self._counted():
             session = Session(self._daemon, cwd=Path(directory), client=client, context_id=None)
-            if progress is not None:
-                session.progress = progress
+
+            def told(done: int, total: int | None, message: str) -> None:
+                if self._leaving and name in WAITING:
+                    raise GaveWay
+                if progress is not None:
+                    progress(done, total, message)
+
+            session.progress = told
             try:
                 with self._daemon.counted():
                     answer = call_tool(session, name, args)
-            except KgdError:
+            except (KgdError, GaveWay):
                 raise
             except Exception as error:  # the edge of a request, as in the daemon
                 raise Internal("kgd failed inside; this is a defect", at=name, next="Its cause says where.") from error

@@ -114,26 +114,30 @@ def test_a_change_with_a_request_id_is_applied_once(ws: kgd.Workspace) -> None:
 
 
 @pytest.mark.slow
-def test_long_texts_and_many_edges_come_whole(ws: kgd.Workspace) -> None:
+def test_long_texts_and_long_lists_come_whole_and_a_large_source_goes_in_one_call(ws: kgd.Workspace) -> None:
     """What a conversation is given is cut; a program gets every byte."""
     data = {"rows": [f"row {n}" for n in range(8_000)]}
     ws.create_node("concept", "large", content="word " * 20_000, data=data)
     found = ws.get_node("concept:large")
     assert found is not None
     assert (found.content, found.data) == ("word " * 20_000, data)
-    names = [f"n{number}" for number in range(2_100)]
-    for first in (0, 1_050):
-        ws.create_nodes([kgd.NewNode("concept", name, "many") for name in names[first : first + 1_050]])
-        ws.create_edges(
-            [kgd.NewEdge(f"concept://shop/many/{name}", "concept://shop/large", "of", 0.5)
-             for name in names[first : first + 1_050]]
-        )  # fmt: skip
-    assert len(ws.get_edges("concept:large", "in")) == 2_100
-    assert len({edge.id for edge in ws.get_edges("concept:large")}) == 2_100
-    assert len(ws.find_related("concept:large")) == 2_100
-    assert len(ws.get_nodes([f"concept://shop/many/{name}" for name in names])) == 2_100
-    assert ws.delete_edges_for_node("concept:large") == 2_100
-    assert ws.get_edges("concept:large") == []
+    source, uris = kgd.Source("document", "manual"), list[str]()
+    for part in range(3):
+        new = [kgd.NewNode("concept", f"{part}-{n}", "many", source=source) for n in range(750)]
+        uris += [node.uri for node in ws.create_nodes(new)]
+        ws.create_edges([kgd.NewEdge(uri, found.uri, "of", 0.5) for uri in uris[-750:]])
+    other = ws.create_node("concept", "other", source=("document", "else"))
+    assert len({edge.id for edge in ws.get_edges(found, "in")}) == 2_250
+    assert [node.uri for node in ws.get_nodes(uris)] == uris
+    assert len(ws.find_related(found)) == 2_250
+    assert ws.delete_edges_for_node(found) == 2_250
+    assert ws.get_edges(found) == []
+    assert sorted(node.uri for node in ws.nodes_by_source("document", "manual")) == sorted(uris)
+    commits = len(ws.history(limit=200))
+    assert ws.delete_nodes_by_source("document", "manual") == 2_250
+    assert len(ws.history(limit=200)) == commits + 2
+    assert [node.uri for node in ws.nodes()] == [found.uri, other.uri]
+    assert ws.delete_nodes_by_source("document", "manual") == 0
 
 
 def test_what_is_taken_in_is_found_and_a_conversation_is_read_back(ws: kgd.Workspace, tmp_path: Path) -> None:

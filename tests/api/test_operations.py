@@ -105,18 +105,3 @@ def test_a_graph_is_built_read_changed_and_taken_apart_whoever_does_the_work(
     assert ws.delete_edges_for_node(message) == 1
     assert ws.get_edges(message) == []
     assert json.loads(json.dumps([node.as_dict() for node in ws.nodes(content=True)]))[1]["content"] == "hello"
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("U3")
-def test_what_has_one_source_is_deleted_in_one_call_however_much_it_is(ws: kgd.Workspace) -> None:
-    source = kgd.Source("document", "manual")
-    for part in range(3):
-        ws.create_nodes([kgd.NewNode("concept", f"{part}-{n}", "manual", source=source) for n in range(750)])
-    other = ws.create_node("concept", "other", source=("document", "else"))
-    assert len(list(ws.nodes_by_source("document", "manual"))) == 2_250
-    commits = len(ws.history(limit=200))
-    assert ws.delete_nodes_by_source("document", "manual") == 2_250
-    assert len(ws.history(limit=200)) == commits + 2
-    assert list(ws.nodes()) == list(ws.get_nodes([other], content=False))
-    assert ws.delete_nodes_by_source("document", "manual") == 0

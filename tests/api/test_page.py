@@ -56,8 +56,8 @@ def test_the_table_maps_every_operation_of_the_specifications_to_one_that_is_the
               for name in re.findall(r"`(\w+)`", row[0]) or [row[0]]}  # fmt: skip
     asked = """createNode createNodes getNode updateNode deleteNode deleteNodesBySource getNodesByNamespace createEdge
         createEdges getEdges getEdgesForNode deleteEdge deleteEdgesForNode retrieve searchNodes traverseGraph
-        searchChunks findRelated findRelatedNodes getContext getNodeById getMessageHistory addNode queryByTags getConnected
-        gatherContext"""
+        searchChunks findRelated findRelatedNodes getContext getNodeById getMessageHistory addNode queryByTags
+        getConnected gatherContext"""
     assert set(asked.split()) <= set(mapped)
     there = {name for name in dir(kgd.Workspace) if not name.startswith("_")}
     named = set().union(*mapped.values())

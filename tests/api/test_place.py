@@ -21,6 +21,9 @@ from tests.daemon.conftest import ROOT, end_daemon
 THREADS, STEPS = 16, 4
 
 
+@pytest.mark.parametrize(
+    "turn", ["in process", pytest.param("daemon comes and goes", marks=pytest.mark.slow)], indirect=True
+)
 def test_sixteen_threads_read_and_write_at_once(turn: Turn, ws: kgd.Workspace) -> None:
     hub = ws.create_node("concept", "hub")
 
@@ -87,6 +90,29 @@ def test_a_daemon_that_is_started_finds_the_workspace_free(home: Home, ws: kgd.W
     assert ws.get_node("mine") is not None
     stop_daemon(home)
     assert ws.get_node("mine") is not None
+
+
+@pytest.mark.slow
+def test_a_daemon_takes_over_what_a_program_is_taking_in(home: Home, ws: kgd.Workspace, tmp_path: Path) -> None:
+    folder = tmp_path / "handbook"
+    folder.mkdir()
+    for number in range(120):
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\nRule number {number} holds.\n")
+    begun = threading.Event()
+    taken: list[kgd.Ingested] = []
+
+    def take() -> None:
+        taken.append(ws.ingest(folder, progress=lambda done, total, message: begun.set() if done > 3 else None))
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    assert begun.wait(30)
+    start_daemon(home)
+    taking.join(60)
+    assert taken[0].is_done
+    assert not taken[0].trouble
+    assert len(list(ws.nodes(types=["document"]))) == 120
+    assert not {name: count for name, count in ws.ingest(folder).counts.items() if name.endswith("_new") and count}
 
 
 PROGRAM = """
