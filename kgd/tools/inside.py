@@ -26,8 +26,8 @@ class MissingAnswer(TypedDict):
 
 
 class CodeAnswer(TypedDict):
-    """`waiting`: the tree has not been listed yet. `left` files are still to be read. `left_out` are those that are not,
-    by the reason."""
+    """`waiting`: the tree has not been listed yet. `left` files are still to be read. `left_out` are those that are
+    not, by the reason."""
 
     state: Literal["waiting", "reading", "ready"]
     left: int
