@@ -237,6 +237,15 @@ class MentionsFile:
             sql = "SELECT key FROM keys WHERE named > 0 AND key IN ({})"
             return {key for rows in _in(connection, sql, keys) for (key,) in rows}
 
+    def going_by(self, key: str) -> list[Uri]:
+        """The nodes that go by this name."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT uri FROM keys JOIN names ON names.key = keys.id JOIN texts ON number = text"
+                " WHERE keys.key = ? ORDER BY uri", (key,),
+            )  # fmt: skip
+            return [Uri(uri) for (uri,) in rows]
+
     def all_keys(self) -> list[tuple[str, str, int]]:
         """Key, first word and size of every name that some node goes by. O(names)."""
         with self._database.read() as connection:

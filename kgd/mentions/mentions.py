@@ -18,7 +18,7 @@ from kgd.graph.edges import Card, Edge
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed, Indexed, Position
 from kgd.index.mentions import MOST_ALIKE, MentionsFile, Met
-from kgd.mentions.matching import WRITTEN, found_in
+from kgd.mentions.matching import WRITTEN, found_in, phrase_key
 from kgd.mentions.names import is_part, keys_of, path_ends, place
 from kgd.model.uri import Uri, scheme_of
 from kgd.workspace.outcome import Stage
@@ -114,6 +114,15 @@ class Mentions:
         """Of folded names, word by word with blanks between, those that some node goes by."""
         try:
             return self._file.known(keys)
+        except KgdError as error:
+            self._without(error)
+            return ()
+
+    def going_by(self, name: str) -> Sequence[Uri]:
+        """The nodes that go by this name, by URI."""
+        words = phrase_key(name)
+        try:
+            return self._file.going_by(" ".join(words)) if words else ()
         except KgdError as error:
             self._without(error)
             return ()

@@ -19,7 +19,7 @@ def test_the_default_toolset_leaves_room_for_the_tools_that_are_to_come() -> Non
     cost = sum(
         len(tool.name) + len(tool.description) + len(orjson.dumps(input_schema(tool.Params))) for tool in TOOLS.values()
     )
-    assert cost <= 12_500
+    assert cost <= 13_000
 
 
 def test_the_instructions_are_not_cut_by_hosts() -> None:

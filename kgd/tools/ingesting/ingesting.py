@@ -18,6 +18,8 @@ from kgd.ingest.kinds import KINDS
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
 from kgd.tools import addressing, sight
+from kgd.tools.entities import extracting
+from kgd.tools.entities.extracting import Task
 from kgd.tools.ingesting import tree
 from kgd.tools.ingesting.jobs import shown
 from kgd.tools.nodes import overlay_of
@@ -37,7 +39,7 @@ NODES_SHOWN = 100
 class IngestParams(Params):
     source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
     text: Annotated[str | None, Field(description="instead: what to take in")] = None
-    kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}")] = AUTO
+    kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities")] = AUTO
     uri: Annotated[
         str | None, Field(description="the node it becomes, document://... or thread://...; or the URL it is from")
     ] = None
@@ -62,14 +64,17 @@ class IngestResult(TypedDict):
     failure: NotRequired[str]
     next: NotRequired[str]
     dry_run: NotRequired[bool]
+    proposal: NotRequired[str]
+    task: NotRequired[Task]
 
 
 def ingest(session: Session, params: IngestParams) -> IngestResult:
     """Takes in a text at once, a file or folder as a job; without either it looks at the code tree anew."""
+    if params.kind == extracting.KIND:
+        return _entities(session, params)
     if params.kind not in (AUTO, TREE, *KINDS):
-        raise Invalid(
-            f"there is no kind '{params.kind[:40]}'", at="kind", next=f"Known: auto, tree, {', '.join(KINDS)}."
-        )
+        known = ", ".join((AUTO, TREE, *KINDS, extracting.KIND))
+        raise Invalid(f"there is no kind '{params.kind[:40]}'", at="kind", next=f"Known: {known}.")
     if params.text is not None:
         return _text(session, params)
     if params.kind == TREE or params.source is None:
@@ -109,6 +114,18 @@ def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequen
     """
     if total == 1 and path.is_file() and counts.get("unread") == 1 and trouble:
         raise Invalid(trouble[-1].removeprefix(f"{path.name}: "), at=path.name[-80:])
+
+
+def _entities(session: Session, params: IngestParams) -> IngestResult:
+    if params.uri is None or params.source is not None or params.text is not None:
+        raise Invalid(
+            "entities are read out of what is here already", at="uri",
+            next="Take the text in first; then name its document, thread or note as uri, and nothing else.",
+        )  # fmt: skip
+    workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
+    uri = addressing.resolve(session, workspace, params.uri, at="uri")
+    found: Any = extracting.extract(session, workspace, uri, dry_run=params.dry_run)
+    return found  # type: ignore[no-any-return]
 
 
 def _text(session: Session, params: IngestParams) -> IngestResult:
@@ -221,7 +238,8 @@ INGEST = Tool(
     description=(
         "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
         "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
-        "changes only what changed there. Files of the code tree are served as they are and not stored."
+        "changes only what changed there. Files of the code tree are served as they are and not stored. kind entities: "
+        "your host's model names the things that the node at uri speaks of, as a proposal."
     ),
     Params=IngestParams,
     Result=IngestResult,

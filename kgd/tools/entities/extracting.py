@@ -1,0 +1,247 @@
+"""This file is where the caller's language model reads texts for the things they speak of, and what becomes of that.
+
+What it says is judged (`kgd.mentions.extraction`) and put up as a proposal of new nodes: it changes no node that is
+there. Where the caller has no model to lend, the same task is in the answer, for whoever called to do with `put`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict
+
+from kgd.errors import Invalid, KgdError, NotFound
+from kgd.ingest.replacing import PART_OF
+from kgd.mentions.extraction import (
+    MAX_TOKENS,
+    RELATIONS,
+    TYPES,
+    Batch,
+    Judged,
+    Thing,
+    Tie,
+    batches,
+    judge,
+    question,
+)
+from kgd.mentions.mentions import Mentions
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet, Upsert
+from kgd.model.node import Relation, Source
+from kgd.model.uri import Uri, build
+from kgd.resolution.prompts import Prompt
+from kgd.tools import nodes, sight
+from kgd.workspace import proposals
+from kgd.workspace.usage import Usage
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+KIND = "entities"
+MOST_ASKED = 4
+"""Questions of one call: each is one that a person may have to allow."""
+PARTS_READ = 5_000
+TROUBLE_TOLD = 20
+MOST_WAITING = 20
+"""Proposals of one holder of tokens that may wait."""
+
+
+class Text(TypedDict):
+    mark: str
+    uri: str
+    text: str
+
+
+class Task(TypedDict):
+    """What to do for whoever can read: the same that a model is asked."""
+
+    instructions: str
+    types: list[str]
+    relations: list[str]
+    texts: list[Text]
+
+
+@dataclass(slots=True)
+class _Read:
+    """What models said, judged."""
+
+    judged: list[tuple[Batch, Judged, str]] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+    @property
+    def things(self) -> list[Thing]:
+        return [thing for _, judged, _ in self.judged for thing in judged.things]
+
+    @property
+    def ties(self) -> list[Tie]:
+        return [tie for _, judged, _ in self.judged for tie in judged.ties]
+
+
+def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool = False) -> dict[str, Any]:
+    """Have the texts of a node and its parts read, as many as one call may ask about, those not read before first.
+
+    May end the call with questions to its client. Nothing is written but a proposal.
+
+    Raises:
+        NotFound: There is no such node.
+        Invalid: It has no text.
+        Forbidden: The caller may not propose where entities are.
+    """
+    session.allow(workspace, Verb.READ, [uri])
+    session.allow(workspace, Verb.PROPOSE, [_entity(workspace, "any")])
+    texts = list(_texts(session, workspace, uri))
+    if not texts:
+        raise Invalid("this node and its parts have no text", at=uri, next="Name a document, a thread or a note.")
+    read_before = Usage.of(workspace).decided()
+    fresh = [(one, text) for one, text in texts if _digest(one, text) not in read_before]
+    waiting = batches(fresh)
+    counts = {"texts": len(texts), "unread": len(fresh)}
+    answer: dict[str, Any] = {"workspace": workspace.id, "kind": KIND, "source": uri, "counts": counts}
+    if dry_run or not waiting:
+        answer["next"] = "All of it was read already." if not waiting else _how_many(waiting)
+        return answer | ({"dry_run": True} if dry_run else {})
+    read = _asked(session, waiting[:MOST_ASKED])
+    counts |= {"things": len(read.things), "relations": len(read.ties)}
+    trouble = [*read.trouble, *(line for _, judged, _ in read.judged for line in judged.dropped)]
+    if trouble:
+        answer["trouble"] = trouble[:TROUBLE_TOLD]
+    if not read.judged:
+        return answer | {"task": _task(waiting[0]), "next": HANDED}
+    _put_up(session, workspace, uri, read, answer)
+    for batch, _, _ in read.judged:
+        for one, text in batch.texts.values():
+            Usage.of(workspace).decide(_digest(one, text), 1)
+            counts["unread"] -= 1
+    if counts["unread"] > 0:
+        answer["next"] = f"{answer['next']} {counts['unread']} texts are left: call again."
+    return answer
+
+
+HANDED = (
+    "No model of the client read them. Do the task yourself: put upserts of entity://<workspace>/<name> with type, "
+    "name and data.aliases, and relate them. Texts that name them then mention them by themselves."
+)
+
+
+def _how_many(waiting: Sequence[Batch]) -> str:
+    return f"{len(waiting)} questions would be asked, {MOST_ASKED} a call."
+
+
+def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[Uri, str]]:
+    """The node's own text, then those of its parts by URI; what the caller may not read is left out."""
+    sees = sight.sight(session, workspace.id)
+    found = nodes.find(workspace, uri, None, sees)
+    if found is None:
+        raise NotFound("there is no such node", at=uri, next="Find it with search.")
+    parts = {edge.target for source in workspace.sources() for edge in source.into(found.uri) if edge.type == PART_OF}
+    for one in [found.uri, *sorted(parts)[:PARTS_READ]]:
+        if sees is None or sees(one):
+            part = nodes.find(workspace, one, None, sees)
+            text = part.content if part else ""
+            if text.strip():
+                yield one, text
+
+
+def _digest(uri: Uri, text: str) -> str:
+    said = hashlib.sha256(f"{uri}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return f"extracted-{said}"
+
+
+def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
+    found, ask = _Read(), session.ask
+    if ask is None:
+        return found
+    attempts = session.daemon.attempts
+    by_id = {batch.id: batch for batch in asking}
+    prompts = {}
+    for id, batch in by_id.items():
+        why_not = attempts.why_not(id) if ask.open else "it was not asked about: call again"
+        if why_not and id not in ask.answered:
+            found.trouble.append(why_not)
+        else:
+            prompts[id] = Prompt(*question(batch), MAX_TOKENS)
+    if not prompts:
+        return found
+    attempts.asked(id for id in prompts if id not in ask.answered)
+    for id, reply in ask(prompts).items():
+        if id not in by_id:
+            continue
+        if reply.text or reply.model:
+            attempts.answered(id)
+        try:
+            if reply.problem:
+                found.trouble.append(reply.problem)
+                continue
+            found.judged.append((by_id[id], judge(by_id[id], reply.text), reply.model))
+        except KgdError as refusal:
+            attempts.failed(id)
+            found.trouble.append(refusal.message)
+    return found
+
+
+def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answer: dict[str, Any]) -> None:
+    """The new nodes as one proposal, by whoever called; which model it was says its commit."""
+    made = list(_upserts(workspace, read, sight.sight(session, workspace.id)))
+    answer["counts"]["new"] = len(made)
+    if not made:
+        answer["next"] = "They speak of nothing that is not there already."
+        return
+    model = next((model for _, _, model in read.judged if model), "")
+    label = "".join(c for c in model if c.isprintable())[:80].strip() or "unknown"
+    changes = ChangeSet(
+        tuple(made), session.author(workspace), f"entities of {uri}"[:300], operation="extract",
+        resolved_by=f"sampling model={label}",
+    )  # fmt: skip
+    principal = session.principal
+    proposal, _ = proposals.propose(
+        workspace, changes, bytes.fromhex(workspace.tip), holder=KIND, owner=principal,
+        permit=session.permit(workspace, Verb.PROPOSE), most=MOST_WAITING if principal else None,
+    )  # fmt: skip
+    answer["proposal"] = proposal.id
+    answer["nodes"] = [edit.uri for edit in made]
+    answer["next"] = f"Take what is right: resolve_conflicts with resolutions [{{id: {proposal.id!r}, take: accept}}]."
+
+
+def _upserts(workspace: Workspace, read: _Read, sees: sight.Sees | None) -> Iterator[Upsert]:
+    """A node for each thing that nothing goes by the name of yet. A thing that is there is led to and not changed."""
+    derived = Mentions.of(workspace)
+    derived.catch_up()
+    things: dict[str, Thing] = {}
+    for thing in read.things:
+        things.setdefault(thing.name, thing)
+    where: dict[str, Uri] = {}
+    fresh: dict[str, Thing] = {}
+    for name, thing in things.items():
+        uri = _entity(workspace, name)
+        known = [one for one in derived.going_by(name) if sees is None or sees(one)]
+        known += [uri] if workspace.exists(uri) else []
+        where[name] = known[0] if known else uri
+        if not known:
+            fresh[name] = thing
+    ties: Mapping[str, list[Tie]] = {name: [tie for tie in read.ties if tie.source == name] for name in fresh}
+    for name, thing in fresh.items():
+        told = {(tie.relation, where[tie.target]): tie for tie in ties[name] if tie.target in where}
+        relations = tuple(
+            Relation(type, target, data={"quote": tie.quote, "text": tie.text}) for (type, target), tie in told.items()
+        )
+        data: dict[str, Any] = {"evidence": [{"text": thing.text, "quote": thing.quote}]}
+        if thing.aliases:
+            data["aliases"] = list(thing.aliases)
+        yield Upsert(
+            where[name], type=thing.type, name=name, data=data, source=Source("extraction", thing.text),
+            relations=relations, expect_version=0,
+        )  # fmt: skip
+
+
+def _entity(workspace: Workspace, name: str) -> Uri:
+    return build("entity", workspace.id, [name.encode()])
+
+
+def _task(batch: Batch) -> Task:
+    told, _ = question(batch)
+    texts: list[Text] = [{"mark": mark, "uri": uri, "text": text} for mark, (uri, text) in batch.texts.items()]
+    return {"instructions": told, "types": list(TYPES), "relations": list(RELATIONS), "texts": texts}
