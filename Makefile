@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 TOGETHER := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help up down test test-all test-deps lint bench soak lock clean
+.PHONY: help up down test test-all test-deps lint bench bench-retrieval soak lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ lint: $(VENV)/.develop
 
 bench: $(VENV)/.develop ## the figures of docs/performance.md, printed and written as JSON
 	$(BIN)/python -m bench
+
+bench-retrieval: $(VENV)/.develop ## how well search finds, on the sets in DATA=DIR (docs/search.md)
+	$(BIN)/python -m bench.retrieval $(DATA) $(if $(EMBEDDER),--embedder $(EMBEDDER))
 
 soak: $(VENV)/.develop ## the long proofs, by time (MINUTES=60), counted in tests/soak/ledger.jsonl
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
