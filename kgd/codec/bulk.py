@@ -1,6 +1,6 @@
 """This file is where a part of a document or a thread is read and written: many nodes that machines made in one file.
 
-    source: 9f86d081        the hash of what the nodes were made from; left out where there is none
+    source: "9f86d081"      the hash of what the nodes were made from; left out where there is none
     nodes:
     - uri: chunk://ws/handbook/1
       content: ...
@@ -193,7 +193,7 @@ def _counted(entry: bytes) -> int:
     return canonical.count_events(documents.shape_of(documents.decode(entry)))
 
 
-_HEAD = re.compile(rb"(?:source: ([^\n]+)\n)?nodes:\n(?=- )").match
+_HEAD = re.compile(rb"(source: [^\n]+\n)?nodes:\n(?=- )").match
 _ITEMS = re.compile(rb"^- ", re.M).split
 _LINE = re.compile(rb"\n(?=[^\n])").sub
 _OUTSIDE = re.compile(rb"\n(?!  |\n|\Z)").search
@@ -204,8 +204,11 @@ def _quick(data: bytes) -> Entries | None:
     head = _HEAD(data)
     if head is None or len(data) > canonical.MAX_BYTES or not data.endswith(b"\n"):
         return None
-    source = (head[1] or b"").decode("utf-8", "replace")
-    if source and (not canonical.is_plain(source) or canonical.forbidden(source) or "�" in source):
+    try:
+        source = canonical.load(head[1].decode())["source"] if head[1] else ""
+    except (NotCanonical, UnicodeDecodeError):
+        return None
+    if not isinstance(source, str):
         return None
     nodes: dict[Uri, bytes] = {}
     last, events = "", 0

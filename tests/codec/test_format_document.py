@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.codec import documents, paths
+from kgd.codec import bulk, documents, paths
 from kgd.git.layout import first_commit
 from kgd.model.uri import OWNED, parse
 
@@ -23,8 +23,17 @@ def test_the_paths_of_the_document_are_those_of_the_code() -> None:
         assert paths.path_of(parse(uri)) == path
 
 
+def test_the_folders_of_parts_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| `((?:message|chunk):\S+)` \| (?:`(bulk/.*)/`|none: `(nodes/.*)`) \|$", TEXT, re.M)
+    assert len(rows) > 3
+    for uri, folder, path in rows:
+        assert bulk.folder_of(parse(uri)) == (folder or None)
+        assert folder or paths.path_of(parse(uri)) == path
+
+
 def test_its_examples_are_in_the_canonical_form() -> None:
-    node, conflict, settings = (text.encode() for text in YAML)
+    node, conflict, part, settings = (text.encode() for text in YAML)
+    assert bulk.encode(bulk.decode(part)) == bulk.joined(bulk.split(part)) == part
     assert documents.encode(documents.decode(node)) == node
     assert documents.encode_conflict(documents.decode_conflict(conflict)) == conflict
     assert documents.encode_settings(documents.decode_settings(settings)) == settings

@@ -15,10 +15,10 @@ from typing import Any
 
 from kgd.errors import KgdError
 from kgd.git.layout import Layout, locate
-from kgd.model.change import Append, ChangeSet, Delete
+from kgd.model.change import Append, ChangeSet, Delete, Edit
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, to, upsert, uri
+from tests.builders import WS, change, to, upsert, uri
 from tests.faults.nursery import Child
 
 CALLS = (
@@ -60,7 +60,8 @@ def composed(kind: str, request: str) -> ChangeSet:
     """What each kind of process asks for. A delete needs the node that a put with the same number made."""
     if kind == "delete":
         return change(Delete(uri("victim")), request=request)
-    edits = [upsert(f"n/{request}", to("log"), name=request, summary="s"), Append(uri("log"), f"<{request}>")]
+    edits: list[Edit] = [upsert(f"n/{request}", to("log"), name=request, summary="s"), Append(uri("log"), f"<{request}>")]
+    edits.append(upsert(f"message://{WS}/talk/{request}", name=request))  # in a part with those of all others
     if kind == "publication":
         edits.append(Delete(uri("victim")))
     return change(*edits, request=request)

@@ -10,7 +10,7 @@ from kgd.errors import KgdError
 from kgd.git.layout import Layout
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, new_layout, upsert, uri
+from tests.builders import WS, change, new_layout, upsert, uri
 from tests.faults.audit import fsck, git, requests_in, strays
 from tests.faults.one_change import Point, composed, interfere, points
 from tests.workspace.people import code_layout
@@ -56,6 +56,8 @@ def settled(layout: Layout, kind: str, request: str, acknowledged: str | None) -
         log = ws.node(uri("log"))
         if kind != "delete" and (log is None or log.content.count(f"<{request}>") != 1):
             wrong.append("its text is not there once")
+        if kind != "delete" and ws.node(uri(f"message://{WS}/talk/{request}")) is None:
+            wrong.append("its message is not there")
         if ws.submit(change(upsert("victim", name=request))).commit != ws.tip:
             wrong.append("the next write is not the tip")
         wrong += [f"check: {finding}" for finding in check(ws)]

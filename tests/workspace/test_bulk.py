@@ -217,3 +217,40 @@ def test_a_node_in_two_parts_is_served_from_the_first_and_named(reopen: Reopen) 
     commit_file(ws, f"{TALK}/0002.yaml", part(Node(message(2))))
     assert text_of(reloaded(ws).node(message(1))) == "own\n"
     assert check(reloaded(ws)) == []
+
+
+def test_a_part_is_taken_apart_by_its_lines_as_a_parser_takes_it() -> None:
+    odd = (
+        "",
+        "a\n",
+        "- uri: message://ws/talk/9\n",
+        "\ttab\n",
+        "a\n\n\n",
+        " lead\n",
+        "x\n\n- b\n    c\n",
+        "nodes:\n- a",
+        "é\u2028\n",
+    )
+    data = [
+        {},
+        {"a": [[1, [2]], {"b": ["x\ny\n"]}]},
+        {"- k": "null", "n": None, "e": []},
+        {"deep": {"a": {"b": {"c": 1}}}},
+    ]
+    nodes = [
+        Node(Uri(f"message://ws/talk/{n}"), content=odd[n % len(odd)], data=data[n % len(data)], name="yes" * (n % 2))
+        for n in range(36)
+    ]
+    for source in ("", "9f86d081", "abc", "yes", 'q"\\'):
+        whole = bulk.encode(bulk.Part(tuple(nodes), source))
+        found = bulk.split(whole)
+        assert found == bulk.Entries({n.uri: documents.encode(n) for n in sorted(nodes, key=lambda n: n.uri)}, source)
+        assert bulk.joined(found) == whole
+        for uri, entry in found.nodes.items():
+            assert bulk.cut(whole, uri) == entry
+            assert len(entry) <= bulk.size_of(entry)
+    by_hand = b'{nodes: [{uri: "message://ws/talk/2"}, {uri: "message://ws/talk/1", name: x}]}'
+    assert bulk.split(by_hand).nodes == {
+        Uri(f"message://ws/talk/{n}"): documents.encode(Node(Uri(f"message://ws/talk/{n}"), name=name))
+        for n, name in ((1, "x"), (2, ""))
+    }
