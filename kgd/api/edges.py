@@ -48,6 +48,8 @@ class EdgeOperations(Calling):
     ) -> list[Edge]:
         """The edges that leave the node, then those that lead to it; each by weight, other end and type.
 
+        What the code tree says is among them; which texts mention which nodes is, where `edge_types` names MENTIONS.
+
         Raises:
             NotFound: There is no such node, and no edge leads to it.
         """

@@ -88,7 +88,11 @@ def test_a_graph_is_built_read_changed_and_taken_apart_whoever_does_the_work(
     served = ws.get_node("./src/checkout.py")
     assert served is not None
     assert (served.uri, served.version, served.data["extension"]) == ("file://shop/src/checkout.py", 0, ".py")
-    assert "dir://shop/src" in {edge.source for edge in ws.get_edges(served, "in")}
+    inside = next(edge for edge in ws.get_edges(served, "in") if edge.source == "dir://shop/src")
+    assert (inside.type, inside.derived) == ("contains", True)
+    ws.update_node(again, content="Asks auth, see [[services/auth]] and concept://shop/services/auth.")
+    mentions = ws.get_edges(again, "out", edge_types=["MENTIONS"])
+    assert [(edge.target, edge.derived) for edge in mentions] == [(auth.uri, True)]
 
     # Taken apart: what leaves a node goes with it, what leads to it is a broken link.
     ws.delete_edge(uses.id)

@@ -20,6 +20,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, changes, cursors, sight
 from kgd.tools.graph.edge_ids import EdgeIds
 from kgd.tools.graph.making import MOST, placed
+from kgd.tools.mentioning import walked
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -65,7 +66,10 @@ class Ends(NamedTuple):
 
 
 def read(session: Session, params: EdgesParams) -> EdgesResult:
-    """Those that leave the node, then those that lead to it, each by weight, other end and type."""
+    """Those that leave the node, then those that lead to it, each by weight, other end and type.
+
+    Mentions are among them where they are asked for by their type.
+    """
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
     owner = addressing.owner_of(session, workspace, asked)
@@ -76,14 +80,14 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     answer: EdgesResult = {"workspace": workspace.id, "edges": []}
     last: tuple[Any, ...] = ()
     try:
-        for place, edge, weight in _around(session, owner, uri, params):
+        for place, edge, weight, derived in _around(session, owner, uri, params):
             if place <= behind:
                 continue
             if len(answer["edges"]) == params.limit:
                 answer["cursor"] = cursors.write("edges", question, list(last))
                 break
             last = place
-            answer["edges"].append(answer_of(owner, edge, weight))
+            answer["edges"].append(answer_of(owner, edge, weight, derived=derived))
     except TypeError:  # somebody else wrote this cursor: its places cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):
@@ -93,25 +97,26 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
 
 def _around(
     session: Session, workspace: Workspace, uri: Uri, params: EdgesParams
-) -> Iterator[tuple[tuple[Any, ...], Ends, float]]:
-    sources = sight.sources(session, workspace.id, workspace.sources())
+) -> Iterator[tuple[tuple[Any, ...], Ends, float, bool]]:
+    """Where each stands in the answer, the edge, its weight, and whether it is stored nowhere."""
+    sources = sight.sources(session, workspace.id, walked(workspace, params.edge_types))
     for number, direction in enumerate(("out", "in")):
         if params.direction not in (direction, "both"):
             continue
-        found: dict[tuple[Uri, str], Edge] = {}
-        for source in sources:  # the stored graph first: what somebody wrote of an edge counts
+        found: dict[tuple[Uri, str], tuple[Edge, bool]] = {}
+        for rank, source in enumerate(sources):  # the stored graph first: what somebody wrote of an edge counts
             for edge in source.out(uri) if direction == "out" else source.into(uri):
-                found.setdefault((edge.target, edge.type), edge)
-        for edge in sorted(found.values()):
+                found.setdefault((edge.target, edge.type), (edge, rank > 0))
+        for edge, derived in sorted(found.values()):
             if params.edge_types and edge.type not in params.edge_types:
                 continue
             if direction == "in" and edge.target == uri and params.direction == "both":
                 continue  # it leads to itself, and was told of above
             ends = Ends(uri, edge.target, edge.type) if direction == "out" else Ends(edge.target, uri, edge.type)
-            yield (number, *edge), ends, edge.weight
+            yield (number, *edge), ends, edge.weight, derived
 
 
-def answer_of(workspace: Workspace, edge: Ends, weight: float) -> EdgeAnswer:
+def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool = False) -> EdgeAnswer:
     answer: EdgeAnswer = {
         "id": edge_id(*edge), "source": edge.source, "target": edge.target, "type": edge.type,
         "weight": plain_weight(weight),
@@ -122,6 +127,8 @@ def answer_of(workspace: Workspace, edge: Ends, weight: float) -> EdgeAnswer:
             break
     if workspace_of(edge.target) in (None, workspace.id) and not workspace.exists(edge.target):
         answer["broken"] = True
+    if derived:
+        answer["derived"] = True
     return answer
 
 

@@ -87,10 +87,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
         answer["paths"].append(path)
     for link in found.edges:
         ends = Ends(link.source, link.target, link.type)
-        edge = answer_of(workspace, ends, link.weight)
-        if link.derived:
-            edge["derived"] = True
-        answer["edges"].append(edge)
+        answer["edges"].append(answer_of(workspace, ends, link.weight, derived=link.derived))
     return answer
 
 
