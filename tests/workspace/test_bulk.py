@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -231,7 +232,7 @@ def test_a_part_is_taken_apart_by_its_lines_as_a_parser_takes_it() -> None:
         "nodes:\n- a",
         "é\u2028\n",
     )
-    data = [
+    data: list[dict[str, Any]] = [
         {},
         {"a": [[1, [2]], {"b": ["x\ny\n"]}]},
         {"- k": "null", "n": None, "e": []},
