@@ -236,7 +236,8 @@ VERBS: tuple[Verb, ...] = (
           _arg("--task", help="a task's URI or name, or its text", metavar="TASK"),
           _arg("--question", help="a question in words", metavar="TEXT"), _BUDGET, _CONTEXT),
          call="context", print="context"),
-    Verb("show", "Reading", "everything about one node, with incoming relations and history", (_URI, _AS_OF),
+    Verb("show", "Reading", "everything about one node, with incoming relations and history; of a thread its messages",
+         (_URI, _AS_OF, _CURSOR),
          call="get", ask="show", print="get"),
 
     Verb("history", "The past", "who changed what and why; of one node or of all",
