@@ -27,6 +27,7 @@ from bench import (
     across,
     areas,
     bootstrap,
+    bulk,
     client,
     commits,
     corpus,
@@ -102,6 +103,9 @@ class Run:
     def merges(self) -> Iterator[Row]:
         yield from merge.rows(self.made(self.middle))
 
+    def parts(self) -> Iterator[Row]:
+        yield from bulk.rows(self.folder / "parts")
+
     def sharing(self) -> Iterator[Row]:
         yield from sync.rows(self.made(self.middle), self.folder / "sharing")
 
@@ -125,7 +129,7 @@ class Run:
 SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
-    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges,
+    "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
     "histories": Run.histories, "idle": Run.idle,
 }  # fmt: skip
