@@ -135,7 +135,7 @@ class Jobs:
             job = self.get(id)
             told(job)
             left = until - time.monotonic()
-            if job.is_over or left <= 0:
+            if job.is_over or left <= 0 or self._stop.is_set():
                 return job
             with self._changed:
                 self._changed.wait(min(left, 0.25))
@@ -143,9 +143,10 @@ class Jobs:
     def close(self) -> None:
         """Let the document that is being written come to its end. What is left goes on when the workspace is opened."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        if (thread := self._thread) is not None:
+            thread.join()
         with self._changed:
+            self._changed.notify_all()
             if self._jobs:
                 self._save()
 

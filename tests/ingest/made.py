@@ -34,7 +34,8 @@ def docx(*paragraphs: str, body: str = "") -> bytes:
     rels = "application/vnd.openxmlformats-package.relationships+xml"
     return archive({
         "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">'
-        f'<Default Extension="rels" ContentType="{rels}"/><Override PartName="/word/document.xml" ContentType="{kind}"/></Types>',
+        f'<Default Extension="rels" ContentType="{rels}"/>'
+        f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>',
         "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r"'
         f' Type="{_OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>',
         "word/document.xml": f'<w:document xmlns:w="{_WORD}"><w:body>{text}</w:body></w:document>',

@@ -112,7 +112,7 @@ def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequen
     Raises:
         Invalid: Says why.
     """
-    if total == 1 and path.is_file() and counts.get("unread") == 1 and trouble:
+    if total == 1 and not path.is_dir() and counts.get("unread") == 1 and trouble:
         raise Invalid(trouble[-1].removeprefix(f"{path.name}: "), at=path.name[-80:])
 
 
