@@ -35,6 +35,7 @@ from bench import (
     knowing,
     machine,
     mcp_calls,
+    meaning,
     memory_server,
     merge,
     search,
@@ -122,6 +123,9 @@ class Run:
     def histories(self) -> Iterator[Row]:
         yield from areas.rows(self.folder / "histories")
 
+    def meanings(self) -> Iterator[Row]:
+        yield from meaning.rows([self.made(nodes) for nodes in self.sizes[1:] or self.sizes], self.folder / "meaning")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
@@ -131,7 +135,7 @@ SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
-    "histories": Run.histories, "idle": Run.idle,
+    "histories": Run.histories, "meaning": Run.meanings, "idle": Run.idle,
 }  # fmt: skip
 
 

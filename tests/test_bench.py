@@ -14,6 +14,7 @@ from bench import (
     hub,
     knowing,
     mcp_calls,
+    meaning,
     memory_server,
     merge,
     search,
@@ -75,6 +76,10 @@ def test_histories_of_areas_are_measured(tmp_path: Path) -> None:
 
 def test_the_memory_servers_toolset_is_measured(tmp_path: Path) -> None:
     told(list(memory_server.rows([NODES], tmp_path, None)))
+
+
+def test_meaning_is_measured(made: Made, tmp_path: Path) -> None:
+    told(list(meaning.rows([made], tmp_path / "meaning")))
 
 
 def test_sharing_is_measured(made: Made, tmp_path: Path) -> None:
