@@ -49,7 +49,10 @@ _COLUMNS = (
 
 
 class Feed:
-    """The changes of one index, for any number of readers in any threads."""
+    """The changes of one index, for any number of readers in any threads.
+
+    Joins are written as SQLite is to carry them out (CROSS JOIN): it cannot know that few texts are asked for.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,7 +69,7 @@ class Feed:
         """What was stored behind a number, in order; of what was replaced since, only what is there now."""
         with self._database.read() as connection:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM docs JOIN text ON text.rowid = docs.id WHERE docs.id > ?"
+                f"SELECT {_COLUMNS} FROM docs CROSS JOIN text ON text.rowid = docs.id WHERE docs.id > ?"
                 " ORDER BY docs.id LIMIT ?",
                 (after, limit),
             ).fetchall()
@@ -81,7 +84,8 @@ class Feed:
         """What was stored last, the newest first."""
         with self._database.read() as connection:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM docs JOIN text ON text.rowid = docs.id ORDER BY docs.id DESC LIMIT ?", (limit,)
+                f"SELECT {_COLUMNS} FROM docs CROSS JOIN text ON text.rowid = docs.id ORDER BY docs.id DESC LIMIT ?",
+                (limit,),
             ).fetchall()
         return [_indexed(row) for row in rows]
 
@@ -89,7 +93,7 @@ class Feed:
         """URI, type, name and other names of stored nodes that are of none of these types, the newest first."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs JOIN text ON text.rowid = docs.id"
+                "SELECT docs.uri, docs.type, text.name, docs.aliases FROM docs CROSS JOIN text ON text.rowid = docs.id"
                 f" WHERE origin = '' AND docs.type NOT IN ({', '.join('?' * len(but))}) ORDER BY docs.id DESC LIMIT ?",
                 (*sorted(but), limit),
             ).fetchall()
@@ -115,7 +119,7 @@ class Feed:
             for start in range(0, len(asked), 500):
                 some = asked[start : start + 500]
                 found += connection.execute(
-                    f"SELECT {_COLUMNS} FROM docs JOIN text ON text.rowid = docs.id"
+                    f"SELECT {_COLUMNS} FROM docs CROSS JOIN text ON text.rowid = docs.id"
                     f" WHERE docs.id IN ({', '.join('?' * len(some))}) ORDER BY docs.id",
                     some,
                 ).fetchall()
