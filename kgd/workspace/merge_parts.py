@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
-from kgd.git.objects import FILE, FOLDER, ObjectId, object_id, text
+from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
 from kgd.git.three_way import Change, Changes
 from kgd.model.uri import Uri
@@ -74,8 +74,9 @@ class PartsMerge:
         folders = [{p.rpartition("/")[0] for p in side if p.startswith("bulk/chunk/")} for side in self._sides]
         decided = set[str]()
         for folder in sorted(folders[0] & folders[1]):
-            sources = [self._source(folder, side) for side in self._sides]
-            if sources[0] == sources[1]:
+            was = max(self._source(folder, (change.old for change in side.values())) for side in self._within(folder))
+            sources = [self._source(folder, (c.new for c in side.values())) for side in self._within(folder)]
+            if sources[0] == sources[1] or was in sources:
                 continue
             chosen = 0 if sources[0] > sources[1] else 1
             for path in {p for side in self._sides for p in side if p.rpartition("/")[0] == folder}:
@@ -85,14 +86,17 @@ class PartsMerge:
                 decided.add(path)
         return decided
 
-    def _source(self, folder: str, changes: Changes) -> str:
+    def _within(self, folder: str) -> list[Changes]:
+        return [{p: change for p, change in side.items() if p.rpartition("/")[0] == folder} for side in self._sides]
+
+    def _source(self, folder: str, entries: Iterable[Entry | None]) -> str:
         found = [""]
-        for path, change in changes.items():
-            if change.new and change.new[0] == FILE and path.rpartition("/")[0] == folder:
-                try:
-                    found.append(bulk.split(self._store.read(change.new[1]), at=path).source)
-                except KgdError:
-                    continue
+        for mode, blob in filter(None, entries):
+            try:
+                if mode == FILE:
+                    found.append(bulk.split(self._store.read(blob), at=folder).source)
+            except KgdError:
+                continue
         return max(found)
 
     def _blob(self, path: str, side: int) -> ObjectId | None:
@@ -225,9 +229,15 @@ class PartsMerge:
         blobs = [self._blob(path, side) for side in (0, 1)] if changed else [self._store.entry(self._tree, path)]
         versions = [self._store.read(blob) for blob in blobs if blob]
         sides = [bulk.split(data, at=path) for data in versions]
-        source = max((side.source for side in sides), default="")
+        source = self._merged_source(path, [side.source for side in sides])
         same = [d for d, side in zip(versions, sides, strict=True) if side.nodes == nodes and side.source == source]
         return min(same) if same else bulk.joined(bulk.Entries(nodes, source))
+
+    def _merged_source(self, path: str, sources: list[str]) -> str:
+        """What a part was made from: as the side says that made it anew."""
+        old = next((side[path].old for side in self._sides if path in side), None)
+        was = self._source(path, [old])
+        return max((source for source in sources if source != was), default=max(sources, default=""))
 
 
 def _folders(nodes: Iterable[Uri], changed: Iterable[str]) -> set[str]:

@@ -234,3 +234,23 @@ def test_the_view_says_what_changed_of_nodes_and_nothing_of_parts(line: Line) ->
         read = [documents.decode(view.read(blob)) if blob else None for blob in changed[path]]
         assert read == [was, now]
         assert view.entry(line.store.tree_of(tip), path) == changed[path][1]
+
+
+def test_chunks_that_one_side_made_anew_keep_what_the_other_said_about_them(line: Line) -> None:
+    def chunk(number: int, text: str, *tags: str) -> Node:
+        return Node(Uri(f"chunk://ws/book/{number:04d}"), content=text, tags=tags)
+
+    def part(source: str, *nodes: Node) -> dict[str, bytes | None]:
+        return {f"{folder}/0001.yaml": bulk.encode(bulk.Part(nodes, source))}
+
+    folder = bulk.folder_of(chunk(1, "").uri) or ""
+    base = line.commit({}, files=part("old", chunk(1, "one\n"), chunk(2, "two\n")))
+    tagged = line.commit({}, base, part("old", chunk(1, "one\n", "kept"), chunk(2, "two\n")))
+    anew = line.commit({}, base, part("new", chunk(1, "ONE\n"), chunk(3, "three\n")))
+    merged = line.merge(tagged, anew)
+    assert {f"{folder}/0001.yaml": line.files(merged)[f"{folder}/0001.yaml"]} == part(
+        "new", chunk(1, "ONE\n", "kept"), chunk(3, "three\n")
+    )
+    other = line.commit({}, base, part("other", chunk(1, "1\n"), chunk(2, "2\n")))
+    assert line.nodes(line.merge(anew, other)) == by_uri(chunk(1, "1\n"), chunk(2, "2\n"))
+    assert line.conflicts(line.merge(anew, other)) == []
