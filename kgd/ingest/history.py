@@ -55,6 +55,11 @@ def listed(
     return workspace.between(start, end, limit, backward=True)[::-1]
 
 
+def first_of(thread: Uri) -> Uri:
+    """What all messages of a thread come after; it is none of them."""
+    return Uri(messages_of(thread))
+
+
 def thread_of(message: Uri) -> Uri:
     """The thread that a message belongs to, by its URI."""
     return Uri(f"thread://{workspace_of(message)}/{namespace_of(message)}")
