@@ -20,9 +20,9 @@ from kgd.retrieval.question import Question, Step
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-GATHERED = 400
+GATHERED = 250
 """Texts with words of the question that are ranked."""
-NEAREST = 100
+NEAREST = 60
 """Texts near to the question in meaning that are ranked."""
 
 Sees = Callable[[Uri], bool]

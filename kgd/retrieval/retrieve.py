@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgd.errors import Unavailable
@@ -113,8 +114,9 @@ def rank(
         spreading.hop(pool, around)
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
-    order = [one for unit in pool.units.values() if (one := _placed(unit, pool, doubted, workspace, around))]
-    order.sort(key=lambda one: (-one.score, one.uri))
+    scored = [(-score, unit.key, unit) for unit in pool.units.values() if (score := _scored(unit, pool, doubted))]
+    placed = (_placed(unit, -score, question, around) for score, _, unit in sorted(scored, key=lambda one: one[:2]))
+    order = list(islice((one for one in placed if one), wanted))
     if question.min_similarity <= 0:
         order = _with_rest(workspace, question, pool, order, sees, wanted)
     return order, pool
@@ -130,27 +132,28 @@ def _only_similar(pool: Pool) -> None:
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
 
 
-def _placed(
-    unit: Unit, pool: Pool, doubted: Collection[Uri], workspace: Workspace, around: Surroundings
-) -> Ranked | None:
-    """The hit that a unit makes, with its final score; None if it has too little to do with the question."""
+def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
+    """The final score of a unit; 0 if it has too little to do with the question."""
     few = len(pool.words) < LONG
-    if few and unit.tier == ranking.FILE and (unit.vec < LIKE or not unit.vec):
-        return None
-    if unit.score <= 0 or (pool.question.min_similarity > (unit.similarity or 0.0)):
-        return None
+    if few and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
+        return 0.0
+    if unit.score <= 0 or pool.question.min_similarity > (unit.similarity or 0.0):
+        return 0.0
     low, high = BANDS[unit.tier] if few else KNOWLEDGE
     score = low + (high - low) * unit.score
+    if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
+        score *= ranking.DOUBTED_SHARE
+    return round(score, SCORE_DIGITS)
+
+
+def _placed(unit: Unit, score: float, question: Question, around: Surroundings) -> Ranked | None:
+    """The hit that a unit makes: its best text, or itself. None for a document whose node is gone."""
     uri = unit.best()
-    asked = pool.question.types
-    if uri is None or (asked and "chunk" not in asked and "document" in asked):
+    if uri is None or ("document" in question.types and "chunk" not in question.types):
         uri = next((one for one in (unit.key, *unit.texts) if _is_node(one, around)), None)
     if uri is None:
         return None
-    if uri in doubted or unit.key in doubted:
-        score *= ranking.DOUBTED_SHARE
-    found = unit.texts.get(uri) or Found(0.0, uri, 0, ranking.SOME)
-    return Ranked(uri, round(score, SCORE_DIGITS), found, unit)
+    return Ranked(uri, score, unit.texts.get(uri) or Found(0.0, uri, 0, ranking.SOME), unit)
 
 
 def _is_node(uri: Uri, around: Surroundings) -> bool:

@@ -34,7 +34,7 @@ DEEPEST = 10_000
 
 
 class SearchParams(Params):
-    query: Annotated[str, Field(max_length=2_000, description="words; optional with tags")] = ""
+    query: Annotated[str, Field(max_length=200_000, description="words; optional with tags")] = ""
     types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     namespace: Annotated[str, Field(description="a path prefix")] = ""
