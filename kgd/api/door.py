@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import threading
 import time
 import weakref
@@ -32,6 +33,7 @@ PAUSE = 0.01
 Progress = Callable[[int, int | None, str], None]
 
 _doors: weakref.WeakSet[Door] = weakref.WeakSet()
+_doors_lock = threading.Lock()
 
 
 class Door:
@@ -46,7 +48,8 @@ class Door:
         self._home, self._directory, self._client = home, directory, client
         self._closed = False
         self._begin()
-        _doors.add(self)
+        with _doors_lock:
+            _doors.add(self)
 
     def _begin(self) -> None:
         """Without connections: in a process that was forked off, those that there are belong to its parent."""
@@ -65,7 +68,7 @@ class Door:
             if self._closed:
                 raise Invalid("this workspace object was closed", next="Open it again with kgd.open.")
             try:
-                if start.running(self._home):
+                if not _is_inside() and start.running(self._home):
                     _leave(self._home)
                     return self._asked(name, given, progress)
                 return self._done_here(name, given, progress)
@@ -92,8 +95,9 @@ class Door:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        others = [door for door in list(_doors) if door._home.state == self._home.state and not door._closed]
-        if first and not others:
+        with _doors_lock:
+            others = [door for door in _doors if door._home.state == self._home.state and not door._closed]
+        if first and not others and not _is_inside():
             _leave(self._home)
 
     def _asked(self, name: str, given: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
@@ -149,11 +153,15 @@ class _Elsewhere(Exception):
 
 def _leave(home: Home) -> None:
     """Let a daemon have what this process has open; costs nothing where that is nothing."""
-    import sys
-
     process = sys.modules.get("kgd.api.process")
     if process is not None:
         process.leave(home)
+
+
+def _is_inside() -> bool:
+    """Whether this is asked by what a call of ours tells of its progress: then what is open here cannot be closed."""
+    process = sys.modules.get("kgd.api.process")
+    return process is not None and process.is_inside()
 
 
 def _as_json(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +188,8 @@ def _as_json(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_child() -> None:
+    global _doors_lock
+    _doors_lock = threading.Lock()
     for door in list(_doors):
         door._begin()
 

@@ -104,12 +104,14 @@ class Host:
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
         with self._changed:
-            if self._leaving:
+            if self._leaving and not is_inside():
                 raise GaveWay
             self._calls += 1
+        _inside.depth = getattr(_inside, "depth", 0) + 1
         try:
             yield
         finally:
+            _inside.depth -= 1
             with self._changed:
                 self._calls -= 1
                 self._changed.notify_all()
@@ -118,6 +120,14 @@ class Host:
         while not self.closed.wait(LOOK_SECONDS):
             if running(self._home):
                 leave(self._home)
+
+
+_inside = threading.local()
+
+
+def is_inside() -> bool:
+    """Whether this thread is in the middle of a call that is done here, as whoever is told of progress is."""
+    return getattr(_inside, "depth", 0) > 0
 
 
 _hosts: dict[str, Host] = {}
@@ -144,8 +154,11 @@ def leave(home: Home) -> None:
     """Close what is open of this home; returns when others can have it."""
     with _lock:
         host = _hosts.get(home.state)
-    if host is not None:
+    if host is None:
+        return
+    try:
         host.close()
+    finally:
         with _lock:
             if _hosts.get(home.state) is host:
                 del _hosts[home.state]

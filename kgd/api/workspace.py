@@ -15,7 +15,7 @@ from kgd.api.knowledge import KnowledgeOperations
 from kgd.api.nodes import NodeOperations
 from kgd.api.sources import SourceOperations
 from kgd.api.values import Written
-from kgd.config import Home
+from kgd.config import Home, person_environment
 
 if TYPE_CHECKING:
     from typing import Self
@@ -104,7 +104,7 @@ def open(
     door = Door(Home.find(), place, client)
     try:
         if create and workspace is None:
-            door.call("up", {"directory": place})
+            door.call("up", {"directory": place, "environment": person_environment()})
         found = door.call("nodes", {"workspace": workspace or place})
     except BaseException:
         door.close()

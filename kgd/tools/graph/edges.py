@@ -18,8 +18,10 @@ from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, changes, cursors, sight
+from kgd.tools.budget import size_of
 from kgd.tools.graph.edge_ids import EdgeIds
 from kgd.tools.graph.making import MOST, placed
+from kgd.tools.graph.nodes import PAGE_BYTES
 from kgd.tools.mentioning import walked
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
@@ -78,16 +80,17 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     question = [owner.id, uri, params.direction, params.edge_types]
     behind = tuple(cursors.read("edges", question, params.cursor)) if params.cursor else ()
     answer: EdgesResult = {"workspace": workspace.id, "edges": []}
-    last: tuple[Any, ...] = ()
+    used, last = 0, tuple[Any, ...]()
     try:
         for place, edge, weight, derived in _around(session, owner, uri, params):
             if place <= behind:
                 continue
-            if len(answer["edges"]) == params.limit:
+            if len(answer["edges"]) == params.limit or used > PAGE_BYTES:
                 answer["cursor"] = cursors.write("edges", question, list(last))
                 break
-            last = place
-            answer["edges"].append(answer_of(owner, edge, weight, derived=derived))
+            last, found = place, answer_of(owner, edge, weight, derived=derived)
+            used += size_of(found)
+            answer["edges"].append(found)
     except TypeError:  # somebody else wrote this cursor: its places cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):

@@ -7,11 +7,12 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, Limit
 from kgd.freshness.freshness import Freshness
 from kgd.retrieval.question import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, sight
+from kgd.tools.budget import size_of
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.nodes import whole
 from kgd.tools.nodes import NodeAnswer
@@ -19,6 +20,9 @@ from kgd.tools.parameters import Many, Params
 from kgd.tools.searching import mentioned
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+
+LARGEST = 32 * 2**20
+"""Bytes of all nodes of one answer."""
 
 
 class RetrieveParams(Params):
@@ -74,10 +78,18 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     else:
         found = tagged(workspace, question, sees=sees, sources=sources)
     answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}
+    size = 0
     for hit in found.hits:
         node = whole(session, workspace, hit.uri, content=params.content)
         if node is None:  # gone since it was indexed
             continue
+        size += size_of(node)
+        if size > LARGEST:
+            raise Limit(
+                f"these nodes are more than {LARGEST // 2**20} MiB",
+                at="limit",
+                next="Ask for fewer, or without content.",
+            )
         path: PathAnswer = {
             "uri": hit.uri, "uris": list(hit.path), "score": hit.score, "why": list(hit.why), "snippet": hit.snippet,
         }  # fmt: skip
