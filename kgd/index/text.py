@@ -197,9 +197,9 @@ class TextIndex:
     # Searching
 
     def count(self) -> int:
-        """Documents, files of the code tree not among them. O(documents)."""
+        """Documents of what is stored; what was read from the code tree is not among them. O(documents)."""
         with self._database.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM docs").fetchone()[0])
+            return int(connection.execute("SELECT count(*) FROM docs WHERE origin = ''").fetchone()[0])
 
     def search(
         self,
