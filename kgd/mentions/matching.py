@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from kgd.index.words import STOPWORDS
+from kgd.index.words import STOPWORDS, parts_of
 
 LONGEST_NAME = 12
 """Words of a name that is looked for; a longer one is a sentence."""
@@ -158,9 +158,10 @@ def written_in(texts: Sequence[str], dictionary: Dictionary) -> set[str]:
                 always.add(WRITTEN + path)
         tokens.update(dict.fromkeys(_identifiers(piece)))
     some = list(tokens)[:MOST_WRITTEN]
-    asked = {key for token in some for key in identifier_keys(token)}
+    asked = {key for token in some for key in (*identifier_keys(token), *spoken_keys(token))}
     known = dictionary.known(asked) if asked else ()
     found = {key for token in some if (key := next((k for k in identifier_keys(token) if k in known), ""))}
+    found |= {key for token in some for key in spoken_keys(token) if key in known}
     return set(sorted(always)[:MOST_WRITTEN]) | found
 
 
@@ -176,6 +177,12 @@ def _identifiers(text: str) -> Iterator[str]:
         before, behind = text[max(0, start - 1) : start], text[end : end + 1]
         if _HUMP.search(token) or "." in token or ":" in token or before == "`" or behind == "(":
             yield token.replace("::", ".").replace("#", ".")
+
+
+def spoken_keys(token: str) -> list[str]:
+    """How people would say the parts of a dotted name: ``LedgerWriter`` is a ledger writer."""
+    split = (parts_of(part) for part in token.split("."))
+    return [" ".join(parts).lower() for parts in split if 1 < len(parts) <= LONGEST_NAME]
 
 
 def identifier_keys(token: str) -> list[str]:

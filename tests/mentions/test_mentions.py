@@ -47,6 +47,7 @@ NAMES: dict[str, tuple[list[str], list[str]]] = {
     "O'Neill Group": (["met the O'Neill group", "the O\u2019Neill Group"], []),
     "design-notes.md": (["see docs/design-notes.md", "in design-notes.md."], ["the design"]),
     "auth_service": (["calls auth_service twice"], []),
+    "Ledger writer": (["see LedgerWriter", "`ledgerWriter.post`"], ["LedgerWriterFactory"]),
     '"Quoted" OR name': (["the quoted or NAME"], []),
     " ".join(["Word"] * 13): ([], [" ".join(["Word"] * 13)]),
 }
