@@ -119,7 +119,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     )
     pool = Pool(question, gathered.words, 0.0, is_full=len(gathered.texts) >= limit)
     pool.beside = gathered.beside if sees is None else []
-    may = sees or _anybody
+    may = sees or anybody
     texts = [found for found in gathered.texts if may(found.uri)]
     for found in sorted(texts, key=lambda one: scheme_of(one.uri) == "file"):  # documents first: see `Pool.key`
         pool.take(found, words=max(0.0, -found.rank))
@@ -139,7 +139,7 @@ def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[
     if not pool.question.query.strip() or not meaning.share:
         return
     within: Collection[Uri] | None = None
-    if any(filters.values()) or may is not _anybody:
+    if any(filters.values()) or may is not anybody:
         few = index.few_in(**filters)
         within = [uri for uri in few if may(uri)] if few is not None else None
     wanted = NEAREST if within is not None or not any(filters.values()) else 4 * NEAREST
@@ -153,7 +153,7 @@ def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[
     measure(workspace, pool.question.query, pool.units.values())
     pool.share = meaning.share
     cosines = [cosine for unit in pool.units.values() for cosine in unit.near.values()]
-    pool.floor = min([near.floor, *cosines]) if may is _anybody else min(cosines, default=0.0)
+    pool.floor = min([near.floor, *cosines]) if may is anybody else min(cosines, default=0.0)
 
 
 def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
@@ -200,5 +200,5 @@ def normalise(units: Iterable[Unit]) -> None:
         unit.score = unit.score / best if best else 0.0
 
 
-def _anybody(uri: Uri) -> bool:
+def anybody(uri: Uri) -> bool:
     return True

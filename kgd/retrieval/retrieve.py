@@ -12,7 +12,7 @@ from kgd.index import ranking
 from kgd.index.ranking import LONG, Found, Hit
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
-from kgd.retrieval.pool import Pool, Sees, Unit, filters_of, gather, measure
+from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure
 from kgd.retrieval.question import Answered, Link, Mentions, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
 
@@ -72,7 +72,7 @@ def retrieve(
     order, pool = rank(workspace, question, around, sees, doubted, wanted)
     page = [one for one in order[offset:wanted] if one.score >= question.min_score]
     hits = _explained(workspace, pool, page[: question.limit])
-    edges = links(hits, own, mentions, question) if question.max_depth else ()
+    edges = links(hits, own, mentions, question, sees) if question.max_depth else ()
     return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
 
 
@@ -92,7 +92,7 @@ def tagged(
     page = seen[offset:wanted]
     hits = [Answered(hit.uri, hit.score, hit.snippet, hit.why, (hit.uri,)) for hit in page[: question.limit]]
     own = workspace.sources() if sources is None else sources
-    edges = links(hits, own, None, question) if question.max_depth else ()
+    edges = links(hits, own, None, question, sees) if question.max_depth else ()
     return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
 
 
@@ -167,7 +167,7 @@ def _with_rest(
     if len([one for one in order if one.score > BARE]) >= wanted:
         return order
     filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace}
-    may = sees or (lambda uri: True)
+    may = sees or anybody
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     index, size = workspace.text(), len(order)
     if pool.is_full:
@@ -207,7 +207,7 @@ def _surroundings(
     def look(units: Iterable[Unit]) -> None:
         measure(workspace, question.query, units)
 
-    return Surroundings(sources[0], mentions, sources[1:], find, look)
+    return Surroundings(sources[0], mentions, sources[1:], find, look, sees or anybody)
 
 
 def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list[Answered]:
@@ -252,22 +252,28 @@ def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
 
 
 def links(
-    hits: Sequence[Answered], sources: Sequence[EdgeSource], mentions: Mentions | None, question: Question
+    hits: Sequence[Answered],
+    sources: Sequence[EdgeSource],
+    mentions: Mentions | None,
+    question: Question,
+    sees: Sees | None,
 ) -> list[Link]:
     """The relations that hits were reached by, then the cheapest of each hit."""
     found: dict[tuple[Uri, Uri, str], Link] = {}
+    may = sees or anybody
 
-    def note(link: Link) -> None:
-        found.setdefault((link.source, link.target, link.type), link)
+    def note(source: Uri, target: Uri, type: str, weight: float, *, derived: bool) -> None:
+        if may(source) and may(target):
+            found.setdefault((source, target, type), Link(source, target, type, weight, derived))
 
     for hit in hits:
         for step in hit.steps:
-            note(Link(step.source, step.target, step.type, 1.0, step.type == spreading.MENTIONS))
+            note(step.source, step.target, step.type, 1.0, derived=step.type == spreading.MENTIONS)
         for source, derived in ((sources[0], False), *([(mentions, True)] if mentions else [])):
             leaving = [edge for edge in source.out(hit.uri) if question.follows(edge.type)]
             arriving = [edge for edge in source.into(hit.uri) if question.follows(edge.type)]
             for edge in leaving[:EDGES_PER_HIT]:
-                note(Link(hit.uri, edge.target, edge.type, edge.weight, derived))
+                note(hit.uri, edge.target, edge.type, edge.weight, derived=derived)
             for edge in arriving[:EDGES_PER_HIT]:
-                note(Link(edge.target, hit.uri, edge.type, edge.weight, derived))
+                note(edge.target, hit.uri, edge.type, edge.weight, derived=derived)
     return list(found.values())

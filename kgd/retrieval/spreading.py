@@ -59,6 +59,7 @@ class Surroundings(NamedTuple):
     find: Callable[[Sequence[Uri]], list[Found]]
     """Of these nodes those that may be hits."""
     measure: Callable[[Iterable[Unit]], None]
+    sees: Callable[[Uri], bool]
 
 
 def with_neighbours(pool: Pool, around: Surroundings) -> None:
@@ -102,8 +103,6 @@ def hop(pool: Pool, around: Surroundings) -> None:
     order = ranked(pool)
     for place, unit in enumerate(order[: BY_FOLLOWING.best]):
         for step, part in _leading(unit, around, pool, place):
-            if not pool.question.follows(step.type):
-                continue
             target = step.source if step.backwards else step.target
             key, gained = pool.key(target), unit.score * part
             if key != unit.key and gained > handed.get(key, (0.0,))[0]:
@@ -123,7 +122,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
 
 def further(pool: Pool, around: Surroundings, depth: int) -> None:
     """Add what lies up to `depth` relations away from the best units, the nearest first, at most `MOST_CONTEXT`."""
-    frontier = [(-unit.score, unit.key, 0, unit) for unit in ranked(pool)[: BY_RELATION.best]]
+    frontier = [(-unit.score, unit.key, len(unit.steps), unit) for unit in ranked(pool)[: BY_RELATION.best]]
     heapq.heapify(frontier)
     added = 0
     while frontier and added < MOST_CONTEXT:
@@ -134,7 +133,7 @@ def further(pool: Pool, around: Surroundings, depth: int) -> None:
         for step, part in _leading(unit, around, pool, 0):
             target = pool.key(step.source if step.backwards else step.target)
             gained = -minus * part
-            if pool.question.follows(step.type) and target not in pool.units and gained > handed.get(target, (0.0,))[0]:
+            if target not in pool.units and gained > handed.get(target, (0.0,))[0]:
                 handed[target] = (gained, unit, step)
         _bring(pool, around, handed)
         for target, (gained, _, step) in sorted(handed.items(), key=lambda item: (-item[1][0], item[0])):
@@ -175,6 +174,12 @@ def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
 
 def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
     """The relations of a unit that may bring another, and which part of its score goes along each."""
+    for step, part in _all_leading(unit, around, pool, place):
+        if pool.question.follows(step.type) and around.sees(step.source) and around.sees(step.target):
+            yield step, part
+
+
+def _all_leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
     for uri in unit.texts_by_words(TEXTS):
         for source in (around.stored, *around.others):
             for edge, backwards in _both(source, uri):

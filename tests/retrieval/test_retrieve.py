@@ -1,0 +1,232 @@
+"""What a question finds: by words, by meaning, and by the edges between what it found."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kgd.errors import Unavailable
+from kgd.index.text import Doc
+from kgd.model.change import Delete
+from kgd.model.uri import Uri
+from kgd.retrieval.question import Question
+from kgd.retrieval.retrieve import retrieve
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, to, upsert, uri
+from tests.retrieval.conftest import Asked, uris
+
+
+def document(ws: Workspace, name: str, *texts: str) -> None:
+    chunks = [f"chunk://ws/{name}/{number:04d}" for number in range(1, len(texts) + 1)]
+    ws.submit(change(
+        upsert(f"document://ws/{name}", to(chunks[0], "has_chunk", 0.5), name=name.title()),
+        *(
+            upsert(at, to(f"document://ws/{name}", "part_of", 0.5), name=f"{name.title()} › {number}", content=text)
+            for number, (at, text) in enumerate(zip(chunks, texts, strict=True))
+        ),
+    ))  # fmt: skip
+
+
+def thread(ws: Workspace, name: str, *said: tuple[str, str]) -> list[str]:
+    ids = [f"message://ws/{name}/{number:026d}" for number in range(len(said))]
+    ws.submit(change(*(
+        upsert(at, *([to(ids[n + 1], "REPLIED_BY", 0.5)] if n + 1 < len(ids) else []), name=f"user:{n}", content=text,
+               data={"senderId": who, "senderType": "user"})
+        for n, (at, (who, text)) in enumerate(zip(ids, said, strict=True))
+    )))  # fmt: skip
+    return ids
+
+
+@pytest.mark.requirement("U7")
+def test_what_a_good_hit_mentions_is_found_too_and_the_path_says_how(ws: Workspace, asked: Asked) -> None:
+    ws.submit(change(
+        upsert("outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."),
+        upsert("gate", name="Harbour Gate", content="Written in Go. Rate limits are in its configuration."),
+        upsert("menu", name="Canteen", content="Soup on Mondays."),
+    ))  # fmt: skip
+    found = asked("why did checkout stand still in that outage")
+    assert uris(found)[:2] == [uri("outage"), uri("gate")]
+    reached = found.hits[1]
+    assert reached.path == (uri("outage"), uri("gate"))
+    assert any(reason == f"via MENTIONS <- {uri('outage')}" for reason in reached.why)
+    assert [(edge.source, edge.target, edge.type, edge.derived) for edge in found.edges] == [
+        (uri("outage"), uri("gate"), "MENTIONS", True)
+    ]
+    assert found.hits[0].path == (uri("outage"),)
+    alone = asked("why did checkout stand still in that outage", max_depth=0)
+    assert uris(alone) == [uri("outage")]
+    assert alone.edges == ()
+    assert uris(asked("why did checkout stand still in that outage", edge_types=("about",))) == [uri("outage")]
+
+
+@pytest.mark.requirement("U4")
+def test_stored_relations_bring_what_they_lead_to_and_depth_brings_what_lies_further(
+    ws: Workspace, asked: Asked
+) -> None:
+    ws.submit(change(
+        upsert("rotation", to("keys", "about", 0.2), name="Rotation at midnight"),
+        upsert("keys", to("vault", "kept_in")),
+        upsert("vault", to("rack", "stands_in")), upsert("rack"), upsert("else", name="Other"),
+    ))  # fmt: skip
+    assert uris(asked("rotation midnight")) == [uri("rotation"), uri("keys")]
+    found = asked("rotation midnight", max_depth=3)
+    assert uris(found) == [uri("rotation"), uri("keys"), uri("vault"), uri("rack")]
+    assert found.hits[3].path == (uri("rotation"), uri("keys"), uri("vault"), uri("rack"))
+    assert uris(asked("rotation midnight", max_depth=2)) == [uri("rotation"), uri("keys"), uri("vault")]
+    assert uris(asked("rotation midnight", max_depth=3, edge_types=("about",))) == [uri("rotation"), uri("keys")]
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 for score in scores)
+    assert uris(asked("rotation midnight", max_depth=3, min_score=scores[1])) == [uri("rotation"), uri("keys")]
+
+
+def test_a_document_is_one_hit_and_it_is_the_chunk_that_fits_best(ws: Workspace, asked: Asked) -> None:
+    document(ws, "manual", "A lease is granted by the broker.", "Who renews a lease twice is warned.", "Nothing else.")
+    document(ws, "soup", "Soup is served with bread.", "The lease of the canteen ends in June.")
+    question = "when is a lease renewed twice"
+    assert uris(asked(question)) == ["chunk://ws/manual/0002", "chunk://ws/soup/0002"]
+    chunks = uris(asked(question, types=("chunk",)))
+    assert chunks[0] == "chunk://ws/manual/0002"
+    assert {"chunk://ws/manual/0001", "chunk://ws/soup/0002"} <= set(chunks)
+    assert uris(asked(question, types=("document",))) == ["document://ws/manual", "document://ws/soup"]
+    assert uris(asked("manual"))[0] == "document://ws/manual"
+
+
+def test_a_document_whose_parts_have_the_words_together_is_before_one_that_has_some_of_them(
+    ws: Workspace, asked: Asked
+) -> None:
+    document(ws, "whole", "The broker grants leases.", "Quorum is three nodes.", "Fencing tokens grow.")
+    document(ws, "part", "Quorum is what a broker needs.", "Bread is baked.", "Windows are cleaned.")
+    document(ws, "noise", *(f"Filler number {number} about nothing." for number in range(8)))
+    assert uris(asked("how do broker, quorum, fencing and leases go together"))[0].startswith("chunk://ws/whole/")
+
+
+def test_an_answer_is_found_by_the_question_before_it(ws: Workspace, asked: Asked) -> None:
+    ids = thread(
+        ws, "talk", ("Ann", "Which database shall we take for the ledger?"), ("Bob", "Postgres, we know it."),
+        ("Ann", "Fine."), ("Bob", "Lunch?"), ("Ann", "Pizza."), ("Bob", "Good."),
+    )  # fmt: skip
+    found = uris(asked("which database did they take for the ledger"))
+    assert found[:2] == ids[:2]
+    assert ids[4] not in found[:3]
+    assert ids[1] not in uris(asked("which database did they take for the ledger", max_depth=0))
+
+
+def test_what_somebody_said_is_preferred_when_the_question_names_them(ws: Workspace, asked: Asked) -> None:
+    ids = thread(
+        ws, "talk", ("Ann", "My trip to the mountains was wonderful."), ("Eve", "Nice."), ("Eve", "Well."),
+        ("Bob", "My trip to the mountains was wonderful."), ("Eve", "Ah."),
+    )  # fmt: skip
+    assert uris(asked("what did Ann say about the mountains trip"))[0] == ids[0]
+    assert uris(asked("what did Bob say about the mountains trip"))[0] == ids[3]
+
+
+def test_few_words_find_what_has_all_of_them_first_then_the_last_one_begun(ws: Workspace, asked: Asked) -> None:
+    ws.submit(change(
+        upsert("all", content="On a long way the session and then its token."), upsert("some", name="session session"),
+        upsert("begun", content="session tokenring"), upsert("other", name="bread"),
+    ))  # fmt: skip
+    assert uris(asked("session token"))[0] == uri("all")
+    assert uris(asked("session tokenri"))[0] == uri("begun")
+    assert uri("other") not in uris(asked("session token"))
+
+
+@pytest.mark.requirement("U4")
+def test_pages_are_one_order_whatever_their_size_far_behind_what_is_ranked(ws: Workspace, asked: Asked) -> None:
+    chance = random.Random(1)
+    ws.submit(change(*(
+        upsert(f"n{n:03d}", *([to(f"n{n - 1:03d}")] if n % 3 else []), name=f"note {n}",
+               content="lease " * chance.randint(1, 5) + "broker " * chance.randint(0, 2))
+        for n in range(320)
+    )))  # fmt: skip
+    for query in ("lease broker", "what does the lease of a broker mean here"):
+        whole = asked(query, limit=400)
+        assert len(whole.hits) == len(set(uris(whole))) == 320
+        assert not whole.more
+        pages = [hit for start in range(0, 320, 120) for hit in asked(query, offset=start, limit=120).hits]
+        assert [(hit.uri, hit.score) for hit in pages] == [(hit.uri, hit.score) for hit in whole.hits]
+        scores = [hit.score for hit in whole.hits]
+        assert scores == sorted(scores, reverse=True)
+
+
+HOSTILE = [
+    "the of and", "AND OR NOT", '"unclosed', "NEAR(a b)", "content : x", "*", "()", "x" * 100_000,
+    " ".join(f"w{n}" for n in range(17_000)), "数据库 " * 9_000, "\ud800", "\x00", "-", "Ñandú größer ярус",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", HOSTILE, ids=lambda text: repr(text[:12]))
+def test_any_text_is_a_question(ws: Workspace, asked: Asked, query: str) -> None:
+    ws.submit(change(upsert("a", name="lease of the broker", content="数据库 Ñandú w12")))
+    assert len(asked(query).hits) <= 1
+
+
+def test_what_was_read_from_a_file_of_the_code_tree_is_found_until_it_is_gone(ws: Workspace, asked: Asked) -> None:
+    file, chunk = Uri("file://ws/docs/manual.md"), Uri("chunk://ws/docs/manual.md/0001")
+
+    def said(text: str) -> list[Doc]:
+        return [Doc(chunk, "chunk", "Manual", content=text)]
+
+    ws.submit(change(upsert("note", name="A note on quorum")))
+    ws.note_tree(file, said("Brokers grant leases."))
+    assert uris(asked("who grants leases")) == [chunk]
+    ws.note_tree(file, said("Quorum is three nodes."))
+    assert (uris(asked("who grants leases")), ws.tree_origins()) == ([], {file})
+    ws.code_docs = lambda: [(file, said("Quorum is three nodes."))]
+    ws.reindex()
+    assert set(uris(asked("quorum nodes"))) == {chunk, uri("note")}
+    ws.note_tree(file, [])
+    assert (uris(asked("quorum nodes")), ws.tree_origins()) == ([uri("note")], set())
+
+
+def test_what_may_not_be_read_is_neither_found_nor_on_a_path_nor_a_reason(ws: Workspace) -> None:
+    ws.submit(change(
+        upsert("open/a", to("secret/b"), name="Lease of the broker"),
+        upsert("secret/b", to("open/c"), name="Lease, too"),
+        upsert("open/c", name="Reached through what is hidden"),
+    ))  # fmt: skip
+
+    def sees(node: Uri) -> bool:
+        return "/secret/" not in node
+
+    found = retrieve(ws, Question("lease of the broker", max_depth=3), sees=sees)
+    assert "secret" not in str(found)
+    assert uris(found) == [uri("open/a")]
+
+
+def test_similarity_is_refused_where_nothing_is_known_of_it(ws: Workspace, asked: Asked) -> None:
+    ws.submit(change(upsert("a", name="lease")))
+    with pytest.raises(Unavailable):
+        asked("lease", min_similarity=0.2)
+
+
+@pytest.mark.requirement("U7")
+def test_meaning_finds_what_has_none_of_the_words(ws: Workspace, asked: Asked) -> None:
+    ws.meaning.follow()
+    ws.submit(change(
+        upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."),
+        upsert("soup", name="Canteen", content="Soup is served with bread on Mondays."),
+        upsert("tax", name="Taxes", content="Value added tax is due every quarter."),
+        upsert("word", name="Words", content="Who fixed it is not known."),
+    ))  # fmt: skip
+    assert ws.meaning.catch_up(30)
+    found = asked("who fixed our broken car and truck engine")
+    assert set(uris(found)[:2]) == {uri("word"), uri("garage")}
+    by_uri = {hit.uri: hit for hit in found.hits}
+    assert by_uri[uri("garage")].lex == 0 < by_uri[uri("garage")].vec
+    assert any("vec" in reason for reason in by_uri[uri("garage")].why)
+    nearest = by_uri[uri("garage")].similarity or 0.0
+    assert uris(asked("who fixed our broken car and truck engine", min_similarity=nearest))[0] == uri("garage")
+    assert uri("soup") not in uris(asked("who fixed our broken car and truck engine", min_similarity=nearest))
+
+
+def test_answers_do_not_depend_on_the_order_of_writing(ws: Workspace, asked: Asked) -> None:
+    nodes = [upsert(f"n{n}", to(f"n{(n * 7) % 12}"), name="Lease", content=f"broker {n % 3}") for n in range(1, 12)]
+    ws.submit(change(*nodes))
+    before = asked("lease of a broker and more words", limit=20)
+    ws.submit(change(*(Delete(node.uri) for node in nodes)))
+    for some in (nodes[6:], nodes[3:6], nodes[:3]):
+        ws.submit(change(*reversed(some)))
+    after = asked("lease of a broker and more words", limit=20)
+    assert [(hit.uri, hit.score) for hit in after.hits] == [(hit.uri, hit.score) for hit in before.hits]
