@@ -1,0 +1,69 @@
+"""A daemon that is killed while it takes something in goes on where it was; who waits for it may leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Kgd, code, kgd, module_home
+from tests.waiting import until
+
+__all__ = ["code", "kgd", "module_home"]
+
+pytestmark = pytest.mark.slow
+
+MANY = 60
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    made = tmp_path / "library"
+    made.mkdir()
+    for number in range(MANY):
+        part = f"Part {number} says what it says. " * 60
+        (made / f"{number:03}.md").write_text(f"# Part {number}\n\n{part}\n\n## More\n\n{part}\n")
+    return made
+
+
+def started(kgd: Kgd, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-P", "-m", "kgd.cli", *words]
+    return subprocess.Popen(command, cwd=kgd.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def written(kgd: Kgd) -> int:
+    return sum(commit["message"].startswith("ingest ") for commit in kgd.json("log", "--limit", "200")["commits"])
+
+
+def test_a_daemon_that_is_killed_goes_on_where_it_was_and_nothing_is_double(kgd: Kgd, library: Path) -> None:
+    waiting = started(kgd, "ingest", str(library))
+    until(lambda: written(kgd) >= 20)
+    os.kill(kgd.json("status")["daemon"]["pid"], signal.SIGKILL)
+    _, complaint = waiting.communicate(timeout=60)
+    assert waiting.returncode == 9, complaint
+    done = kgd.json("ingest", str(library))
+    assert done["state"] == "done"
+    assert done["counts"]["documents_new"] + done["counts"].get("documents_unchanged", 0) >= MANY
+    subjects = [commit["message"] for commit in kgd.json("log", "--limit", "200")["commits"]]
+    taken = [subject for subject in subjects if subject.startswith("ingest library/")]
+    assert len(taken) == len(set(taken)) == MANY
+    kgd("fsck")
+    tip = kgd.json("status")["workspace"]["tip"]
+    assert kgd.json("ingest", str(library))["counts"] == {"documents_unchanged": MANY}
+    assert kgd.json("status")["workspace"]["tip"] == tip
+
+
+def test_who_waits_may_leave_and_the_job_goes_on(kgd: Kgd, library: Path) -> None:
+    before = written(kgd)
+    waiting = started(kgd, "ingest", str(library), "--uri", "document://shop/second")
+    until(lambda: written(kgd) > before)
+    waiting.send_signal(signal.SIGINT)
+    _, said = waiting.communicate(timeout=60)
+    assert (waiting.returncode, "goes on by itself" in said) == (130, True)
+    until(lambda: all(job["state"] == "done" for job in json.loads(kgd("status", "--json"))["jobs"]), seconds=60)
+    assert len(kgd.json("ingest", str(library), "--uri", "document://shop/second")["counts"]) == 1
