@@ -85,7 +85,7 @@ def new_node(node: NewNode) -> dict[str, Any]:
     given = {
         "uri": node.uri, "type": node.type, "name": node.name, "namespace": node.namespace, "summary": node.summary,
         "content": node.content, "tags": texts(node.tags), "data": node.data, "source": source_of(node.source),
-        "aliases": texts(node.aliases),
+        "aliases": texts(node.aliases), "detail": node.detail,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value not in (None, "", [], {})}
 

@@ -17,7 +17,7 @@ class NodeOperations(Calling):
     def create_node(
         self, type: str = "", name: str = "", *, namespace: str = "", uri: str | None = None, summary: str = "",
         content: str = "", tags: Sequence[str] = (), data: dict[str, Any] | None = None,
-        source: Source | tuple[str, str] | None = None, message: str = "",
+        source: Source | tuple[str, str] | None = None, detail: str = "", message: str = "",
     ) -> Node:  # fmt: skip
         """Make a node that is not there yet.
 
@@ -29,14 +29,14 @@ class NodeOperations(Calling):
             namespace: A path such as ``services/billing``.
             summary: One line of at most 100 characters.
             source: Where it was taken from, for `nodes_by_source` and `delete_nodes_by_source`.
+            detail: The Markdown behind a decision, pattern, gotcha, insight or task, which gets a file of its own.
             message: The commit's subject; one is made if it is empty.
 
         Raises:
             Stale: A node has this `uri` already.
             KgdError: Something in it is not allowed. Nothing was written.
         """
-        given = Source(*source) if isinstance(source, tuple) else source
-        node = NewNode(type, name, namespace, uri, summary, content, tags, data or {}, given)
+        node = NewNode(type, name, namespace, uri, summary, content, tags, data or {}, source, detail=detail)
         return self.create_nodes([node], message=message)[0]
 
     def create_nodes(self, nodes: Iterable[NewNode], *, message: str = "") -> list[Node]:
@@ -78,8 +78,8 @@ class NodeOperations(Calling):
     def update_node(
         self, node: NodeRef, *, type: str | None = None, name: str | None = None, summary: str | None = None,
         content: str | None = None, tags: Sequence[str] | None = None, data: dict[str, Any] | None = None,
-        source: Source | tuple[str, str] | None = None, unset: Sequence[str] = (), expect_version: int | None = None,
-        message: str = "",
+        source: Source | tuple[str, str] | None = None, detail: str | None = None, unset: Sequence[str] = (),
+        expect_version: int | None = None, message: str = "",
     ) -> Node:  # fmt: skip
         """Replace what is named and leave the rest; returns the node as it is then.
 
@@ -97,8 +97,8 @@ class NodeOperations(Calling):
         """
         answer = self._write(
             "update_node", uri=uri_of(node), type=type, name=name, summary=summary, content=content,
-            tags=None if tags is None else texts(tags), data=data, source=source_of(source), unset=texts(unset),
-            expect_version=expect_version, message=message,
+            tags=None if tags is None else texts(tags), data=data, source=source_of(source), detail=detail,
+            unset=texts(unset), expect_version=expect_version, message=message,
         )  # fmt: skip
         return reading.node(answer["node"])
 

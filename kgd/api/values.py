@@ -68,7 +68,10 @@ class Node(Value):
 
 @dataclass(frozen=True, slots=True)
 class NewNode(Value):
-    """A node to be made: by `type` and `name`, which get a URI that nothing has, or under a `uri` of your choice."""
+    """A node to be made: by `type` and `name`, which get a URI that nothing has, or under a `uri` of your choice.
+
+    `detail` is the Markdown behind a decision, pattern, gotcha, insight or task, which gets a file of its own.
+    """
 
     type: str = ""
     name: str = ""
@@ -78,8 +81,9 @@ class NewNode(Value):
     content: str = ""
     tags: Sequence[str] = ()
     data: Data = field(default_factory=dict, hash=False)
-    source: Source | None = None
+    source: Source | tuple[str, str] | None = None
     aliases: Sequence[str] = ()
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,15 @@ def test_questions_are_answered_alike_whoever_does_the_work(turn: Turn, shop: kg
         shop.retrieve("  ")
 
 
+def test_a_memory_has_its_detail_in_a_file(ws: kgd.Workspace) -> None:
+    made = ws.create_node("decision", "rotation", summary="Keys rotate", tags=["Keys"], detail="# Why\n\nA leak.")
+    assert (made.detail, made.tags) == ("# Why\n\nA leak.", ("keys",))
+    assert made.data["file"].startswith("memories/")
+    assert ws.update_node(made, detail="# Why\n\nTwo leaks.", tags=["KEYS", "law"]).tags == ("keys", "law")
+    assert [node.detail for node in ws.nodes(content=True)] == ["# Why\n\nTwo leaks."]
+    assert [node.detail for node in ws.nodes()] == [None]
+
+
 def test_a_change_with_a_request_id_is_applied_once(ws: kgd.Workspace) -> None:
     change = {"op": "append", "uri": "log", "text": "a line"}
     first = ws.put(change, request_id="r1")

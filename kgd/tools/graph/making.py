@@ -176,6 +176,7 @@ class UpdateParams(Params):
     name: str | None = None
     summary: str | None = None
     content: str | None = None
+    detail: str | None = None
     tags: Annotated[Many[str] | None, Field(description="all that it has afterwards")] = None
     data: JsonObject = Field(default_factory=dict)
     source: Annotated[changes.SourceParams | None, BeforeValidator(read_object), WithJsonSchema({"type": "object"})] = (
@@ -208,7 +209,8 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
         if found is None:
             raise NotFound("there is no such node", at=asked, next="Look for it with search, or make it.")
         expected = params.expect_version
-        if expected is None and (params.content is not None or params.tags is not None):  # what is there counts
+        replaced = (params.content, params.detail, params.tags)
+        if expected is None and any(one is not None for one in replaced):  # of these, what is there counts
             expected = found.version.count if found.version else 0
         try:
             edits = _update(session, workspace, params, found, expected)
