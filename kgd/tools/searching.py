@@ -1,4 +1,4 @@
-"""This file is where `search` is: full text with filters, ranked, each hit with the reason why it is there."""
+"""This file is where `search` is: what words, meaning and edges find, each hit with the reason why it is there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SearchParams(Params):
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     namespace: Annotated[str, Field(description="a path prefix")] = ""
     edge_types: Many[str] = Field(default_factory=list)
-    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edges")] = 1
+    max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge counts")] = 1
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     limit: Annotated[int, Field(ge=1, le=200)] = 10
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
@@ -48,7 +48,7 @@ class SearchParams(Params):
 
 
 class HitAnswer(TypedDict):
-    """`path` leads from the seed that was matched to the node; full text matches are seeds themselves."""
+    """`path` leads from the node that words or meaning found to this one; those are their own path."""
 
     uri: str
     type: str
@@ -179,8 +179,9 @@ SEARCH = Tool(
     name="search",
     title="Find knowledge",
     description=(
-        "Find nodes by words (full text, last word may be unfinished), tags, type or namespace. Start here. Each hit "
-        "says why it matched; `edges` are the closest relations of the hits. Knowledge ranks before bare files."
+        "Find nodes by words and meaning (the last word may be unfinished), tags, type or namespace, and what they lead "
+        "to. Start here. Each hit says why it is there, `path` how it was reached; `edges` are relations of the hits. A "
+        "document and its chunks are one hit; types=chunk lists chunks. Knowledge ranks before bare files."
     ),
     Params=SearchParams,
     Result=SearchResult,
