@@ -179,9 +179,9 @@ SEARCH = Tool(
     name="search",
     title="Find knowledge",
     description=(
-        "Find nodes by words and meaning (the last word may be unfinished), tags, type or namespace, and what they lead "
-        "to. Start here. Each hit says why it is there, `path` how it was reached; `edges` are relations of the hits. A "
-        "document and its chunks are one hit; types=chunk lists chunks. Knowledge ranks before bare files."
+        "Find nodes by words and meaning (the last word may be unfinished), tags, type or namespace, and what these "
+        "lead to. Start here. Each hit says why it is there, `path` how it was reached; `edges` are relations of the "
+        "hits. A document and its chunks are one hit; types=chunk lists chunks. Knowledge ranks before bare files."
     ),
     Params=SearchParams,
     Result=SearchResult,
