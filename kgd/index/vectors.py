@@ -140,23 +140,23 @@ class VectorFile:
             )
             connection.execute("UPDATE embedders SET number = ?, dim = ? WHERE id = ?", (upto, dim, id))
 
-    def drop(self, name: str, numbers: Sequence[int], gone: int) -> list[Key]:
+    def drop(self, name: str, numbers: Sequence[int], gone: int) -> dict[Key, bytes]:
         """Remove the rows of texts that went, and those nobody claimed; `gone` is how far the feed's end was followed.
 
-        With this it is `complete`. Answers what was removed.
+        With this it is `complete`. Answers the digests of what was removed.
         """
         with self._database.write() as connection:
             id = self._id(connection, name)
-            keys = connection.execute(
-                "SELECT uri, origin FROM vectors WHERE embedder = ? AND number < 0", (id,)
+            rows = connection.execute(
+                "SELECT uri, origin, digest FROM vectors WHERE embedder = ? AND number < 0", (id,)
             ).fetchall()
             connection.execute("DELETE FROM vectors WHERE embedder = ? AND number < 0", (id,))
             for number in numbers:
-                keys += connection.execute(
-                    "DELETE FROM vectors WHERE embedder = ? AND number = ? RETURNING uri, origin", (id, number)
+                rows += connection.execute(
+                    "DELETE FROM vectors WHERE embedder = ? AND number = ? RETURNING uri, origin, digest", (id, number)
                 ).fetchall()
             connection.execute("UPDATE embedders SET gone = ?, complete = 1 WHERE id = ?", (gone, id))
-        return [(Uri(uri), origin) for uri, origin in keys]
+        return {(Uri(uri), origin): digest for uri, origin, digest in rows}
 
     def drop_others(self, name: str) -> None:
         """Forget all embedders but this one."""
@@ -194,6 +194,14 @@ class VectorFile:
                 "SELECT number, tokens FROM vectors WHERE embedder = ? AND vector <> x'' ORDER BY digest, uri LIMIT ?",
                 (self._id(connection, name), size),
             ).fetchall()
+
+    def digest_of(self, name: str, number: int) -> bytes:
+        """Of one text; empty where it has no row."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT digest FROM vectors WHERE embedder = ? AND number = ?", (self._id(connection, name), number)
+            ).fetchone()
+        return bytes(row[0]) if row else b""
 
     def note_tokens(self, name: str, tokens: Mapping[int, bytes]) -> None:
         with self._database.write() as connection:

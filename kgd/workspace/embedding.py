@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,8 +28,9 @@ if TYPE_CHECKING:  # numpy and models cost what a daemon without texts does not 
     from kgd.vectors.embedder import Embedder
     from kgd.vectors.nearest import Nearest
 
-PAUSE = 0.002
-"""Seconds between two batches, so that calls are answered meanwhile."""
+PAUSE = 1.0
+"""Between two batches, in times of what the last one took: half of a core is for the calls meanwhile."""
+LONGEST_PAUSE = 0.1
 SAMPLE = 2_000
 """Texts that say how rare words are here; some hundred would do."""
 SHORTENED = 1_000
@@ -43,6 +45,10 @@ class Stopped(Exception):
     """The workspace is being closed."""
 
 
+class Superseded(Exception):
+    """The person chose another embedder meanwhile."""
+
+
 @dataclass(slots=True, eq=False)
 class Model:
     """An embedder at work here, and what there is of its vectors."""
@@ -55,7 +61,11 @@ class Model:
     complete: bool
     nearest: Nearest | None = None
     learned: int = 0
-    """Of how many texts it knows which words are rare."""
+    """Of how many texts there were when it last looked which words are rare."""
+    is_due: bool = True
+    """Whether that may have changed."""
+    sampled: bytes = b""
+    """The last digest among those that say so; empty where all texts do."""
     questions: OrderedDict[str, NDArray[Any]] = field(default_factory=OrderedDict)
     """Vectors of what was asked last."""
 
@@ -66,14 +76,16 @@ class Embedding:
     Args:
         secret: Looks a credential up by its reference.
         stopping: Set when no more may be written.
+        chosen: What the person chooses at this moment; no text goes to another embedder.
         told: Called with a sentence on how far it is, and the number of texts that wait.
     """
 
     def __init__(
         self, feed: Callable[[], Feed], path: Path, secret: Callable[[str], str], stopping: threading.Event,
-        told: Callable[[str, int], None],
+        chosen: Callable[[], Choice], told: Callable[[str, int], None],
     ) -> None:  # fmt: skip
-        self._feed, self._path, self._secret, self._stopping, self._told = feed, path, secret, stopping, told
+        self._feed, self._path, self._secret, self._stopping = feed, path, secret, stopping
+        self._chosen, self._told = chosen, told
         self._writing = threading.Lock()
         self._file: VectorFile | None = None
         self._building: Model | None = None
@@ -86,10 +98,12 @@ class Embedding:
 
         Raises:
             Stopped: `stopping` was set meanwhile; what was done so far is kept.
+            Superseded: Another embedder was chosen meanwhile; likewise.
             IndexDamaged: The file is unsound: `begin_anew`.
             KgdError: The embedder or the disk does not do its part; what was done so far is kept.
         """
         feed = self._feed()
+        self._go_on()
         if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
             self._told("no texts yet", 0)
             return
@@ -99,7 +113,8 @@ class Embedding:
                 model.position = self._opened_file().begin(model.embedder.id, choice.written(), end.era).position
             self._add(model, feed)
             self._remove(model, feed, end)
-        self._learn(model, feed)
+        if model.is_due:
+            self._learn(model, feed)
         if model is self._building:
             self._promote(model)
         self._tell(model, 0)
@@ -130,6 +145,7 @@ class Embedding:
     # ---- which embedder
 
     def _opened_file(self) -> VectorFile:
+        self._go_on()
         if self._file is None:
             self._file = VectorFile(self._path)
         elif not self._path.exists():  # SQLite would go on writing into what has no name any more
@@ -213,13 +229,17 @@ class Embedding:
     def _add(self, model: Model, feed: Feed) -> None:
         """Embed all that was stored since, batch by batch."""
         left = _of(feed, lambda feed: feed.waiting(model.position.number))
+        begun = time.monotonic()
         while texts := _of(feed, lambda feed: feed.stored(model.position.number, model.embedder.batch)):
+            if self._chosen() != model.choice:
+                raise Superseded
             self._tell(model, left)
             self._embed(model, texts)
             left = max(0, left - len(texts))
-            if model.count >= 2 * model.learned:
+            if model.count >= 2 * max(model.learned, model.embedder.batch):
                 self._learn(model, feed)
-            self._stopping.wait(PAUSE)
+            self._stopping.wait(min(LONGEST_PAUSE, PAUSE * (time.monotonic() - begun)))
+            begun = time.monotonic()
 
     def _embed(self, model: Model, texts: Sequence[Indexed]) -> None:
         from kgd.vectors import halves
@@ -240,6 +260,7 @@ class Embedding:
             self._go_on()
             self._opened_file().store(model.embedder.id, rows, same, texts[-1].number, model.dim)
         model.count += len([key for key in fresh if key not in known])
+        self._note_change(model, [digests[key] for key in fresh] + [known[key] for key in fresh if key in known])
         model.position = model.position._replace(number=texts[-1].number)
         self.embedded += len(asked)
         if model is not self._building and model.dim:
@@ -292,7 +313,8 @@ class Embedding:
         with self._writing:
             self._go_on()
             dropped = self._opened_file().drop(name, gone[: end.gone - at.gone], end.gone)
-            model.count = self._opened_file().count(name)
+        model.count -= len(dropped)
+        self._note_change(model, dropped.values())
         if model is not self._building and model.nearest is not None:
             model.nearest.drop(dropped)
         model.position = model.position._replace(gone=end.gone)
@@ -318,8 +340,14 @@ class Embedding:
                 self._go_on()
                 file.note_tokens(name, found)
         model.embedder.learn([tokens or found.get(number, b"") for number, tokens in sample])
-        model.learned = max(model.count, 1)
+        model.learned, model.is_due = model.count, False
+        model.sampled = file.digest_of(name, sample[-1][0]) if len(sample) == SAMPLE else b""
         model.questions = OrderedDict()
+
+    def _note_change(self, model: Model, digests: Iterable[bytes]) -> None:
+        """Texts that came or went: only those in the sample change what is rare."""
+        if any(not model.sampled or digest <= model.sampled for digest in digests):
+            model.is_due = True
 
     def _go_on(self) -> None:
         if self._stopping.is_set():

@@ -17,8 +17,8 @@ from kgd.errors import KgdError, Unauthorized
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed
 from kgd.model.uri import Uri
-from kgd.vectors.choosing import Choice
-from kgd.workspace.embedding import Embedding, Model, Stopped
+from kgd.vectors.choosing import Choice, may_serve
+from kgd.workspace.embedding import Embedding, Model, Stopped, Superseded
 from kgd.workspace.outcome import Stage
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class Meaning:
         self._stopping = threading.Event()
         self._choose: Callable[[], Choice] = Choice
         self._secret: Callable[[str], str] = _no_secret
-        self._embedding = Embedding(feed, self._path, lambda name: self._secret(name), self._stopping, self._told)
+        self._embedding = Embedding(
+            feed, self._path, lambda name: self._secret(name), self._stopping, lambda: self._choose(), self._told
+        )
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = self._urgent = self._anew = False
@@ -171,7 +173,11 @@ class Meaning:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._embedding.serving or self._patience <= 0, self._patience)
                 self._patience -= time.monotonic() - start
-        return self._embedding.serving
+        serving = self._embedding.serving
+        if serving is not None and serving.choice != (choice := self._choose()):
+            may = choice.kind != "off" and may_serve(serving.choice, choice)
+            return serving if may else None
+        return serving
 
     def _vector(self, model: Model, query: str) -> NDArray[Any] | None:
         """None for a question that says nothing, and while the embedder cannot be asked."""
@@ -208,6 +214,9 @@ class Meaning:
                 self._retry, self._retry_at, self._quiet_until = RETRY, 0.0, 0.0
             except Stopped:
                 return
+            except Superseded:
+                self._urgent = True
+                continue
             except Exception as error:
                 unexpected = not isinstance(error, KgdError)
                 log.warning("texts could not be embedded", exc_info=unexpected, extra={"reason": f"{error}"[:300]})

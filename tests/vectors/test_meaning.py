@@ -15,6 +15,7 @@ from kgd.index.text import Doc, FileDoc
 from kgd.model.change import Delete, Edit
 from kgd.model.uri import Uri
 from kgd.vectors.choosing import Choice
+from kgd.workspace.embedding import SAMPLE
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.vectors.conftest import Desk
@@ -246,6 +247,7 @@ def test_off_is_off_at_once_and_says_so(desk: Desk) -> None:
     ws = desk.open()
     fill(ws)
     desk.choice = Choice("off")
+    assert ws.meaning.nearest("income", 3) == ([], 0.0)
     assert not ws.meaning.catch_up(SOON)
     assert (ws.meaning.share, ws.meaning.nearest("income", 3)) == (0.0, ([], 0.0))
     assert ws.meaning.stage().state == "off"
@@ -254,6 +256,31 @@ def test_off_is_off_at_once_and_says_so(desk: Desk) -> None:
     desk.choice = Choice()
     assert ws.meaning.catch_up(SOON)
     assert (best(ws, "income"), ws.meaning.embedded) == ("money", len(TEXTS))
+
+
+@pytest.mark.requirement("U6")
+def test_no_text_and_no_question_goes_to_an_endpoint_that_was_taken_out(desk: Desk, endpoint: Endpoint) -> None:
+    def taken_out_meanwhile(handler: object, body: object) -> None:
+        desk.choice = Choice()
+        answering(by_words)(handler, body)  # type: ignore[arg-type]
+
+    desk.choice = Choice("openai", url=endpoint.url, model="m", batch=2)
+    ws = desk.open()
+    fill(ws)
+    before = len(endpoint.asked)
+    endpoint.behave = taken_out_meanwhile
+    ws.submit(change(*[upsert(f"n{n}", content=f"text {n}") for n in range(10)]))
+    assert ws.meaning.catch_up(SOON)
+    assert len(endpoint.asked) == before + 1
+    assert ws.meaning.nearest("sofa", 3).hits
+    assert ws.meaning.stage().about == "builtin: 13 of 13 texts"
+    desk.choice = Choice("openai", url=endpoint.url, model="m")
+    endpoint.behave = answering(by_words)
+    assert ws.meaning.catch_up(SOON)
+    before = len(endpoint.asked)
+    desk.choice = Choice()
+    assert ws.meaning.nearest("another question", 3) == ([], 0.0)
+    assert len(endpoint.asked) == before
 
 
 @pytest.mark.parametrize(
@@ -355,6 +382,23 @@ def test_what_is_rare_here_weighs_more_and_does_not_depend_on_the_way_to_it(desk
         write(again, *[upsert(n, content=texts[n], expect_version=1) for n in list(texts)[::2]])
         assert again.meaning.nearest(question, 5) == at_once
         assert other.open().meaning.nearest(question, 5) == at_once
+    finally:
+        other.close()
+
+
+@pytest.mark.slow
+def test_where_only_some_texts_say_what_is_rare_they_are_the_same_ones_whatever_the_way(
+    desk: Desk, tmp_path: Path
+) -> None:
+    texts = {f"n{n}": f"{('apple', 'lamp', 'river')[n % 3]} {n}" for n in range(SAMPLE + 200)}
+    ws = desk.open()
+    fill(ws, texts)
+    write(ws, *[Delete(uri(name)) for name in list(texts)[:1_000]], upsert("x", content="the lamp"))
+    other = Desk(tmp_path / "other")
+    try:
+        again = other.open()
+        fill(again, {"x": "the lamp"} | dict(list(texts.items())[:999:-1]))
+        assert again.meaning.nearest("the lamp", 5) == ws.meaning.nearest("the lamp", 5)
     finally:
         other.close()
 
