@@ -91,7 +91,7 @@ def _parts(nodes: list[Node]) -> dict[str, bytes]:
         folders.setdefault(bulk.folder_of(node.uri) or "", {})[node.uri] = documents.encode(node)
     files: dict[str, bytes | None] = {}
     for path, inside in folders.items():
-        folder = Folder(path, _Nothing(), lambda uri: "")
+        folder = Folder(path, _Nothing(), lambda uri: ())
         folder.fill(inside)
         files |= folder.files()
     return {path: data for path, data in files.items() if data is not None}

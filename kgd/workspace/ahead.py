@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from kgd.codec.bulk import folder_of, is_path
 from kgd.codec.paths import path_of
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
@@ -27,8 +28,8 @@ class Ahead:
         self._served = served
         self._counts: Counter[str] = Counter()
         self._nodes: dict[Uri, Node | None] = {}
-        self._beside: set[str] = set()
-        """What the URIs of nodes begin with that this flush has changed, up to the last slash."""
+        self._parts: dict[str, set[str]] = {}
+        """The parts that this flush has changed, by folder."""
         self._unkeyed: list[Uri] = []
         self._keys: dict[str, list[Uri]] = {}
         """Which nodes have which collision key; made when a new name is first compared."""
@@ -37,17 +38,19 @@ class Ahead:
         """A flush begins: what is served is all there is."""
         self._counts.clear()
         self._nodes.clear()
-        self._beside.clear()
+        self._parts.clear()
         self._unkeyed.clear()
         self._keys.clear()
 
     def note(self, paths: Iterable[str], nodes: Mapping[Uri, Node | None]) -> None:
         """A change was staged: the files it changes, and its nodes as it leaves them (None: removed)."""
+        paths = list(paths)
+        for path in filter(is_path, paths):
+            self._parts.setdefault(path.rpartition("/")[0], set()).add(path)
         own = (path_of(uri, self.sharded) for uri in nodes)  # a change of the detail alone counts for its node too
         for path in dict.fromkeys((*paths, *own)):
             self._counts[path] += 1
         self._nodes.update(nodes)
-        self._beside.update(uri.rpartition("/")[0] for uri in nodes)
         self._unkeyed += nodes
 
     @property
@@ -89,9 +92,11 @@ class Ahead:
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._served.served_blob(path, version)
 
-    def part_of(self, uri: Uri) -> str | None:
-        """None where this flush has changed something beside the node: it may have made room, too."""
-        return None if uri.rpartition("/")[0] in self._beside else self._served.part_of(uri)
+    def parts_of(self, uri: Uri) -> Collection[str] | None:
+        """Those that this flush has changed may have come to hold it, too."""
+        known, folder = self._served.parts_of(uri), folder_of(uri)
+        changed = self._parts.get(folder or "", ())
+        return sorted({*known, *changed}) if known is not None else None
 
     def incoming(self, uri: Uri) -> int:
         return self._served.incoming(uri)

@@ -10,7 +10,7 @@ The same tree and the same nodes give the same files, on every replica:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,8 +50,8 @@ class Folder:
 
     path: str
     tree: Tree
-    known: Callable[[Uri], str | None]
-    """In which part a node is; empty for in none, None where that is not known."""
+    known: Callable[[Uri], Collection[str] | None]
+    """Which parts may hold a node; None where only the tree tells."""
     workspace: str = ""
     """Whose nodes it has; those of another one make a part unreadable, where this is said."""
     changed: dict[str, dict[Uri, bytes]] = field(default_factory=dict)
@@ -69,11 +69,9 @@ class Folder:
             KgdError: It may be in a part that cannot be read.
         """
         known = self.known(uri)
-        if known == "":
-            return None
-        if known and uri in self.taken(known).ids:
-            return known
-        for path in self.names():
+        if known is not None and len(known) == 1 and uri in self.taken(*known).ids:
+            return next(iter(known))
+        for path in self.names() if known is None else known:
             blob = self.tree.blob_at(path)
             named = blob and parts.may_name(path, blob, f"/{uri.rpartition('/')[2]}", self._reader(path))
             if named and uri in self.taken(path).ids:

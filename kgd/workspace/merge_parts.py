@@ -7,7 +7,7 @@ The chunks of a document are made from it: where both sides made them anew, all 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kgd.codec import bulk, documents, paths
@@ -151,7 +151,7 @@ class PartsMerge:
         if not nodes and not self._paths:
             return made
         tree = _Ours(self._store, self._tree)
-        folders = {path: Folder(path, tree, self._part_of) for path in _folders(nodes, self._paths)}
+        folders = {path: Folder(path, tree, self._parts_of) for path in _folders(nodes, self._paths)}
         inside: dict[str, dict[Uri, bytes | None]] = {path: {} for path in folders}
         goals: dict[str, dict[Uri, str]] = {path: {} for path in folders}
         for uri in sorted({*nodes, *placed}):
@@ -203,14 +203,14 @@ class PartsMerge:
         uri = Uri(str(named).replace("://x/", f"://{home}/", 1))
         return uri if uri in placed else None
 
-    def _part_of(self, uri: Uri) -> str | None:
-        """In which part of our tree a node is; empty for none, None where only the tree tells."""
+    def _parts_of(self, uri: Uri) -> Collection[str] | None:
+        """In which part of our tree a node is; None where only the tree tells."""
         (ours, theirs) = self._found
         if uri in ours.new or uri in ours.old:
-            return ours.new[uri].path if uri in ours.new else ""
+            return (ours.new[uri].path,) if uri in ours.new else ()
         if uri in theirs.old:
-            return theirs.old[uri].path
-        return "" if uri in theirs.new else None
+            return (theirs.old[uri].path,)
+        return () if uri in theirs.new else None
 
     def _ours(self, uri: Uri, own: ObjectId | None) -> bytes | None:
         """What we have of a node that a side had in a part which it changed, or as a file of its own."""

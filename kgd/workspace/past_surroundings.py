@@ -51,7 +51,7 @@ class PastSurroundings:
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._workspace.served_blob(path, version)
 
-    def part_of(self, uri: Uri) -> str | None:
+    def parts_of(self, uri: Uri) -> Collection[str] | None:
         return None
 
     def incoming(self, uri: Uri) -> int:

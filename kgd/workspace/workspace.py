@@ -84,6 +84,7 @@ class Workspace:
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
         self._closing = list[Callable[[], None]]()
+        self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
         self._beside, self._beside_lock = dict[type, object](), threading.Lock()
         self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
@@ -454,6 +455,10 @@ class Workspace:
         block."""
         self._derived.followers.append(listener)
 
+    def on_health(self, stage: Callable[[], Stage]) -> None:
+        """Have `stage` asked for whenever somebody looks at the workspace's health."""
+        self._stages.append(stage)
+
     def on_close(self, listener: Callable[[], None]) -> None:
         """Have `listener` called before the workspace is closed, to stop what works beside it."""
         self._closing.append(listener)
@@ -480,7 +485,7 @@ class Workspace:
             stage.name: stage
             for stage in (
                 commit, *self._publication.health(), *self._derived.health(), *self.meaning.health(),
-                self._upkeep.health(),
+                self._upkeep.health(), *(stage() for stage in self._stages),
             )
         }
 
@@ -541,10 +546,15 @@ class Workspace:
     def served_blob(self, path: str, version: int) -> bytes | None:
         return self._derived.served_blob(path, version)
 
-    def part_of(self, uri: Uri) -> str | None:
+    def part_of(self, uri: Uri) -> str:
         """The part that the node is in, empty for none; as it is served."""
         at = self._served.placed.part_with(uri)
         return at.path if at else ""
+
+    def parts_of(self, uri: Uri) -> Collection[str]:
+        """The parts that may hold the node; what is not served is in none of those that can be read."""
+        at = self.part_of(uri)
+        return (at,) if at else ()
 
     def doubled(self) -> list[tuple[Uri, str]]:
         """Nodes that lie in a further place as well, with its path: they are served from the first."""
