@@ -18,6 +18,8 @@ def __getattr__(name: str) -> object:
         api = importlib.import_module("kgd.api")
         if name in api.__all__:
             return getattr(api, name)
+        if name in globals():  # a room that came with it, such as `kgd.errors`
+            return globals()[name]
     raise AttributeError(f"module 'kgd' has no attribute '{name}'")
 
 

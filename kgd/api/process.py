@@ -80,7 +80,9 @@ class Host:
             try:
                 with self._daemon.counted():
                     answer = call_tool(session, name, args)
-            except (KgdError, GaveWay):
+            except KgdError as error:  # a refusal, and no defect: where in kgd it was said is nobody's business
+                raise error.with_traceback(None) from None
+            except GaveWay:
                 raise
             except Exception as error:  # the edge of a request, as in the daemon
                 raise Internal("kgd failed inside; this is a defect", at=name, next="Its cause says where.") from error

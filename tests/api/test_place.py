@@ -199,6 +199,8 @@ def test_importing_kgd_loads_nothing_and_a_call_to_a_daemon_little(home: Home, w
     done = run(
         """
 assert not [name for name in sys.modules if name.startswith('kgd.')], sys.modules
+assert kgd.errors.NotFound is kgd.NotFound
+assert not hasattr(kgd, 'nonsense')
 with kgd.open('.') as ws:
     ws.create_node('concept', 'x')
 print(*sorted({'pydantic', 'pygit2', 'networkx', 'ruamel', 'sqlite3', 'asyncio', 'mcp', 'numpy'} & set(sys.modules)))
