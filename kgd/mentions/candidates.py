@@ -18,6 +18,7 @@ LEAST_TEXTS = 3
 """Texts that have a name, below which it is not suggested."""
 LONGEST = 6
 """Words of a candidate; longer runs of capitals are headlines."""
+LONGEST_RUN = 40
 EXAMPLES = 3
 _JOINS = "of the de du des la le di da von van der den &"
 _JOINING = frozenset(_JOINS.split())
@@ -102,6 +103,8 @@ def _is_capital(token: str) -> bool:
 
 
 def _trimmed(run: Sequence[str], *, begins: bool) -> str:
+    if len(run) > LONGEST_RUN:
+        return ""
     words = [_OWNED.sub("", word) for word in run]
     while words and words[0].lower() in _EMPTY:
         words, begins = words[1:], False

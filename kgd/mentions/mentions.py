@@ -67,6 +67,7 @@ class Mentions:
         self._thread = threading.Thread(target=self._follow, name="kgd-mentions", daemon=True)
         workspace.on_indexed(self._wake.set)
         workspace.on_close(self.close)
+        workspace.on_health(self.stage)
         self._wake.set()
         self._thread.start()
 

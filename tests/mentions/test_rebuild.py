@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kgd.mentions.mentions import Mentions
+from kgd.mentions.mentions import Mentions, strength_of
 from kgd.model.change import ChangeSet, Delete, Upsert
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, new_layout, uri
 from tests.mentions.conftest import Graph, short
+from tests.waiting import until
 
 WORDS = ["Auth", "auth", "service", "Service", "key", "Keys", "store", "the", "getUser", "src/a.py", "token"]
 texts = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
@@ -84,3 +85,18 @@ def test_a_restart_goes_on_and_a_damaged_file_and_a_new_index_say_the_same(graph
         assert ("c", "b") in {(a, b) for a, b, _ in edges(workspace)}
         workspace.submit(ChangeSet((Delete(uri("c")),), ANN))
         workspace.close()
+
+
+def test_a_file_that_cannot_be_used_is_said_and_made_anew_while_everything_else_goes_on(graph: Graph) -> None:
+    graph.put(Upsert(uri("a"), name="Auth service"), Upsert(uri("b"), content="asks the auth service"))
+    assert edges(graph.ws) == {("b", "a", force_of(2))}, "its own text has the name, too"
+    assert graph.ws.health()["mentions"].state == "ok"
+    for path in graph.ws.derived_dir.glob("mentions.sqlite*"):
+        path.unlink()
+    graph.put(Upsert(uri("c"), content="asks the auth service"))
+    until(lambda: edges(graph.ws) == {(*pair, force_of(3)) for pair in (("b", "a"), ("c", "a"))})
+    assert graph.ws.health()["mentions"].state == "ok"
+
+
+def force_of(texts: int) -> float:
+    return round(strength_of(texts), 6)
