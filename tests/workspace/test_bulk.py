@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -255,3 +256,22 @@ def test_a_part_is_taken_apart_by_its_lines_as_a_parser_takes_it() -> None:
         Uri(f"message://ws/talk/{n}"): documents.encode(Node(Uri(f"message://ws/talk/{n}"), name=name))
         for n, name in ((1, "x"), (2, ""))
     }
+
+
+def test_many_who_write_into_one_thread_at_once_all_have_their_messages_once(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filling, "OPEN_BYTES", 900)
+    monkeypatch.setattr(filling, "WRITTEN", filling.Room(1_500, 400))
+    ws.submit(change(*(upsert(message(n), content="x" * 100) for n in range(8))))
+
+    def write(number: int) -> None:
+        ws.submit(change(upsert(message(number), content="y" * 200), Append(message(number % 8), f"<{number}>" * 20)))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, range(100, 164)))
+    assert len(ws.graph) == 72
+    said = [text_of(ws.node(message(n))) or "" for n in range(8)]
+    assert all(said[number % 8].count(f"<{number}>") == 20 for number in range(100, 164))
+    assert [ws.version(ws.path(message(n))) for n in range(8)] == [9] * 8
+    assert check(reloaded(ws)) == []
