@@ -90,6 +90,8 @@ class Embedding:
         self._file: VectorFile | None = None
         self._building: Model | None = None
         self.serving: Model | None = None
+        self.hurried = False
+        """Whether somebody waits for it, so that no pauses are made."""
         self.embedded = 0
         """Texts embedded by this object."""
 
@@ -238,7 +240,8 @@ class Embedding:
             left = max(0, left - len(texts))
             if model.count >= 2 * max(model.learned, model.embedder.batch):
                 self._learn(model, feed)
-            self._stopping.wait(min(LONGEST_PAUSE, PAUSE * (time.monotonic() - begun)))
+            if not self.hurried:
+                self._stopping.wait(min(LONGEST_PAUSE, PAUSE * (time.monotonic() - begun)))
             begun = time.monotonic()
 
     def _embed(self, model: Model, texts: Sequence[Indexed]) -> None:

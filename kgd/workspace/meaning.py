@@ -110,7 +110,7 @@ class Meaning:
             return False
         with self._changed:
             self._asked += 1
-            mine, self._urgent = self._asked, True
+            mine, self._urgent, self._embedding.hurried = self._asked, True, True
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._done >= mine or self._stopping.is_set(), seconds)
             return self._done >= mine and self._stage.state == "ok"
@@ -224,7 +224,7 @@ class Meaning:
                 self._retry_at = time.monotonic() + self._retry
                 self._retry = min(2 * self._retry, RETRY_MOST)
             with self._changed:
-                self._patience, self._done = 0.0, asked
+                self._patience, self._done, self._embedding.hurried = 0.0, asked, self._asked > asked
                 self._changed.notify_all()
 
     def _wait(self) -> bool:

@@ -16,6 +16,7 @@ from kgd.model.change import Delete, Edit
 from kgd.model.uri import Uri
 from kgd.vectors.choosing import Choice
 from kgd.workspace.embedding import SAMPLE
+from kgd.workspace.transaction import MAX_EDITS
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.vectors.conftest import Desk
@@ -40,7 +41,10 @@ def write(ws: Workspace, *edits: Edit) -> None:
 
 
 def fill(ws: Workspace, texts: dict[str, str] = TEXTS) -> None:
-    write(ws, *[upsert(name, content=text) for name, text in texts.items()])
+    some = [upsert(name, content=text) for name, text in texts.items()]
+    for start in range(0, len(some), MAX_EDITS):
+        ws.submit(change(*some[start : start + MAX_EDITS]))
+    assert ws.meaning.catch_up(SOON), ws.meaning.stage()
 
 
 def best(ws: Workspace, question: str) -> str:
@@ -390,14 +394,14 @@ def test_what_is_rare_here_weighs_more_and_does_not_depend_on_the_way_to_it(desk
 def test_where_only_some_texts_say_what_is_rare_they_are_the_same_ones_whatever_the_way(
     desk: Desk, tmp_path: Path
 ) -> None:
-    texts = {f"n{n}": f"{('apple', 'lamp', 'river')[n % 3]} {n}" for n in range(SAMPLE + 200)}
+    texts = {f"n{n}": f"{('apple', 'lamp', 'river')[n % 3]} {n}" for n in range(SAMPLE + 700)}
     ws = desk.open()
     fill(ws, texts)
-    write(ws, *[Delete(uri(name)) for name in list(texts)[:1_000]], upsert("x", content="the lamp"))
+    write(ws, *[Delete(uri(name)) for name in list(texts)[:500]], upsert("x", content="the lamp"))
     other = Desk(tmp_path / "other")
     try:
         again = other.open()
-        fill(again, {"x": "the lamp"} | dict(list(texts.items())[:999:-1]))
+        fill(again, {"x": "the lamp"} | dict(list(texts.items())[:499:-1]))
         assert again.meaning.nearest("the lamp", 5) == ws.meaning.nearest("the lamp", 5)
     finally:
         other.close()
