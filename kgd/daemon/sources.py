@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,8 +60,13 @@ def located(text: str, cwd: Path | None) -> Path:
     return real
 
 
-def look_through(root: Path, environment: Mapping[str, str] | None = None) -> Folder:
-    """What is below a folder, without what git ignores, hidden files, and what programs made for themselves."""
+def look_through(
+    root: Path, environment: Mapping[str, str] | None = None, wanted: Callable[[str], bool] = formats.is_document
+) -> Folder:
+    """What is below a folder, without what git ignores, hidden files, and what programs made for themselves.
+
+    `wanted` tells by its name whether a file is meant.
+    """
     folder = Folder(root)
     rules = rules_of(root, environment)
     looked = 0
@@ -76,7 +81,7 @@ def look_through(root: Path, environment: Mapping[str, str] | None = None) -> Fo
                     looked += 1
                     if looked > MOST_LOOKED_AT:
                         break
-                    _sort_in(entry, below, rules.ignored, folder, names, inner)
+                    _sort_in(entry, below, rules.ignored, folder, names, inner, wanted)
         except OSError as error:
             folder.trouble.append(f"{below or '.'}: this folder cannot be read: {error.strerror}")
             continue
@@ -92,7 +97,13 @@ def look_through(root: Path, environment: Mapping[str, str] | None = None) -> Fo
 
 
 def _sort_in(
-    entry: os.DirEntry[str], below: str, ignored: frozenset[str], folder: Folder, names: list[str], inner: list[str]
+    entry: os.DirEntry[str],
+    below: str,
+    ignored: frozenset[str],
+    folder: Folder,
+    names: list[str],
+    inner: list[str],
+    wanted: Callable[[str], bool],
 ) -> None:
     path = f"{below}/{entry.name}" if below else entry.name
     if path in ignored or entry.name in NEVER or entry.name in MACHINE_MADE:
@@ -105,7 +116,7 @@ def _sort_in(
                 inner.append(path)
         elif not entry.is_file(follow_symlinks=False):
             folder.left["pipe, socket or device"] += 1
-        elif formats.is_document(entry.name):
+        elif wanted(entry.name):
             if len(names) <= MOST_FILES:
                 names.append(path)
         elif not entry.name.startswith("."):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kgd.daemon.sources import look_through, read_file, shown
 from kgd.errors import KgdError, Limit, Stale, Unavailable
 from kgd.ingest.documents import FILE
+from kgd.ingest.formats import is_document
 from kgd.ingest.kind import SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.reading import Reading
@@ -119,7 +120,9 @@ class TakingIn:
         self.report.done = 1
 
     def _folder(self, root: Path, around: Around) -> None:
-        folder = look_through(root, self.environment)
+        chosen = KINDS.get(self.request.kind)
+        wanted = chosen.in_folder if chosen is not None else is_document
+        folder = look_through(root, self.environment, wanted)
         for line in folder.trouble:
             self.report.say(shown(line))
         for what, count in folder.left.most_common():
@@ -130,7 +133,6 @@ class TakingIn:
         around.paths = {f"{base}/{path}" for path in folder.paths}
         around.names.add(path.removesuffix(".md") for path in around.paths)
         self.report.total = len(folder.paths)
-        chosen = KINDS.get(self.request.kind)
         if chosen is not None and chosen.together is not None:
             self._write(
                 chosen.together(self._given(folder.paths, root, chosen, around), around), chosen, str(root), around

@@ -79,6 +79,7 @@ CONVERSATION = Kind(
     recognises=detecting.is_conversation,
     take=take,
     limit=LIMIT,
+    in_folder=lambda name: name.lower().endswith(detecting.SUFFIXES),
 )
 TRANSCRIPT = Kind(
     name="transcript",

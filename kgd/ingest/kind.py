@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kgd.ingest import formats
 from kgd.ingest.reading import Reading
 from kgd.model.change import Edit
 from kgd.model.node import Source
@@ -86,6 +87,7 @@ class Kind:
         together: What all files of a folder change as one, where a folder may be that, in the order of their names.
         limit: Bytes of one file.
         from_tree: Whether files of the code tree are taken in too; otherwise they are served as they are.
+        in_folder: Which files of a folder are meant, by their names, where a folder is taken in as this kind.
     """
 
     name: str
@@ -96,3 +98,4 @@ class Kind:
     together: Callable[[Iterable[Given], Around], Iterable[Taken]] | None = None
     limit: int = FILE_LIMIT
     from_tree: bool = True
+    in_folder: Callable[[str], bool] = formats.is_document

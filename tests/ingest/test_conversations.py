@@ -189,6 +189,7 @@ BROKEN = {
         lines(said("a")) + '\n{"role": "user", "content": ""}\n' + lines(said("b", 1)),
         ["line 2"],
     ),
+    "a time that is none": (lines(said("a"), {**said("b"), "timestamp": "soon"}), ["line 2: soon"]),
     "fields of other kinds": (
         lines(
             said("a"),

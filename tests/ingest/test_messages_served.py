@@ -119,6 +119,20 @@ def test_a_folder_of_release_notes_is_a_thread(ask: Ask, tmp_path: Path) -> None
         f"# Acme 1.{number}" for number in range(1, 12)
     ]
     assert ask.ingest(source=str(notes), kind="messages")["counts"] == {"messages_unchanged": 11}
+    named = ask.ingest(source=str(notes), kind="messages", uri="thread://shop/news/acme")
+    assert (named["nodes"], named["counts"]) == (["thread://shop/news/acme"], {"messages_new": 11})
+
+
+def test_a_folder_of_sessions_is_a_thread_each(ask: Ask, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere" / "sessions"
+    folder.mkdir(parents=True)
+    for name in ("mon", "tue"):
+        (folder / f"{name}.jsonl").write_text(lines(said(f"on {name}")))
+    (folder / "README.md").write_text("# Sessions\n")
+    (folder / "package.json").write_text("{}")
+    answer = ask.ingest(source=str(folder), kind="conversation")
+    assert answer["nodes"] == ["thread://shop/mon", "thread://shop/tue"]
+    assert (answer["counts"]["messages_new"], answer["counts"]["unread"]) == (2, 1)
 
 
 def test_a_person_is_shown_the_thread(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:

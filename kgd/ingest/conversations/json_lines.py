@@ -107,8 +107,11 @@ def _take(
             trouble.append(f"{place}: a message without content")
         return
     one = threads.setdefault(id, _Thread())
-    made = values.messages(_blocks(value, content, left_out), _base(value, place))
+    base = _base(value, place)
+    made = values.messages(_blocks(value, content, left_out), base)
     one.said += made
+    if base.at is None and (given := first_of(value, MOMENT)) is not None:
+        trouble.append(f"{place}: {values.line(given, 40) or 'this'} is no time; it stands behind the one before it")
     if not made:
         trouble.append(f"{place}: a message without content")
         if own := line(first_of(value, ID)):
