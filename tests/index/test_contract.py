@@ -1,0 +1,167 @@
+"""What every index does, whatever it keeps its texts in: SQLite's, and one of plain dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kgd.index.database import Database
+from kgd.index.interface import Index
+from kgd.index.ranking import ALL, FILE, FILE_SOME, SOME
+from kgd.index.text import Doc, FileDoc, TextIndex
+from kgd.model.node import Source
+from kgd.model.uri import Uri
+from tests.index.memory_index import MemoryIndex
+
+FILE_A = Uri("file://w/docs/a.md")
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Index]:
+    if request.param == "memory":
+        yield MemoryIndex()
+    else:
+        database = Database.open(tmp_path / "index.db")
+        yield TextIndex(database)
+        database.close()
+
+
+def uri(name: str) -> Uri:
+    return Uri(name if "://" in name else f"concept://w/{name}")
+
+
+def doc(at: str, /, **fields: object) -> Doc:
+    scheme = uri(at).partition(":")[0]
+    return Doc(**{"uri": uri(at), "type": scheme, "name": "", **fields})  # type: ignore[arg-type]
+
+
+def found(index: Index, query: str, **narrowed: object) -> list[str]:
+    return [hit.uri for hit in index.search(query, limit=50, **narrowed)]  # type: ignore[arg-type]
+
+
+def gathered(index: Index, query: str, **narrowed: object) -> set[str]:
+    return {one.uri for one in index.gather(query, **narrowed).texts}  # type: ignore[arg-type]
+
+
+def test_all_words_then_some_then_bare_files_and_scores_fall(index: Index) -> None:
+    index.apply([doc("all", content="a lease of the broker"), doc("some", name="lease"), doc("none", name="bread")])
+    index.apply_files([FileDoc(Uri("file://w/lease/broker.py"), "lease/broker.py", "python")])
+    hits = index.search("lease broker")
+    assert [hit.uri for hit in hits] == [uri("all"), uri("some"), "file://w/lease/broker.py"]
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(0 <= hit.score <= 1 and hit.why for hit in hits[:2])
+    tiers = {one.uri: one.tier for one in index.gather("lease broker").texts}
+    assert tiers == {uri("all"): ALL, uri("some"): SOME}
+
+
+def test_types_tags_and_namespace_narrow_every_answer(index: Index) -> None:
+    index.apply([
+        doc("s/a", name="key", tags=("X",)), doc("s/b", name="key", type="task"),
+        doc("sx", name="key", tags=("x", "y")),
+    ])  # fmt: skip
+    for narrowed, expected in (
+        ({"types": ["task"]}, {uri("s/b")}), ({"tags": ["x"]}, {uri("s/a"), uri("sx")}),
+        ({"namespace": "s"}, {uri("s/a"), uri("s/b")}), ({"namespace": "/s/", "tags": ["x"]}, {uri("s/a")}),
+        ({"types": ["nothing"]}, set()),
+    ):  # fmt: skip
+        assert set(found(index, "key", **narrowed)) == expected
+        assert gathered(index, "key", **narrowed) == expected
+        passing = index.passing([uri("s/a"), uri("s/b"), uri("sx"), uri("gone")], **narrowed)
+        assert [one.uri for one in passing] == sorted(expected)
+        assert set(index.few_in(**narrowed) or ()) == expected
+
+
+def test_what_was_replaced_or_removed_is_not_found(index: Index) -> None:
+    index.apply([doc("a", content="old words", tags=("t",)), doc("b", content="old")], tree="1")
+    index.apply([doc("a", content="new")], [uri("b"), uri("unknown")], tree="2")
+    assert (found(index, "old"), found(index, "new"), index.by_tags(["t"])) == ([], [uri("a")], [])
+    assert (index.count(), index.tree(), gathered(index, "old")) == (1, "2", set())
+
+
+def test_what_was_read_from_a_file_is_beside_what_is_stored_and_goes_with_the_file(index: Index) -> None:
+    chunk, other = "chunk://w/docs/a.md/0001", "chunk://w/docs/a.md/0002"
+    index.apply([doc(chunk, content="what somebody added on leases")])
+    index.apply_tree(
+        FILE_A, [doc(chunk, content="brokers and quorum"), doc("chunk://w/docs/a.md/0002", content="bread")]
+    )
+    assert found(index, "quorum") == found(index, "leases") == [chunk]
+    assert found(index, "quorum leases") == [chunk]  # found once
+    index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
+    assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
+    index.apply_tree(FILE_A, [])
+    assert (found(index, "brokers"), found(index, "leases")) == ([], [chunk])
+
+
+def test_a_document_has_the_words_of_all_its_chunks_as_they_are_now(index: Index) -> None:
+    index.apply([doc("chunk://w/guide/1", content="lease"), doc("chunk://w/guide/2", content="broker"),
+                 doc("chunk://w/other/1", content="lease")])  # fmt: skip
+    wholes = index.gather("lease broker together here").wholes
+    assert set(wholes) == {"guide", "other"}
+    assert wholes["guide"] > wholes["other"]
+    index.apply([], [uri("chunk://w/guide/1"), uri("chunk://w/other/1")])
+    assert set(index.gather("lease broker together here").wholes) == {"guide"}
+
+
+def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: Index) -> None:
+    texts = ("which database", "postgres", "fine", "lunch")
+    index.apply([doc(f"message://w/t/{n}", content=text) for n, text in enumerate(texts)])
+    index.apply([doc("message://w/u/2", content="bread")])
+    beside = {one.uri for one in index.gather("which database is it").beside}
+    assert beside == {"message://w/t/0", "message://w/t/1"}
+    index.apply([doc("message://w/t/0a", content="well")])
+    assert {one.uri for one in index.gather("which database is it").beside} == {"message://w/t/0", "message://w/t/0a"}
+    index.apply([], [uri("message://w/t/0")])
+    assert index.gather("which database is it").beside == []
+    assert index.gather("postgres", surrounded=False).beside == []
+
+
+def test_who_speaks_is_known_of_messages_and_of_conversations_in_a_text(index: Index) -> None:
+    index.apply([doc("message://w/t/1", content="lease", people=("Ann Lee",)),
+                 doc("talk", content="lease\nBob: Hello.\nAnn: Hi.\nBob: A lease.\nAnn: No."),
+                 doc("none", content="a lease: nothing")])  # fmt: skip
+    ids = {one.id: one.uri for one in index.gather("lease").texts}
+    said = {name: {ids[id] for id in index.by_people([name], list(ids))} for name in ("ann", "bob", "lee", "eve")}
+    assert said == {
+        "ann": {"message://w/t/1", uri("talk")},
+        "bob": {uri("talk")},
+        "lee": {"message://w/t/1"},
+        "eve": set(),
+    }
+
+
+def test_bare_files_with_all_words_are_apart_from_those_with_some(index: Index) -> None:
+    paths = ("src/auth/session.py", "src/auth/keys.py", "docs/readme.md")
+    index.apply_files([FileDoc(Uri(f"file://w/{path}"), path, "python") for path in paths])
+    tiers = [(one.uri, one.tier) for one in index.bare_files("auth session")]
+    assert tiers == [("file://w/src/auth/session.py", FILE), ("file://w/src/auth/keys.py", FILE_SOME)]
+    index.apply([doc("file://w/src/auth/session.py", type="resource", summary="signs")])
+    assert [one.uri for one in index.bare_files("auth session")] == ["file://w/src/auth/keys.py"]
+    assert [one.uri for one in index.bare_files("auth", namespace="docs")] == []
+
+
+def test_tags_sources_and_the_newest(index: Index) -> None:
+    mail = Source("mail", "1")
+    index.apply([doc("old", tags=("a", "b"), updated=1, source=mail), doc("new", tags=("A",), updated=9, source=mail),
+                 doc("z", tags=("b",), updated=5), doc("m", tags=("b",), updated=5)])  # fmt: skip
+    assert [hit.uri for hit in index.by_tags(["a", "b"])] == [uri(name) for name in ("old", "new", "m", "z")]
+    assert (index.by_source("mail"), index.by_source("mail", "2")) == ([uri("new"), uri("old")], [])
+    assert index.newest("concept", 3) == [uri("new"), uri("m"), uri("z")]
+
+
+@pytest.mark.parametrize(
+    "query", ["", "AND", '"', "NEAR(a", "*", "\x00", "\ud800", "a" * 100_000, "数据", "the of", "x y z"]
+)
+def test_any_text_is_a_question(index: Index, query: str) -> None:
+    index.apply([doc("a", name="数据 the")])
+    index.search(query)
+    index.explain(query, index.gather(query).texts)
+    index.bare_files(query)
+
+
+def test_equal_texts_are_in_order_of_uri_whatever_order_they_came_in(index: Index) -> None:
+    index.apply([doc(f"n{n}", name="lease") for n in (5, 2, 9)])
+    index.apply([doc(f"n{n}", name="lease") for n in (1, 7, 2)])
+    assert found(index, "lease") == [uri(f"n{n}") for n in (1, 2, 5, 7, 9)]
+    assert [hit.uri for hit in index.search("lease", limit=2, offset=2)] == [uri("n5"), uri("n7")]
