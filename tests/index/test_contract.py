@@ -81,7 +81,7 @@ def test_what_was_replaced_or_removed_is_not_found(index: Index) -> None:
 
 
 def test_what_was_read_from_a_file_is_beside_what_is_stored_and_goes_with_the_file(index: Index) -> None:
-    chunk, other = "chunk://w/docs/a.md/0001", "chunk://w/docs/a.md/0002"
+    chunk = "chunk://w/docs/a.md/0001"
     index.apply([doc(chunk, content="what somebody added on leases")])
     index.apply_tree(
         FILE_A, [doc(chunk, content="brokers and quorum"), doc("chunk://w/docs/a.md/0002", content="bread")]
