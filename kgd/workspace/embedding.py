@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # numpy and models cost what a daemon without texts does not 
 PAUSE = 1.0
 """Between two batches, in times of what the last one took: half of a core is for the calls meanwhile."""
 LONGEST_PAUSE = 0.1
-SAMPLE = 2_000
+SAMPLE = 1_000
 """Texts that say how rare words are here; some hundred would do."""
 SHORTENED = 1_000
 """Characters that are left of a text that an embedder refused."""
