@@ -14,7 +14,7 @@ from kgd.ingest.history import check_thread
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.text import Unreadable, characters
 
-LIMIT = 256 << 20
+LIMIT = 128 << 20
 """Bytes of one export."""
 TEXT = "text"
 """The type of the source of what came as text, and not from a file."""
