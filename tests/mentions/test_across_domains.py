@@ -38,6 +38,7 @@ CONCEPT = "concept://shop/ledger-writer"
 SYMBOL = "symbol://shop/src/billing/ledger.py/LedgerWriter.post_entry"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U12")
 def test_one_search_finds_talk_design_and_code_about_one_thing_and_the_edges_between_them(ask: Ask, code: Path) -> None:
     (code / "src" / "billing").mkdir(parents=True)

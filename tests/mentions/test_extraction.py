@@ -132,15 +132,20 @@ ATTACKS = [
 
 @pytest.mark.anyio
 async def test_an_answer_that_invents_or_attacks_changes_nothing(session: Session) -> None:
-    for number, attack in enumerate(ATTACKS):
-        uri = f"concept://shop/attacked{number}"
-        async with in_memory(session) as place, place.client("auto", Model(attack)) as client:
-            await call(client, "put", changes={"op": "upsert", "uri": uri, "content": f"{TEXT} {number}"})
+    model = Model()
+    async with in_memory(session) as place, place.client("auto", model) as client:
+        uris = [f"concept://shop/attacked{number}" for number in range(len(ATTACKS))]
+        await call(client, "put", changes=[
+            {"op": "upsert", "uri": uri, "content": f"{TEXT} {number}"} for number, uri in enumerate(uris)
+        ])  # fmt: skip
+        for uri, attack in zip(uris, ATTACKS, strict=True):
+            model.text = attack
             answer = await call(client, "ingest", kind="entities", uri=uri)
             assert answer["trouble"], attack
             assert "proposal" not in answer
-            assert (await call(client, "resolve_conflicts"))["remaining"] == []
-            assert (await node(client, uri))["version"] == 1
+        nodes = (await call(client, "get", uris=uris))["nodes"]
+        assert [node["version"] for node in nodes] == [1] * len(ATTACKS)
+        assert "proposals" not in await call(client, "resolve_conflicts")
 
 
 @pytest.mark.anyio
