@@ -84,6 +84,8 @@ class TakingIn:
     stop: threading.Event = field(default_factory=threading.Event)
     environment: Mapping[str, str] | None = None
     skip: int = 0
+    allow: Callable[[Uri], None] = lambda uri: None
+    """Asked before a document or thread is even called unchanged; raises where it is no business of who asks."""
 
     def run(self) -> None:
         """Take in all of it. What cannot be taken becomes a line of the report, and the rest goes on.
@@ -113,10 +115,7 @@ class TakingIn:
         given, kind = self._text()
         with Reading() as reading:
             around = Around(self.workspace, reading, sees=sees)
-            if kind.is_current(given, around):
-                self.report.counts[f"{kind.name}s_unchanged"] += 1
-            else:
-                self._write(kind.take(given, around), kind, given.name or "a text", around)
+            self._write(kind.take(given, around), kind, given.name or "a text", around)
         self.report.done = 1
 
     def _folder(self, root: Path, around: Around) -> None:
@@ -224,6 +223,7 @@ class TakingIn:
 
     def _write(self, found: Iterable[Taken], kind: Kind, name: str, around: Around) -> None:
         for taken in found:
+            self.allow(taken.uri)
             for line in taken.trouble:
                 self.report.say(f"{name}: {line}")
             for number, edits in enumerate(taken.commits, 1):

@@ -90,11 +90,11 @@ def home(given: Given, around: Around) -> Uri:
             raise Unreadable("the URI of a document begins with document://", at=given.uri)
         return workspace.resolve(given.uri)
     usual = workspace.resolve(from_path("document", workspace.id, given.name))
-    stored = workspace.readable(usual)
+    stored = workspace.readable(usual) if around.sees(usual) else None
     if stored is not None and stored.source == given.source:
         return usual
     elsewhere = workspace.by_source(given.source.type, given.source.id)
-    found = next((uri for uri in elsewhere if scheme_of(uri) == "document"), None)
+    found = next((uri for uri in elsewhere if scheme_of(uri) == "document" and around.sees(uri)), None)
     if found is not None:
         return found
     if stored is not None and not stored.is_bare:
@@ -109,9 +109,10 @@ def is_current(given: Given, around: Around) -> bool:
     if not given.name:
         return False
     try:
-        stored = around.workspace.readable(home(given, around))
+        uri = home(given, around)
     except Unreadable:
         return False
+    stored = around.workspace.readable(uri) if around.sees(uri) else None
     return replacing.is_complete(stored, given.digest)
 
 

@@ -20,9 +20,11 @@ from kgd.tools.tool import Answer, Tool
 EVERYBODY = (
     "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "query_container",
     "advance", "put", "history", "status", "resolve_conflicts", "submit_subgraph",
-    "proposals", "accept", "reject",
+    "proposals", "accept", "reject", "ingest",
 )  # fmt: skip
-"""Tools that make sense from elsewhere. `ingest` reads this machine's disk and is not among them."""
+"""Tools that make sense from elsewhere. Of `ingest` texts do: it refuses to read this machine's disk for others."""
+CHARACTERS_A_NODE = 450
+"""Of a text that is taken in, for what it may use up."""
 ADMIN = ("sync",)
 
 
@@ -75,18 +77,20 @@ def _settle(session: Session, answer: Answer) -> None:
     """Success is said once the upstream has it; what only waits as a proposal does not go there."""
     if answer.get("commit") and answer.get("outcome") != "proposed":
         session.daemon.upstream.push(str(answer["workspace"]))
-    elif "success" in answer and session.wrote:  # an envelope says nothing of commits
+    elif session.wrote and ("success" in answer or "counts" in answer):  # these say nothing of commits
         session.daemon.upstream.push(session.wrote[0])
 
 
 def _nodes(arguments: Mapping[str, Any]) -> int:
     changes = arguments.get("changes", arguments.get("resolutions"))
+    if isinstance(text := arguments.get("text"), str):
+        return 1 + len(text) // CHARACTERS_A_NODE
     return len(changes) if isinstance(changes, list) else 1
 
 
 def _told(session: Session, answer: Answer) -> tuple[str, str]:
     """Where it was done, and what came of it."""
-    if "success" in answer and session.wrote:
+    if session.wrote and ("success" in answer or "counts" in answer):
         return session.wrote[0], f"commit {session.wrote[1]}"
     told = (f"{field} {found}" for field in ("commit", "proposal") if isinstance(found := answer.get(field), str))
     return str(answer.get("workspace", "")), next(told, "")

@@ -120,9 +120,20 @@ def test_a_write_outside_the_scope_is_refused_by_name(hub: Hub) -> None:
 
 def test_tools_of_the_hubs_own_machine_are_not_there(hub: Hub) -> None:
     token = hub.mint("read,write,resolve,admin")
-    for tool in ("ingest", "doctor", "up", "uninstall", "token_mint", "token_list", "workspaces", "nothing"):
+    for tool in ("doctor", "up", "uninstall", "token_mint", "token_list", "workspaces", "nothing"):
         refused(hub.post(token, f"infra/{tool}", {"name": "x", "workspace": "infra"}), 404, "NOT_FOUND")
     refused(hub.post(hub.mint(), "infra/sync"), 404, "NOT_FOUND")
+    for source in ({"source": str(hub.folder)}, {"source": "/etc/hostname"}, {}):
+        refused(hub.post(token, "infra/ingest", source), 403, "FORBIDDEN")
+
+
+def test_a_text_is_taken_in_where_a_token_may_write(hub: Hub) -> None:
+    text = {"text": "# Paying\n\nHow to pay.\n", "uri": "document://infra/services/paying"}
+    taken = hub.post(hub.mint("read,write", "/services/**"), "infra/ingest", text)
+    assert json.loads(taken.body)["counts"]["documents_new"] == 1
+    for also in ({}, {"dry_run": True}, {"text": "# Other\n\nWords.\n"}):
+        refused(hub.post(hub.mint("read,write", "/other/**"), "infra/ingest", {**text, **also}), 403, "FORBIDDEN")
+    refused(hub.post(hub.mint("read"), "infra/ingest", text), 403, "FORBIDDEN")
 
 
 def test_status_tells_nothing_of_the_machine(hub: Hub) -> None:
@@ -280,6 +291,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
                              "taskId": "https://tracker.example/1", "summary": "made"},
         "accept": {"name": "nobody-1"}, "reject": {"name": "nobody-1"},
         "submit_subgraph": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "again"}]},
+        "ingest": {"text": "Words to be kept.", "uri": "document://infra/api/words"},
     }  # fmt: skip
     problem = document["components"]["schemas"]["Problem"]
     called = set()

@@ -68,10 +68,10 @@ async def test_a_holder_sees_the_tools_and_resources_that_are_for_it(hub: Hub, m
     async with connected(hub, hub.mint(), mode) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"search", "get", "traverse", "put"} <= names
-        assert not names & {"ingest", "sync", "doctor", "token_mint"}
+        assert not names & {"sync", "doctor", "token_mint"}
         shown = {str(one.uri) for one in (await client.list_resources()).resources}
         assert shown == {"kgd://infra/status", "kgd://infra/conflicts"}
-        for tool in ("ingest", "doctor", "token_list"):
+        for tool in ("doctor", "token_list"):
             failed, answer = await called(client, tool)
             assert (failed, answer["error"]["code"]) == (True, "NOT_FOUND")
 

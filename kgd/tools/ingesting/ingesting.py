@@ -15,6 +15,7 @@ from kgd.daemon.sources import located
 from kgd.daemon.taking_in import AUTO, Report, Request, TakingIn
 from kgd.errors import Forbidden, Invalid
 from kgd.ingest.kinds import KINDS
+from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
 from kgd.tools import addressing, sight
@@ -142,9 +143,10 @@ def _text(session: Session, params: IngestParams) -> IngestResult:
     request = Request("", params.text or "", params.kind, _uri(session, workspace, params.uri))
     report = Report()
     sees = sight.sight(session, workspace.id)
-    TakingIn(workspace, request, None if params.dry_run else submit, report, session.progress).run_text(
-        sees or (lambda uri: True)
-    )
+    TakingIn(
+        workspace, request, None if params.dry_run else submit, report, session.progress,
+        allow=lambda uri: session.allow(workspace, Verb.WRITE, [uri]),
+    ).run_text(sees or (lambda uri: True))  # fmt: skip
     return _report(workspace, request, report, dry_run=params.dry_run)
 
 
