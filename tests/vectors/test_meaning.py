@@ -373,7 +373,7 @@ def test_a_workspace_without_texts_loads_nothing(desk: Desk) -> None:
 
 
 def test_what_is_rare_here_weighs_more_and_does_not_depend_on_the_way_to_it(desk: Desk, tmp_path: Path) -> None:
-    texts = {f"n{n}": f"the server says {('apple', 'lamp', 'river')[n % 3]} number {n}" for n in range(150)}
+    texts = {f"n{n}": f"the server says {('apple', 'lamp', 'river')[n % 3]} number {n}" for n in range(45)}
     ws = desk.open()
     fill(ws, texts)
     question = "the server says lamp"
@@ -408,8 +408,8 @@ def test_where_only_some_texts_say_what_is_rare_they_are_the_same_ones_whatever_
 
 
 def test_many_that_go_at_once_are_forgotten_and_their_places_used_again(ws: Workspace) -> None:
-    fill(ws, {f"n{n}": f"text number {n}" for n in range(300)})
-    write(ws, *[Delete(uri(f"n{n}")) for n in range(0, 300, 2)])
-    assert found(ws) == {f"n{n}" for n in range(1, 300, 2)}
-    fill(ws, {f"m{n}": f"other text {n}" for n in range(100)})
-    assert found(ws) == {f"n{n}" for n in range(1, 300, 2)} | {f"m{n}" for n in range(100)}
+    fill(ws, {f"n{n}": f"text number {n}" for n in range(100)})
+    write(ws, *[Delete(uri(f"n{n}")) for n in range(0, 100, 2)])
+    assert found(ws) == {f"n{n}" for n in range(1, 100, 2)}
+    fill(ws, {f"m{n}": f"other text {n}" for n in range(60)})
+    assert found(ws) == {f"n{n}" for n in range(1, 100, 2)} | {f"m{n}" for n in range(60)}

@@ -86,6 +86,7 @@ def test_nothing_is_found_among_nothing() -> None:
     assert nearest.search(vector, 5).hits == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("above", "recall"), [((1_000, 10**9), 0.97), ((1_000, 3_000), 0.85)], ids=["bytes", "bits"])
 def test_with_fewer_bits_almost_the_same_is_found(above: tuple[int, int], recall: float) -> None:
     count, gone = 8_000, 50
@@ -110,6 +111,14 @@ def test_with_fewer_bits_almost_the_same_is_found(above: tuple[int, int], recall
             name(n) for n in range(gone, 90)
         }
     assert sum(shares) / len(shares) >= recall
+
+
+def test_fewer_bits_are_used_from_a_number_of_rows_on_and_all_of_them_are_still_there() -> None:
+    vectors, nearest = some(900), Nearest(DIM, 300, 600)
+    for start in range(0, 900, 100):
+        nearest.put(keys(900)[start : start + 100], vectors[start : start + 100])
+        for number in (0, start + 99):
+            assert nearest.search(vectors[number], 1).hits[0][0] == name(number)
 
 
 def test_questions_beside_changes_name_nothing_with_the_similarity_of_another() -> None:
