@@ -141,7 +141,8 @@ def merged(keep: Node, drop: Node, versions: tuple[int, int]) -> tuple[Edit, ...
     the two as they were read: where one has moved on meanwhile, the change is refused.
     """
     names = [*_listed(keep.data.get("aliases")), drop.name, *_listed(drop.data.get("aliases"))]
-    aliases = [name for name in dict.fromkeys(names) if name and name != keep.name]
+    spelt = {name.lower(): name for name in reversed(names) if name and name.lower() != keep.title.lower()}
+    aliases = list(reversed(spelt.values()))
     data = {key: value for key, value in drop.data.items() if key not in keep.data and key != "aliases"}
     if aliases:
         data["aliases"] = aliases

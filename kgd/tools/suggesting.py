@@ -100,7 +100,8 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
 def _carried_out(workspace: Workspace, one: Suggestion | Offer) -> tuple[tuple[Edit, ...], str]:
     """The edits of a suggestion, and what the commit says."""
     if isinstance(one, Offer):
-        return offers.edits(workspace, one), one.reason
+        what = f"{one.more['target']} becomes {one.source}" if one.kind == "merge" else f"new: {one.source}"
+        return offers.edits(workspace, one), f"{what}: {one.reason}"
     edit = Relate(one.source, Relation(one.type, one.target, one.weight), frozenset({"weight"}))
     return (edit,), f"{one.source} {one.type} {one.target}: {one.reason}"
 

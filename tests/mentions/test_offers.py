@@ -91,7 +91,7 @@ def test_doubles_are_those_of_one_name_or_nearly_one() -> None:
 def test_two_nodes_made_one_keep_names_texts_relations_and_whatever_led_to_them(ask: Ask) -> None:
     ask.put(changes=[
         upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"owner": "ann", "tier": 1}),
-        upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data={"tier": 2, "port": 80}),
+        upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data={"tier": 2, "port": 80, "aliases": ["Login"]}),
         upsert("keys", name="Vault"), upsert("shop", name="Till"),
         {"op": "relate", "source": "old/auth", "target": "keys", "type": "depends_on"},
         {"op": "relate", "source": "auth", "target": "old/auth", "type": "same_as"},
@@ -104,7 +104,7 @@ def test_two_nodes_made_one_keep_names_texts_relations_and_whatever_led_to_them(
     assert node["uri"] == "concept://shop/auth", "its old URI leads to what it became"
     assert node["content"] == "Signs tokens.\n\nNever cache a key.\n"
     assert node["tags"] == ["a", "b"]
-    assert node["data"] == {"aliases": ["Auth Service"], "owner": "ann", "port": 80, "tier": 1}
+    assert node["data"] == {"aliases": ["Login"], "owner": "ann", "port": 80, "tier": 1}
     assert [(r["type"], r["target"]) for r in node["relations"]] == [("depends_on", "concept://shop/keys")]
     walked = ask.traverse(start="shop")["nodes"]
     assert [n["uri"] for n in walked][:2] == ["concept://shop/shop", "concept://shop/auth"]
