@@ -14,7 +14,7 @@ from kgd.index import ranking
 from kgd.index.belonging import whole_of
 from kgd.index.interface import Index
 from kgd.index.ranking import Found
-from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.model.uri import Uri
 from kgd.retrieval.question import Question, Step
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Unit:
     words: dict[Uri, float] = field(default_factory=dict)
     near: dict[Uri, float] = field(default_factory=dict)
     """Cosines."""
+    similarity: float | None = None
+    """The highest of them."""
     lex: float = 0.0
     vec: float = 0.0
     score: float = 0.0
@@ -51,10 +53,6 @@ class Unit:
         """The node itself and its best texts, at most so many, in order of URI."""
         best = sorted(self.words, key=lambda uri: (-self.words[uri], uri))[:most]
         return sorted({*(best or sorted(self.texts)[:most]), self.key})
-
-    @property
-    def similarity(self) -> float | None:
-        return max(self.near.values(), default=None)
 
     def best(self) -> Uri | None:
         """The text that fits best; of equals the first by URI. None for a document that was found only as a whole."""
@@ -87,10 +85,10 @@ class Pool:
         """What a node is a hit of: a chunk one of its document, but where chunks are asked for by type."""
         if "chunk" in self.question.types:
             return uri
-        if is_owned(uri) and scheme_of(uri) == "file":
+        if uri.startswith("file://"):
             document = Uri(f"document{uri[4:]}")
             return document if document in self.units else uri
-        path = whole_of(uri)
+        path = whole_of(uri) if uri.startswith("chunk://") else None
         return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
 
     def nearness(self, unit: Unit) -> float:
@@ -101,7 +99,10 @@ class Pool:
         return min(1.0, max(0.0, (similarity - self.floor) / (self.top - self.floor)))
 
     def take(self, found: Found, *, words: float = 0.0) -> Unit:
-        unit = self.units.setdefault(key := self.key(found.uri), Unit(key))
+        key = self.key(found.uri)
+        unit = self.units.get(key)
+        if unit is None:
+            unit = self.units[key] = Unit(key)
         unit.texts[found.uri] = found
         if words:
             unit.words[found.uri] = words
@@ -121,7 +122,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     pool.beside = gathered.beside if sees is None else []
     may = sees or anybody
     texts = [found for found in gathered.texts if may(found.uri)]
-    for found in sorted(texts, key=lambda one: scheme_of(one.uri) == "file"):  # documents first: see `Pool.key`
+    for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
         pool.take(found, words=max(0.0, -found.rank))
     _add_near(workspace, index, pool, filters, may)
     _score_words(pool, gathered.wholes if sees is None else {}, workspace.id)
@@ -165,6 +166,7 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
         for uri in unit.texts:
             if uri in cosines:
                 unit.near[uri] = cosines[uri]
+                unit.similarity = max(cosines[uri], -1.0 if unit.similarity is None else unit.similarity)
 
 
 def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
