@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
+from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, NotFound
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
 
 BOOK = "document://shop/handbook.md"
 
@@ -210,3 +212,22 @@ def test_a_document_that_somebody_moved_or_wrote_is_respected(ask: Ask, ws: Work
     with pytest.raises(KgdError, match="not taken in from here"):
         ask.ingest(source=str(own))
     assert ws.node(ask.get(uris="document://shop/own.md")["nodes"][0]["uri"]).name == "By hand"
+
+
+def test_an_agent_takes_in_neither_hidden_files_nor_what_the_repository_ignores(
+    ask: Ask, code: Path, tmp_path: Path
+) -> None:
+    agent = Ask(replace(ask.session, trusted=False))
+    (code / ".gitignore").write_text("*.local.md\n")
+    until(lambda: ask.get(uris="./.gitignore")["nodes"])
+    hidden = tmp_path / "home/.ssh/notes.md"
+    hidden.parent.mkdir(parents=True)
+    ignored, plain = code / "keys.local.md", tmp_path / "home/plain.md"
+    for file in (hidden, ignored, plain):
+        file.write_text("# Notes\n\nThe key is below the third stone.\n")
+    for file in (hidden, hidden.parent, ignored):
+        with pytest.raises(Forbidden, match="kgd ingest"):
+            agent.ingest(source=str(file))
+        assert agent.search(query="third stone")["hits"] == []
+    assert agent.ingest(source=str(plain))["nodes"]
+    assert ask.ingest(source=str(hidden))["nodes"], "a person may"

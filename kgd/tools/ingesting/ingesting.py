@@ -91,6 +91,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         )  # fmt: skip
     path = located(params.source, session.cwd)
     workspace = addressing.choose(session, params.workspace, writing=True)
+    if not session.trusted:
+        _refuse_private(session, workspace, path)
     if (inside := _in_tree(workspace, path)) is not None and not _is_stored(params.kind):
         return _served(session, workspace, path, inside, params)
     request = Request(str(path), "", params.kind, _uri(session, workspace, params.uri))
@@ -105,6 +107,22 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
     if job.is_over:
         _refuse_single(job.total, job.counts, job.trouble, path)
     return _job(workspace, job)
+
+
+def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
+    """What an agent may not take in by itself, since all of the team reads it then, and a text may have told it to.
+
+    Raises:
+        Forbidden: It is hidden, or the code repository that it lies in ignores it.
+    """
+    by_hand = f"A person takes it in with `kgd ingest {path.name[:60]}`, in its folder."
+    root = workspace.layout.code_tree
+    homes = [Path(os.path.realpath(one)) for one in (root, session.cwd) if one is not None]
+    below = next((path.relative_to(home) for home in homes if path.is_relative_to(home)), path)
+    if any(part.startswith(".") for part in below.parts):
+        raise Forbidden("hidden files and folders are not taken in for an agent", at="source", next=by_hand)
+    if root is not None and path.is_relative_to(homes[0]) and _in_tree(workspace, path) is None:
+        raise Forbidden("the code repository ignores this file", at="source", next=by_hand)
 
 
 def _refuse_single(total: int | None, counts: Mapping[str, int], trouble: Sequence[str], path: Path) -> None:
