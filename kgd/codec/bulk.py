@@ -32,6 +32,10 @@ ENTRY_DEPTH = canonical.DEPTH - 2
 """Levels that a node may have: it lies in a list in a mapping."""
 
 
+NEVER_CUT = paths.NAME_BYTES // 3
+"""Bytes of a URI, each of which may take three in a path, so that none of its names has to be cut."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     nodes: tuple[Node, ...]
@@ -139,8 +143,10 @@ def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
     """
     found = split(data, at=path)
     folder, start = path.rpartition("/")[0], found.parent + "/"
-    for uri in found.nodes:
-        if folder_of(uri) != folder:
+    for number, uri in enumerate(found.nodes):
+        is_beside = uri.startswith(start) and "/" not in uri[len(start) :]
+        is_short = len(uri) <= NEVER_CUT and uri.isascii()
+        if not (number and is_beside and is_short) and folder_of(uri) != folder:
             raise Invalid(f"this part holds {uri}, which belongs elsewhere", at=f"{path}:1")
         if not uri.startswith(start):
             raise Invalid("this part holds nodes of several workspaces", at=f"{path}:1")
