@@ -31,6 +31,7 @@ from kgd.overlay.facts import BINARY, SYMLINK, UNREAD, UNREADABLE, File
 from kgd.overlay.inside import Inside
 from kgd.overlay.overlay import Overlay
 from kgd.overlay.reading import READ
+from kgd.overlay.tree import Directory
 from kgd.symbols.extracting import VERSION, is_readable, language_for
 from kgd.symbols.grammars import to_install
 from kgd.workspace.workspace import Workspace
@@ -227,10 +228,9 @@ class ReadingTree:
         known = self._index.stamps()
         files, seen = list[list[str]](), set[str]()
         self._too_many = 0
-        for number, (uri, file) in enumerate(_all_files(self._overlay)):
+        for number, (path, file) in enumerate(_all_files(self._overlay.view.root)):
             if number % 500 == 499:
                 time.sleep(0.001)  # whoever asks something comes first
-            path = path_of(uri)
             if not self._wants(path, file):
                 continue
             if len(seen) >= FILES_LIMIT:
@@ -417,13 +417,13 @@ class _Process:
         self._process.stdout.close()
 
 
-def _all_files(overlay: Overlay) -> Iterator[tuple[Uri, File]]:
-    view = overlay.view
-    for uri in view.uris():
-        if scheme_of(uri) == "file":
-            file = view.find(uri)
-            if isinstance(file, File):
-                yield uri, file
+def _all_files(root: Directory | None) -> Iterator[tuple[str, File]]:
+    """Every file by its path, in order within a folder. Without URIs: there may be a hundred thousand."""
+    todo = [("", root)] if root is not None else []
+    while todo:
+        prefix, folder = todo.pop()
+        yield from ((prefix + name, folder.files[name]) for name in sorted(folder.files))
+        todo += [(f"{prefix}{name}/", folder.folders[name]) for name in sorted(folder.folders, reverse=True)]
 
 
 def _stamp(file: File) -> str:

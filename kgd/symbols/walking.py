@@ -125,10 +125,10 @@ def fields(node: Node | None, *names: str) -> list[Node]:
 
 def doc(node: Node) -> str:
     """The first line of the comment that ends right above a node."""
-    at, above = node, node.prev_sibling
-    if above is None and node.parent is not None:  # the statement around it: `export function …`
-        above = node.parent.prev_sibling
-        at = node.parent
+    at = node
+    while at.prev_named_sibling is None and at.parent is not None and at.parent.start_point[0] == at.start_point[0]:
+        at = at.parent  # the statement around it: `export function …`
+    above = at.prev_named_sibling
     found = ""
     while above is not None and ("comment" in above.type or above.type == "attribute_item"):
         if at.start_point[0] - above.end_point[0] > 1:
@@ -136,5 +136,5 @@ def doc(node: Node) -> str:
         if "comment" in above.type:
             lines = (_COMMENT.sub("", line) for line in text(above).splitlines())
             found = next((line for line in lines if line), found)
-        at, above = above, above.prev_sibling
+        at, above = above, above.prev_named_sibling
     return found
