@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,8 @@ FADING = 0.15
 """How fast a mention counts for less the more texts have the name: 1 / (1 + FADING ln n)."""
 MOST_MET = 1_000
 """Mentions of one node that are answered."""
-BATCH, LOOKED_THROUGH = 400, 100
+BATCH, LOOKED_THROUGH = 400, 50
+LONGEST_PAUSE = 0.1
 MANY = 500
 """Texts to be looked through from which on it pays to have all names in memory, and nobody is kept waiting."""
 LONGEST_TEXT = 200_000
@@ -60,7 +62,7 @@ class Mentions:
         self._looked: dict[tuple[str, Uri], Sequence[Met]] = {}
         self._count = 0
         self._at: Position | None = None
-        self._is_building, self._is_damaged = False, False
+        self._is_building = self._is_damaged = self._in_a_hurry = False
         self._state = Stage("mentions", "waiting", blocker="names are being looked for")
         self._progress = threading.Condition()
         self._wake, self._stop = threading.Event(), threading.Event()
@@ -145,9 +147,12 @@ class Mentions:
     def settle(self, within: float = 60.0) -> bool:
         """Wait until everything is looked through, however much it is."""
         goal = self._workspace.feed().end()
+        self._in_a_hurry = True
         self._wake.set()
         with self._progress:
-            return self._progress.wait_for(lambda: self._covers(goal) or self._stop.is_set(), within)
+            done = self._progress.wait_for(lambda: self._covers(goal) or self._stop.is_set(), within)
+        self._in_a_hurry = False
+        return done
 
     def stage(self) -> Stage:
         """For `status`."""
@@ -259,9 +264,12 @@ class Mentions:
             self._begin_building()
         dictionary = Loaded(self._file.all_keys()) if self._is_building else self._file
         while (numbers := self._file.pending(LOOKED_THROUGH)) and not self._stop.is_set():
+            began = time.monotonic()
             self._look_through(feed, numbers, dictionary)
             self._looked = {}
-            self._stop.wait(0.001)  # whoever waits for the interpreter comes first
+            if self._is_building and not self._in_a_hurry:
+                # Only one thread can run Python: half of the time belongs to those who are answered meanwhile.
+                self._stop.wait(min(time.monotonic() - began, LONGEST_PAUSE))
         if self._stop.is_set():
             return
         self._looked = {}

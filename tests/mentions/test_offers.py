@@ -87,11 +87,14 @@ def test_doubles_are_those_of_one_name_or_nearly_one() -> None:
     assert (one.keep, one.score) == ("concept://x/longer/path", 1.0), "what people named stays"
 
 
+OTHER = {"tier": 2, "port": 80, "aliases": ["Login"]}
+
+
 @pytest.mark.requirement("U10")
 def test_two_nodes_made_one_keep_names_texts_relations_and_whatever_led_to_them(ask: Ask) -> None:
     ask.put(changes=[
         upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"owner": "ann", "tier": 1}),
-        upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data={"tier": 2, "port": 80, "aliases": ["Login"]}),
+        upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data=OTHER),
         upsert("keys", name="Vault"), upsert("shop", name="Till"),
         {"op": "relate", "source": "old/auth", "target": "keys", "type": "depends_on"},
         {"op": "relate", "source": "auth", "target": "old/auth", "type": "same_as"},
