@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kgd.codec import documents
 from kgd.errors import KgdError, Stale
 from kgd.model.access import Verb
 from kgd.model.change import Append, ChangeSet, Edit, Relate, Unrelate, Untag, Upsert
@@ -123,13 +122,14 @@ def _late(workspace: Workspace, changes: ChangeSet) -> _Late | None:
     if len(late) != 1 or late[0].detail is not None:  # prose is brought together by who wrote it
         return None
     edit, uri = late[0], workspace.graph.resolve(late[0].uri)
-    blob = workspace.served_blob(workspace.path(uri), edit.expect_version or 0)
     # The version is asked before the node: who writes in between makes it too old, and the write is then refused.
     version, current = workspace.node_version(uri), workspace.node(uri)
-    if blob is None or version is None or current is None:
+    if version is None or current is None:
         return None
     try:
-        read = documents.decode(workspace.store.read(blob), at=uri)
+        read = workspace.as_served(uri, edit.expect_version or 0)
+        if read is None:
+            return None
         merged = merge(read, current, upserted(read, edit))
     except KgdError:
         return None

@@ -25,7 +25,7 @@ from kgd.git import integrity
 from kgd.git.history import Change as FileChange
 from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId
+from kgd.git.objects import ObjectId, object_id
 from kgd.git.refs import HEAD
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
@@ -223,6 +223,19 @@ class Workspace:
                 tree = self._served.tree
         found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
         return (found[0], found[1].text) if found else None
+
+    def as_served(self, uri: Uri, version: int) -> Node | None:
+        """The node as it went out under a version; None where that is not remembered. Raises as `node`."""
+        path = self.path(uri)
+        blob = self._derived.served_blob(path, version)
+        if blob is None or not self.part_of(uri):
+            return documents.decode(self._store.read(blob), at=uri) if blob else None
+        count = self.version(path)  # of a node in a part the blob is nowhere, but a commit made that version
+        entries = self.history(uri=uri, limit=count)
+        if not 0 <= count - version < len(entries):
+            return None
+        node = self.node(uri, as_of=entries[count - version].commit)
+        return node if node and object_id("blob", documents.encode(node)) == blob else None
 
     def serve_detail(self, path: str, version: int) -> None:
         """Remember which detail went out under a version of its node; see `serve`."""
