@@ -261,7 +261,8 @@ def _told_apart(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-        if code in _DAMAGE or not path.exists():
+        unreadable = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
+        if code in _DAMAGE or unreadable or not path.exists():  # unreadable: to Python, a text that is none
             raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
         if isinstance(error, sqlite3.OperationalError):
             name = getattr(error, "sqlite_errorname", "") or "no code"

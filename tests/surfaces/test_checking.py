@@ -14,7 +14,7 @@ from kgd.errors import NotFound
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
 
-STAGES = {"shop commit", "shop publish", "shop integrate", "shop index", "shop upkeep"}
+STAGES = {"shop commit", "shop publish", "shop integrate", "shop index", "shop embedding", "shop upkeep"}
 
 
 def named(answer: Any) -> dict[str, dict[str, str]]:

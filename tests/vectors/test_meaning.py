@@ -182,13 +182,13 @@ def test_a_file_that_is_damaged_or_deleted_is_made_anew(desk: Desk, damage: str)
     assert (found(ws), ws.meaning.embedded) == ({*TEXTS, "new"}, 0)
 
 
-def test_vectors_that_are_no_numbers_any_more_are_made_anew(desk: Desk) -> None:
+@pytest.mark.parametrize("type", ["BLOB", "TEXT"])
+def test_vectors_that_are_no_numbers_any_more_are_made_anew(desk: Desk, type: str) -> None:
     fill(desk.open())
     desk.close()
+    spoiled = f"UPDATE vectors SET vector = CAST(x'007e' || substr(vector, 3) AS {type}) WHERE uri LIKE '%cat'"
     with sqlite3.connect(desk.file) as connection:
-        connection.execute(
-            "UPDATE vectors SET vector = CAST(x'007e' || substr(vector, 3) AS BLOB) WHERE uri LIKE '%cat'"
-        )
+        connection.execute(spoiled)
     connection.close()
     ws = desk.open()
     assert ws.meaning.catch_up(SOON)
