@@ -21,6 +21,7 @@ from kgd.index.code import CodeIndex
 from kgd.index.database import IndexDamaged
 from kgd.overlay.reading import Asked, Reading
 from kgd.symbols.extracting import VERSION
+from kgd.workspace.secrets import secret_in
 
 if TYPE_CHECKING:
     from kgd.ingest.reading import Reading as Documents
@@ -76,7 +77,7 @@ class Cutter:
     def __call__(self, path: str, data: bytes) -> list[tuple[str, str]]:
         """A document's chunks: headings and text. ValueError where it cannot be read."""
         from kgd.ingest.chunks import chunks
-        from kgd.ingest.documents import SEPARATOR
+        from kgd.ingest.documents import LEFT_OUT, SEPARATOR
         from kgd.ingest.reading import Reading as Documents
 
         if self._documents is None:
@@ -86,7 +87,10 @@ class Cutter:
         except KgdError as error:
             raise ValueError(error.message) from error
         title = text.title or path.rpartition("/")[2]
-        return [(SEPARATOR.join(one.heading_path), one.text) for one in chunks(text.text, text.kind, title)]
+        whole = text.text
+        if secret_in(whole):  # as in what is taken in: chunks are read by more people than files are
+            whole = "\n".join(LEFT_OUT if secret_in(line) else line for line in whole.split("\n"))
+        return [(SEPARATOR.join(one.heading_path), one.text) for one in chunks(whole, text.kind, title)]
 
     def close(self) -> None:
         if self._documents is not None:

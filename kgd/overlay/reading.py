@@ -24,6 +24,7 @@ from kgd.symbols.extracting import LARGEST, extract, language_for, why_not
 from kgd.symbols.places import keys_of
 from kgd.symbols.resolving import resolve
 from kgd.symbols.symbols import INHERITS, Import, Symbol, Symbols, Use
+from kgd.workspace.secrets import secret_in
 
 log = logging.getLogger("kgd.reading")
 
@@ -127,7 +128,7 @@ class Reading:
         if symbols is None or symbols.reason:
             return self._leave_out(asked, language, reason or (symbols.reason if symbols else "no grammar"), digest)
         symbols = _storable(asked.path, symbols)
-        rows = [SymbolRow(*one) for one in symbols.symbols]
+        rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
         written = Written(
             asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
             keys=keys_of(asked.path, symbols),
@@ -216,6 +217,14 @@ def _storable(path: str, symbols: Symbols) -> Symbols:
     room = MAX_BYTES - 3 * len(path.encode()) - 80
     kept = tuple(one for one in symbols.symbols[:SYMBOLS_LIMIT] if _fits(one.name, room))
     return symbols if len(kept) == len(symbols.symbols) else symbols._replace(symbols=kept)
+
+
+def _without_secrets(symbol: Symbol) -> Symbol:
+    """`TOKEN = "…"`: what is served travels further than the file does."""
+    return symbol._replace(
+        signature=symbol.name if secret_in(symbol.signature) else symbol.signature,
+        doc="" if secret_in(symbol.doc) else symbol.doc,
+    )
 
 
 def _fits(name: str, room: int) -> bool:

@@ -193,6 +193,7 @@ def test_what_cannot_be_read_is_said_and_costs_itself_alone(
     (code / "deep.js").write_text("(" * 50_000 + ")" * 50_000)
     (code / "deep.py").write_text("x = " + "-" * 9_000 + "1\n")
     (code / "small.js").write_text("function f(){" + "a();" * 4_000 + "}")
+    (code / "secret.py").write_text('TOKEN = "ghp_' + "a1B2" * 9 + 'c3"\n')
     (code / "twice.py").write_text("class A:\n    def f(self): pass\n    def f(self, x): pass\n")
     (code / "main.zig").write_text("pub fn main() void {}\n")
     os.symlink(code, code / "loop")
@@ -205,6 +206,7 @@ def test_what_cannot_be_read_is_said_and_costs_itself_alone(
     assert report["languages"]["python"]["symbols"] > 30
     assert is_there(session, "symbol://shop/twice.py/A.f~2")
     assert not is_there(session, "symbol://shop/broken.py/f")
+    assert get(session, "symbol://shop/secret.py/TOKEN")["content"] == "TOKEN\n"
 
 
 @pytest.mark.slow
@@ -248,5 +250,9 @@ def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
     pieces = cut("docs/guide.md", GUIDE.encode())
     assert pieces[0][0] == "Guide"
     assert "kumquat" in "".join(text for _, text in pieces)
+    secret = "ghp_" + "a1B2" * 9 + "c3"
+    pieces = cut("docs/guide.md", GUIDE.replace("Amounts", f"With {secret}\nAmounts").encode())
+    assert secret not in "".join(text for _, text in pieces)
+    assert "Amounts are in cents." in "".join(text for _, text in pieces)
     with pytest.raises(ValueError, match="text"):
         cut("docs/guide.md", b"\0\1\2" * 100)
