@@ -139,6 +139,8 @@ class Mentions:
             goal = self._workspace.feed().end()
         except KgdError:
             return False
+        if self._covers(goal):
+            return True
         self._wake.set()
         with self._progress:
             self._progress.wait_for(lambda: self._covers(goal) or self._is_building or self._stop.is_set(), within)
@@ -245,16 +247,21 @@ class Mentions:
     def _attempt(self) -> None:
         try:
             if self._is_damaged:
-                self._file.recreate()
-                self._is_damaged = False
+                self._begin_anew()
             self._bring_forward()
         except IndexDamaged:
-            log.warning("what is known of mentions was damaged and is made anew")
-            self._file.recreate()
+            self._begin_anew()
             self._bring_forward()
+
+    def _begin_anew(self) -> None:
+        log.warning("what is known of mentions was damaged and is made anew")
+        self._file.recreate()
+        self._at, self._is_damaged = None, False
 
     def _bring_forward(self) -> None:
         feed = self._feed = self._workspace.feed()
+        if self._covers(feed.end()):
+            return
         position = self._take_in(feed)
         if self._file.is_unsettled():
             self._settle(feed)
