@@ -138,13 +138,18 @@ WORDS = {
 }
 
 
+SENDERS = dict.fromkeys(("role and content", "sender and text", "content in parts"), "user")
+
+
 @pytest.mark.parametrize("words", WORDS)
-def test_messages_in_other_words(plain: Workspace, words: str) -> None:
-    for n, text in enumerate((lines(WORDS[words]), json.dumps([WORDS[words]]), json.dumps({"messages": [WORDS[words]]}),
-                              json.dumps({"messages": [WORDS[words]]}, indent=2))):  # fmt: skip
-        [found] = taken(plain, text, f"n{n}.json")
-        assert texts(plain, found.uri) == ["hi"], text
-        assert recognised(f"n{n}.json", text.encode()).name == "conversation"
+def test_messages_in_other_words(words: str) -> None:
+    one = WORDS[words]
+    whole = {"messages": [one]}
+    for text in (lines(one), json.dumps([one]), json.dumps(whole), json.dumps(whole, indent=2)):
+        [talk] = detecting.read(text).conversations
+        [message] = talk.said
+        assert (message.text, message.kind, message.sender.lower()) == ("hi", "user", SENDERS.get(words, "ann")), text
+        assert recognised("talk.json", text.encode()).name == "conversation"
 
 
 @pytest.mark.parametrize(

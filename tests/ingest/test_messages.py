@@ -145,10 +145,9 @@ def test_a_message_with_a_secret_is_left_out_and_named_and_the_thread_goes_on(pl
     assert texts(plain, named.uri) == ["x"]
 
 
-@pytest.mark.parametrize("text", [
-    "".join(f"line {n}\n" for n in range(30_000)), "".join(f"\0\u202e{n}" for n in range(24_000)),
-    "é".join(map(str, range(40_000))), "x" * 250_000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["é".join(f"line {n}\n" for n in range(22_000)), "".join(f"\0\u202e{n}" for n in range(24_000))]
+)
 def test_a_message_that_is_too_long_becomes_several_and_nothing_is_lost(plain: Workspace, text: str) -> None:
     talk = lines(said("before", 0, id="a"), said(text, 1, id="b"), said("after", 2, id="c", parent="b"))
     [found] = taken(plain, talk)
@@ -156,11 +155,12 @@ def test_a_message_that_is_too_long_becomes_several_and_nothing_is_lost(plain: W
     assert (pieces[0], "".join(pieces[1:-1]), pieces[-1]) == ("before", text, "after")
     [line] = found.trouble
     assert f"became {len(pieces) - 2}" in line
-    assert len(replies(plain, STANDUP)) == len(set(pieces)) - 1 + (text[0] == "x")
+    assert len(replies(plain, STANDUP)) == len(pieces) - 1
     taken(plain, talk + "\n" + lines(said("more", 3)))
     assert texts(plain, STANDUP) == [*pieces, "more"]
 
 
+@pytest.mark.slow
 def test_long_arguments_of_a_tool_stand_in_the_content(plain: Workspace) -> None:
     call = {"id": "t", "name": "Write", "input": {"text": "w" * 130_000}}
     taken(plain, lines(said("see", 0, "assistant", tool_calls=[call] * 3)))

@@ -65,13 +65,13 @@ def test_an_export_is_taken_in_once_and_its_threads_are_read_and_found(ask: Ask,
 
 
 def test_a_thread_is_read_from_either_end_and_from_any_message(ask: Ask, ws: Workspace) -> None:
-    talk = [said(f"{n} " + "word " * (n % 50), n) for n in range(150)]
-    talk[70]["content"] = "long " * 30_000
+    talk = [said(f"{n} " + "word " * (n % 50), n) for n in range(100)]
+    talk[70]["content"] = "long " * 20_000
     ask.ingest(text=lines(*talk), kind="conversation", uri=ROOM)
     found = pages(ask, ROOM, "messages")
     assert len(found) > 2
     told = [text.split(" ")[0] for page in found for text in page]
-    assert told == [f"{n}" if n != 70 else "long" for n in range(150)]
+    assert told == [f"{n}" if n != 70 else "long" for n in range(100)]
     back = pages(ask, ROOM, "messages_back", budget=300)
     assert [text.split(" ")[0] for page in back for text in page] == told[::-1]
     answer = ask.get(uris=ROOM, include=["messages"], budget=8_000)
@@ -79,7 +79,7 @@ def test_a_thread_is_read_from_either_end_and_from_any_message(ask: Ask, ws: Wor
     assert [text.split(" ")[0] for page in pages(ask, nodes[9]["uri"], "messages") for text in page] == told[10:]
     assert [text.split(" ")[0] for page in pages(ask, nodes[9]["uri"], "messages_back") for text in page] == told[8::-1]
     long = ask.search(query="long", types=["message"])["hits"][0]["uri"]
-    assert ask.get(uris=long)["nodes"][0]["content_cut"]["of"] == 150_000
+    assert ask.get(uris=long)["nodes"][0]["content_cut"]["of"] == 100_000
     assert "messages" not in ask.get(uris=ROOM)["nodes"][0]
     ask.put(changes=upsert("plain", summary="s"))
     assert "messages" not in ask.get(uris="plain", include=["messages"])["nodes"][0]
