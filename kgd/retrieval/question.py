@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kgd.graph.edges import EdgeSource
 from kgd.model.uri import Uri
 
 
@@ -84,11 +83,32 @@ class Retrieved:
         return tuple(hit.path for hit in self.hits)
 
 
-class Mentions(EdgeSource, Protocol):
-    """Which texts name which nodes, as edges that nobody stored; see `kgd.mentions`."""
+class Mentions(Protocol):
+    """Which texts name which nodes; see `kgd.mentions`."""
 
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
         """What the texts of this node name, with the strength of each mention, 0..1."""
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
         """Whose texts name this node."""
+
+
+class Once:
+    """The mentions that one question asks for, each looked up once."""
+
+    def __init__(self, mentions: Mentions) -> None:
+        self._mentions = mentions
+        self._mentioned: dict[Uri, Mapping[Uri, float]] = {}
+        self._mentioning: dict[Uri, Mapping[Uri, float]] = {}
+
+    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
+        if uri not in self._mentioned:
+            self._mentioned[uri] = self._mentions.mentioned(uri)
+        return self._mentioned[uri]
+
+    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
+        """Nobody names a chunk or a message."""
+        if uri not in self._mentioning:
+            nameless = uri.startswith(("chunk://", "message://"))
+            self._mentioning[uri] = {} if nameless else self._mentions.mentioning(uri)
+        return self._mentioning[uri]

@@ -13,7 +13,7 @@ from kgd.index.ranking import LONG, Found, Hit
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
 from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure
-from kgd.retrieval.question import Answered, Link, Mentions, Question, Retrieved, Step
+from kgd.retrieval.question import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
 
 if TYPE_CHECKING:
@@ -67,12 +67,13 @@ def retrieve(
         Unavailable: `min_similarity` was given, and there are no vectors to tell it by.
     """
     own = workspace.sources() if sources is None else sources
-    around = _surroundings(workspace, question, own, mentions, sees)
+    named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
+    around = _surroundings(workspace, question, own, named, sees)
     wanted = offset + question.limit + 1
     order, pool = rank(workspace, question, around, sees, doubted, wanted)
     page = [one for one in order[offset:wanted] if one.score >= question.min_score]
     hits = _explained(workspace, pool, page[: question.limit])
-    edges = links(hits, own, mentions, question, sees) if question.max_depth else ()
+    edges = links(hits, own, named, question, sees) if question.max_depth else ()
     return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
 
 
@@ -196,7 +197,7 @@ def _surroundings(
     workspace: Workspace,
     question: Question,
     sources: Sequence[EdgeSource],
-    mentions: Mentions | None,
+    mentions: Once | None,
     sees: Sees | None,
 ) -> Surroundings:
     index = workspace.text()
@@ -254,7 +255,7 @@ def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
 def links(
     hits: Sequence[Answered],
     sources: Sequence[EdgeSource],
-    mentions: Mentions | None,
+    mentions: Once | None,
     question: Question,
     sees: Sees | None,
 ) -> list[Link]:
@@ -269,11 +270,13 @@ def links(
     for hit in hits:
         for step in hit.steps:
             note(step.source, step.target, step.type, 1.0, derived=step.type == spreading.MENTIONS)
-        for source, derived in ((sources[0], False), *([(mentions, True)] if mentions else [])):
-            leaving = [edge for edge in source.out(hit.uri) if question.follows(edge.type)]
-            arriving = [edge for edge in source.into(hit.uri) if question.follows(edge.type)]
-            for edge in leaving[:EDGES_PER_HIT]:
-                note(hit.uri, edge.target, edge.type, edge.weight, derived=derived)
-            for edge in arriving[:EDGES_PER_HIT]:
-                note(edge.target, hit.uri, edge.type, edge.weight, derived=derived)
+        for edge in [one for one in sources[0].out(hit.uri) if question.follows(one.type)][:EDGES_PER_HIT]:
+            note(hit.uri, edge.target, edge.type, edge.weight, derived=False)
+        for edge in [one for one in sources[0].into(hit.uri) if question.follows(one.type)][:EDGES_PER_HIT]:
+            note(edge.target, hit.uri, edge.type, edge.weight, derived=False)
+        if mentions is not None:
+            for target, _ in spreading.strongest(mentions.mentioned(hit.uri))[:EDGES_PER_HIT]:
+                note(hit.uri, target, spreading.MENTIONS, 1.0, derived=True)
+            for source, _ in spreading.strongest(mentions.mentioning(hit.uri))[:EDGES_PER_HIT]:
+                note(source, hit.uri, spreading.MENTIONS, 1.0, derived=True)
     return list(found.values())

@@ -15,13 +15,11 @@ from kgd.graph.edges import Edge, EdgeSource
 from kgd.index.ranking import SOME, Found
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.pool import Pool, Unit, normalise
-from kgd.retrieval.question import Mentions, Step
+from kgd.retrieval.question import Once, Step
 
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 """Relations between what was said or stands one after the other."""
 MENTIONS = "MENTIONS"
-NAMELESS = frozenset(["chunk", "message"])
-"""What nobody names."""
 PERSON = 0.15
 """What is said by somebody whom the question names has so much more."""
 BESIDE = 0.5
@@ -54,7 +52,7 @@ class Surroundings(NamedTuple):
     """What can be gone along: the stored graph, what texts mention, and what else has cards and order of chunks."""
 
     stored: EdgeSource
-    mentions: Mentions | None
+    mentions: Once | None
     others: Sequence[EdgeSource]
     find: Callable[[Sequence[Uri]], list[Found]]
     """Of these nodes those that may be hits."""
@@ -189,14 +187,14 @@ def _all_leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> It
                 elif source is around.stored and place < BY_RELATION.best and not _contains(uri, edge.target):
                     yield step, _part(source, step) * (1 - edge.weight / 2)
         if around.mentions is not None and place < BY_MENTION.best and pool.question.follows(MENTIONS):
-            for target, strength in _strongest(around.mentions.mentioned(uri)):
+            for target, strength in strongest(around.mentions.mentioned(uri)):
                 yield Step(uri, MENTIONS, target), BY_MENTION.part * strength
-            if scheme_of(uri) not in NAMELESS:
-                for other, strength in _strongest(around.mentions.mentioning(uri)):
-                    yield Step(other, MENTIONS, uri, True), BY_MENTION.part * BY_MENTION.backwards * strength
+            for other, strength in strongest(around.mentions.mentioning(uri)):
+                yield Step(other, MENTIONS, uri, True), BY_MENTION.part * BY_MENTION.backwards * strength
 
 
-def _strongest(strengths: Mapping[Uri, float]) -> list[tuple[Uri, float]]:
+def strongest(strengths: Mapping[Uri, float]) -> list[tuple[Uri, float]]:
+    """The mentions that say most, of equals the first by URI; at most `MOST_EDGES`."""
     return sorted(strengths.items(), key=lambda item: (-item[1], item[0]))[:MOST_EDGES]
 
 
