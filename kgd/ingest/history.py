@@ -47,7 +47,7 @@ def listed(
     workspace: Workspace, thread: Uri, limit: int, *, before: Uri | None = None, after: Uri | None = None
 ) -> list[Uri]:
     """The URIs of those messages, oldest first."""
-    start = messages_of(check_thread(workspace.graph.resolve(thread)))
+    start = messages_of(workspace, check_thread(thread))
     begin = after if after is not None else start
     end = before if before is not None else start + LAST
     if after is not None:
@@ -55,13 +55,13 @@ def listed(
     return workspace.between(start, end, limit, backward=True)[::-1]
 
 
-def first_of(thread: Uri) -> Uri:
+def first_of(workspace: Workspace, thread: Uri) -> Uri:
     """What all messages of a thread come after; it is none of them."""
-    return Uri(messages_of(thread))
+    return Uri(messages_of(workspace, thread))
 
 
 def thread_of(message: Uri) -> Uri:
-    """The thread that a message belongs to, by its URI."""
+    """The thread that a message belongs to, by its URI; it may have moved since."""
     return Uri(f"thread://{workspace_of(message)}/{namespace_of(message)}")
 
 

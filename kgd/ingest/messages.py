@@ -125,9 +125,14 @@ def _is_chosen(id: str) -> bool:
     return bool(re.fullmatch(r"[^\W\d][\w .@-]{0,59}", id)) and not re.fullmatch(r"[0-9a-fA-F-]{16,}|\w{20,}", id)
 
 
-def messages_of(thread: Uri) -> str:
-    """What the URIs of a thread's messages begin with."""
-    return f"message:{thread.partition(':')[2]}/"
+def messages_of(workspace: Workspace, thread: Uri) -> str:
+    """What the URIs of a thread's messages begin with; they stay where they are when the thread is moved."""
+    current = workspace.graph.resolve(thread)
+    former = [uri for uri in workspace.graph.aliases(current) if uri.startswith("thread:")]
+    starts = [f"message:{uri.partition(':')[2]}/" for uri in (current, *former)]
+    if not former:
+        return starts[0]
+    return next((start for start in starts if workspace.between(start, start + LAST, 1)), starts[0])
 
 
 class _Taking:
@@ -156,7 +161,7 @@ class _Taking:
         self.found.trouble += told
         if not sees(self.found.thread):
             raise Forbidden("this token may not read the thread that it would go on", next="Give another uri.")
-        self._prefix = messages_of(self.found.thread)
+        self._prefix = messages_of(workspace, self.found.thread)
         self._gone = dict(conversation.gone)
         self._own: dict[str, Uri] = {}
         self._closing: dict[str, str] = {}

@@ -51,7 +51,7 @@ def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAns
     if scheme_of(found.uri) not in ("thread", "message"):
         return [], None
     thread = found.uri if scheme_of(found.uri) == "thread" else history.thread_of(found.uri)
-    begin = history.first_of(thread)
+    begin = history.first_of(found.workspace, thread)
     ends = begin if way == ONWARD else Uri(begin + LAST)
     at = Uri(last) if last else ends if thread == found.uri else found.uri
     made: list[MessageAnswer] = []

@@ -12,7 +12,7 @@ from kgd.ingest.conversations import json_lines
 from kgd.ingest.history import history
 from kgd.ingest.kind import Around, Given
 from kgd.ingest.reading import Reading
-from kgd.model.change import Delete, Upsert
+from kgd.model.change import Delete, Move, Upsert
 from kgd.model.node import Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
@@ -182,6 +182,16 @@ def test_a_message_that_somebody_deleted_is_not_missed_until_its_source_grows(pl
     plain.submit(change(Delete(two.uri)))
     taken(plain, lines(said("one", 0), said("two", 1)))
     assert texts(plain, STANDUP) == ["one"]
+
+
+def test_a_thread_that_is_moved_keeps_its_messages_and_goes_on(plain: Workspace) -> None:
+    talk = [said("one", 0), said("two", 1)]
+    taken(plain, lines(*talk))
+    plain.submit(change(Move(Uri(STANDUP), Uri("thread://ws/daily/stand"))))
+    [found] = taken(plain, lines(*talk, said("three", 2)))
+    assert (found.uri, found.counts["messages_new"]) == ("thread://ws/daily/stand", 1)
+    for name in (STANDUP, "thread://ws/daily/stand"):
+        assert texts(plain, name) == ["one", "two", "three"]
 
 
 def test_two_conversations_of_one_name_are_two_threads(plain: Workspace) -> None:
