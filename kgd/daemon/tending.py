@@ -18,6 +18,7 @@ from kgd.index.text import FileDoc
 from kgd.model.uri import Uri, from_path, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
+from kgd.overlay.tree import Delta
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
@@ -96,7 +97,11 @@ class Tending:
     def _look(self) -> None:
         if self._overlay:
             try:
-                if self._overlay.scan(stop=self._stop).complete:
+                try:
+                    found = self._overlay.scan(stop=self._stop)
+                finally:
+                    self._overlay.told = self._tree_changed
+                if found.complete:
                     self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
                     self._freshness.look_through()
                     if self.reading:
@@ -106,13 +111,16 @@ class Tending:
 
     def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._overlay and not self._stop.is_set():
-            delta = self._overlay.rescan()
-            if delta:
-                self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
-                changed_now = (*delta.added, *delta.changed, *delta.removed)
-                if self.reading:
-                    self.reading.note(changed_now)
-                self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
+            self._overlay.rescan()
+
+    def _tree_changed(self, delta: Delta) -> None:
+        """A scan found something different; it may have been asked for by somebody."""
+        if self._overlay and not self._stop.is_set():
+            self._workspace.note_files(_files(self._overlay, (*delta.added, *delta.changed)), delta.removed)
+            changed_now = (*delta.added, *delta.changed, *delta.removed)
+            if self.reading:
+                self.reading.note(changed_now)
+            self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
 
     def _belongs(self, path: str) -> bool:
         """Whether the code tree has this file, and does not ignore it."""

@@ -81,6 +81,8 @@ class Overlay:
         self._scanning = threading.Lock()
         self._name = title_of(root.name) or workspace
         self._tree = Tree(workspace, None, self._name)
+        self.told: Callable[[Delta], object] = _nobody
+        """Called with what each scan found different, whoever asked for it; whoever follows the tree sets this."""
         self.inside: Inside | None = None
         """What is inside of the files; whoever has it read sets this."""
         self._known: Directory | None = None
@@ -151,12 +153,17 @@ class Overlay:
             delta = self._scan(progress, stop or threading.Event())
             if delta.complete:
                 self._save()
-            return delta
+        if delta:
+            self.told(delta)
+        return delta
 
     def rescan(self) -> Delta:
         """The same after a hint that something changed, without writing the cache: `save` does that at the end."""
         with self._scanning:
-            return self._scan(None, threading.Event())
+            delta = self._scan(None, threading.Event())
+        if delta:
+            self.told(delta)
+        return delta
 
     def save(self) -> None:
         """Keeps the facts over a restart, where there is a cache and they are not in it yet."""
@@ -246,3 +253,7 @@ class Overlay:
         if self._cache is not None and self._known is not None and self._known is not self._kept:
             persist.save(self._cache, self._known)
             self._kept = self._known
+
+
+def _nobody(delta: Delta) -> None:
+    """Told in place of whoever follows the tree."""

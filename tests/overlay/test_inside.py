@@ -179,6 +179,11 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     assert "file://shop/shop/audit.py" not in {end for _, end in relations(session, "file://shop/shop/orders.py")}
     assert not any("guide.md" in hit for hit in hits(session, "kumquat"))
 
+    # A file that somebody's own look at the tree finds before the watcher does.
+    (code / "late.py").write_text("def latecomer():\n    pass\n")
+    call(session, "ingest", {"source": "."})
+    until(lambda: "symbol://shop/late.py/latecomer" in hits(session, "latecomer"), 5)
+
     # The next start reads nothing again.
     session = start()
     assert is_there(session, "symbol://shop/shop/review.py/note")
