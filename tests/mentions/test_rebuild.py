@@ -107,3 +107,24 @@ def lose(graph: Graph) -> None:
 
 def force_of(texts: int) -> float:
     return round(strength_of(texts), 6)
+
+
+@pytest.mark.slow
+def test_very_many_texts_and_names_at_once_interrupted_or_not_say_what_a_few_at_a_time_say(graph: Graph) -> None:
+    def node(number: int) -> Upsert:
+        text = f"knows Thing number {(number * 7) % 700}, and Thing number {number + 1} extra"
+        return Upsert(uri(f"n{number}"), name=f"Thing number {number}", content=text)
+
+    graph.put(*(node(number) for number in range(40)))
+    few = edges(graph.ws)
+    graph.put(*(node(number) for number in range(40, 700)))
+    Mentions.of(graph.ws)
+    graph.ws.close()  # wherever it was
+    workspace = Workspace.open(graph.ws.layout, publish=False)
+    many = edges(workspace)
+    assert len(many) > 1_000
+    assert ("n3", "n21") in {(a, b) for a, b, _ in many}
+    assert {(a, b) for a, b, _ in few} <= {(a, b) for a, b, _ in many}
+    workspace.submit(ChangeSet(tuple(Delete(uri(f"n{number}")) for number in range(40, 700)), ANN))
+    assert edges(workspace) == few
+    workspace.close()
