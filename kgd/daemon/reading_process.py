@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MEMORY = 3 << 30
 """Bytes of address space; the files that are read have a megabyte or two."""
-NICE = 15
+NICE = 10
 
 
 def main(arguments: list[str]) -> int:
