@@ -121,6 +121,9 @@ class Settings:
         ),
         "toolsets that MCP clients are given beside the usual tools; `kgd mcp --tools` names others for one client",
     )
+    document_mb: int = _setting(
+        64, range(1, 1_025), "MiB of one file that `kgd ingest` reads as a document; a larger one is named and left"
+    )
     http_port: int = _setting(
         0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
     )

@@ -272,7 +272,7 @@ class Daemon:
             syncing.patience = self.registry.current().settings.remote_seconds
             if self._syncs:
                 syncing.start()
-            jobs = Jobs(workspace)
+            jobs = Jobs(workspace, lambda: self.registry.current().settings.document_mb << 20)
             with self._lock:
                 self._open[place] = _Opened(workspace, tending, syncing, jobs, _inode(place))
             jobs.start()

@@ -22,6 +22,7 @@ from kgd.config import person_environment
 from kgd.daemon.taking_in import Report, Request, Stopped, TakingIn
 from kgd.errors import InvariantViolation, KgdError, Limit, NotFound
 from kgd.git.files import replace as replace_file
+from kgd.ingest.kind import FILE_LIMIT
 from kgd.model.change import Author, ChangeSet, Edit
 
 if TYPE_CHECKING:
@@ -72,10 +73,17 @@ def unfinished(layout: Layout) -> bool:
 
 
 class Jobs:
-    """The jobs of one open workspace; they run one after the other, in a thread that begins with the first."""
+    """The jobs of one open workspace; they run one after the other, in a thread that begins with the first.
 
-    def __init__(self, workspace: Workspace, clock: Callable[[], float] = time.time) -> None:
-        self._workspace, self._clock = workspace, clock
+    Args:
+        limit: Bytes of one document, as the settings say when a job begins.
+    """
+
+    def __init__(
+        self, workspace: Workspace, limit: Callable[[], int] = lambda: FILE_LIMIT,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._workspace, self._limit, self._clock = workspace, limit, clock
         self._file = workspace.layout.derived_dir / FILE
         self._changed = threading.Condition()
         self._stop = threading.Event()
@@ -203,7 +211,7 @@ class Jobs:
 
         taking = TakingIn(
             self._workspace, Request(job.source, "", job.kind, job.uri), submit, report, told, self._stop,
-            person_environment(), skip=job.done,
+            person_environment(), skip=job.done, limit=self._limit(),
         )  # fmt: skip
         try:
             taking.run()

@@ -13,7 +13,7 @@ from kgd.daemon.sources import look_through, read_file, shown
 from kgd.errors import KgdError, Limit, Stale, Unavailable
 from kgd.ingest.documents import FILE
 from kgd.ingest.formats import is_document
-from kgd.ingest.kind import SNIFFED, Around, Given, Kind, Taken
+from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.reading import Reading
 from kgd.model.change import Edit
@@ -84,6 +84,8 @@ class TakingIn:
     stop: threading.Event = field(default_factory=threading.Event)
     environment: Mapping[str, str] | None = None
     skip: int = 0
+    limit: int = FILE_LIMIT
+    """Bytes of a file, where its kind has no limit of its own."""
     allow: Callable[[Uri], None] = lambda uri: None
     """Asked before a document or thread is even called unchanged; raises where it is no business of who asks."""
 
@@ -152,7 +154,7 @@ class TakingIn:
             name, url, uri = self._place(root.name, path)
             self.told(number, self.report.total, shown(path))
             try:
-                yield Given(name, read_file(root / path, kind.limit), Source(FILE, name), uri, url)
+                yield Given(name, read_file(root / path, self._most(kind)), Source(FILE, name), uri, url)
             except KgdError as error:
                 self._unread(name, error)
             self.report.done = number
@@ -165,17 +167,20 @@ class TakingIn:
             self._unread(shown(name), KgdError("its name is no UTF-8 text"))
             return
         try:
-            largest = max(kind.limit for kind in KINDS.values())
+            largest = max(map(self._most, KINDS.values()))
             chosen = KINDS.get(self.request.kind)
-            data = read_file(path, chosen.limit if chosen else largest)
+            data = read_file(path, self._most(chosen) if chosen else largest)
             kind = chosen or recognised(name, data[:SNIFFED])
-            if len(data) > kind.limit:
-                raise Limit(f"it has {len(data) >> 20:,} MiB, more than {kind.limit >> 20} MiB")
+            if len(data) > self._most(kind):
+                raise Limit(f"it has more than {self._most(kind) >> 20} MiB; not read")
         except KgdError as error:
             if not again:
                 self._unread(name, error)
             return
         self._one((Given(name, data, Source(FILE, name), uri, url), kind), around, again=again)
+
+    def _most(self, kind: Kind) -> int:
+        return self.limit if kind.limit == FILE_LIMIT else kind.limit
 
     def _text(self) -> tuple[Given, Kind]:
         data = self.request.text.encode("utf-8", "surrogatepass")

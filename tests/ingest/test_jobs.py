@@ -103,6 +103,12 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
     with pytest.raises(Invalid):
         ask.ingest(source="/dev/zero")
 
+    with open(ask.session.daemon.home.registry, "a") as registry:
+        registry.write("settings:\n  document_mb: 1\n")
+    (folder / "medium.md").write_text("word " * 300_000)
+    with pytest.raises(Invalid, match="more than 1 MiB"):
+        ask.ingest(source=str(folder / "medium.md"), dry_run=True)
+
     (folder / "busy.md").write_text("a")
 
     def growing(fd: int, *, real=os.fstat) -> os.stat_result:

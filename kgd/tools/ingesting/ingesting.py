@@ -98,7 +98,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
     request = Request(str(path), "", params.kind, _uri(session, workspace, params.uri))
     if params.dry_run:
         report = Report()
-        TakingIn(workspace, request, None, report, session.progress).run()
+        limit = session.daemon.registry.current().settings.document_mb << 20
+        TakingIn(workspace, request, None, report, session.progress, limit=limit).run()
         _refuse_single(report.total, report.counts, report.trouble, path)
         return _report(workspace, request, report, dry_run=True)
     jobs = session.daemon.jobs(workspace)
