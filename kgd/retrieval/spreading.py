@@ -20,6 +20,8 @@ from kgd.retrieval.question import Once, Step
 FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 """Relations between what was said or stands one after the other."""
 MENTIONS = "MENTIONS"
+ORDERED = ("message://", "chunk://")
+"""What stands one after the other."""
 PERSON = 0.15
 """What is said by somebody whom the question names has so much more."""
 BESIDE = 0.5
@@ -179,7 +181,10 @@ def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterat
 
 def _all_leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
     for uri in unit.texts_by_words(TEXTS):
-        for source in (around.stored, *around.others):
+        in_order = uri.startswith(ORDERED)
+        if place >= BY_RELATION.best and not in_order:
+            continue
+        for source in (around.stored, *(around.others if in_order else ())):
             for edge, backwards in _both(source, uri):
                 step = Step(edge.target, edge.type, uri, True) if backwards else Step(uri, edge.type, edge.target)
                 if edge.type in FOLLOWING:
