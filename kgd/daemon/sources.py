@@ -165,13 +165,3 @@ def _read_once(path: Path, limit: int) -> bytes | None:
 def shown(path: str) -> str:
     """A path as text: a file system holds names that are not UTF-8, an answer cannot."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def named(paths: list[str]) -> Iterator[str]:
-    """Those that an answer and a URI can hold as they are."""
-    for path in paths:
-        try:
-            path.encode()
-        except UnicodeEncodeError:
-            continue
-        yield path
