@@ -124,16 +124,24 @@ class TextIndex:
     def apply_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
         """Put these in the place of all that was read from one file of the code tree; none: it has nothing (any more).
 
-        Nothing is written where they are what is there already.
+        A text that is there as it is stays, with its number: nobody reads or embeds it again.
         """
-        docs = [doc._replace(origin=file) for doc in docs]
         with self._database.write() as connection:
-            rows = connection.execute("SELECT id, uri FROM docs WHERE origin = ?", (file,)).fetchall()
-            for id, _ in rows:
-                self._drop(connection, id)
-            for doc in docs:
-                self._store(connection, doc)
-            touched = [*(uri for _, uri in rows), *(doc.uri for doc in docs)]
+            rows = connection.execute(
+                "SELECT docs.id, docs.uri, docs.type, docs.updated, text.name, text.tags, text.summary, text.content,"
+                " text.data FROM docs JOIN text ON text.rowid = docs.id WHERE origin = ?",
+                (file,),
+            )
+            known = {uri: (id, shape) for id, uri, *shape in rows}
+            wanted = {doc.uri: doc._replace(origin=file) for doc in docs}
+            same = {uri for uri, doc in wanted.items() if uri in known and known[uri][1] == _shape(doc)}
+            for uri, (id, _) in known.items():
+                if uri not in same:
+                    self._drop(connection, id)
+            for uri, doc in wanted.items():
+                if uri not in same:
+                    self._store(connection, doc)
+            touched = {*known, *wanted} - same
             belonging.renew(connection, touched)
         self._frequencies.outdate(len(touched))
 
@@ -394,6 +402,12 @@ class TextIndex:
             Hit(uri, round(matches / len(asked), SCORE_DIGITS), marks.one_line(summary), (f"tags: {matched}",))
             for uri, matches, matched, summary in rows
         ]
+
+
+def _shape(doc: Doc) -> list[str | int]:
+    """What is stored of a text, in the order of `apply_tree`'s columns."""
+    name, summary, content, data = (words.clean(text) for text in (doc.name, doc.summary, doc.content, doc.data_text))
+    return [doc.type, doc.updated, name, " ".join(doc.tags), summary, content, data]
 
 
 def _doc_filter(types: Collection[str] | None, tags: Collection[str] | None, namespace: str) -> Filter:

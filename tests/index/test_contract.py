@@ -81,13 +81,14 @@ def test_what_was_replaced_or_removed_is_not_found(index: Index) -> None:
 
 
 def test_what_was_read_from_a_file_is_beside_what_is_stored_and_goes_with_the_file(index: Index) -> None:
-    chunk = "chunk://w/docs/a.md/0001"
+    chunk, other = "chunk://w/docs/a.md/0001", "chunk://w/docs/a.md/0002"
     index.apply([doc(chunk, content="what somebody added on leases")])
-    index.apply_tree(
-        FILE_A, [doc(chunk, content="brokers and quorum"), doc("chunk://w/docs/a.md/0002", content="bread")]
-    )
+    index.apply_tree(FILE_A, [doc(chunk, content="brokers and quorum"), doc(other, content="bread")])
     assert found(index, "quorum") == found(index, "leases") == [chunk]
     assert found(index, "quorum leases") == [chunk]  # found once
+    numbers = {one.uri: one.id for one in index.gather("bread").texts}
+    index.apply_tree(FILE_A, [doc(chunk, content="brokers, anew"), doc(other, content="bread")])
+    assert {one.uri: one.id for one in index.gather("bread").texts} == numbers  # what is the same is not stored anew
     index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
     assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
     index.apply_tree(FILE_A, [])
