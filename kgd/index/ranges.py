@@ -1,4 +1,4 @@
-"""This file is where nodes are listed in the order of their URIs: so messages, whose names sort by time, are read back."""
+"""This file is where nodes are listed in the order of their URIs: messages have names that sort by time."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def reference() -> str:
     for name, kit in TOOLSETS.items():
         parts += [f"## Toolset `{name}`\n", *(_section(tool) for tool in kit.values())]
     parts += ["## Calls of the command line and of Python\n"]
-    parts += ["Offered on the daemon's socket to this machine's own command line and Python programs, never over MCP.\n"]
+    parts += ["Offered on the daemon's socket to this machine's command line and Python programs, never over MCP.\n"]
     parts += [_section(tool) for tool in LOCAL.values()]
     return "\n".join(parts)
 

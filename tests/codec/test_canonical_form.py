@@ -52,9 +52,9 @@ def test_what_is_written_reads_back_the_same_here_and_in_ruamel(value: dict[str,
 
 
 @pytest.mark.slow
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(values)
-def test_what_is_written_reads_back_the_same_a_thousand_times(value: dict[str, Any]) -> None:
+def test_what_is_written_reads_back_the_same_three_hundred_times(value: dict[str, Any]) -> None:
     text = canonical.dump(value)
     assert same(canonical.load(text), by_ruamel(text))
 
@@ -177,9 +177,9 @@ def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel_in_15_000_documents() -> None:
-    accepted = sum(map(check_against_ruamel, mutated(BASES, 15_000, seed=11)))
-    assert accepted > 1_500
+def test_whatever_the_strict_parser_accepts_means_the_same_to_ruamel_in_5_000_documents() -> None:
+    accepted = sum(map(check_against_ruamel, mutated(BASES, 5_000, seed=11)))
+    assert accepted > 500
 
 
 @pytest.mark.requirement("E1")

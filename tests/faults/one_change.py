@@ -60,8 +60,11 @@ def composed(kind: str, request: str) -> ChangeSet:
     """What each kind of process asks for. A delete needs the node that a put with the same number made."""
     if kind == "delete":
         return change(Delete(uri("victim")), request=request)
-    edits: list[Edit] = [upsert(f"n/{request}", to("log"), name=request, summary="s"), Append(uri("log"), f"<{request}>")]
-    edits.append(upsert(f"message://{WS}/talk/{request}", name=request))  # in a part with those of all others
+    edits: list[Edit] = [
+        upsert(f"n/{request}", to("log"), name=request, summary="s"),
+        Append(uri("log"), f"<{request}>"),
+        upsert(f"message://{WS}/talk/{request}", name=request),  # in a part with those of all others
+    ]
     if kind == "publication":
         edits.append(Delete(uri("victim")))
     return change(*edits, request=request)
