@@ -55,6 +55,17 @@ def proposals(answer: Answer) -> None:
         say(answer["next"])
 
 
+def compressed(answer: Answer) -> None:
+    for one in answer["changes"]:
+        say(f"{bold(one['kind'])}  {'  '.join(one['nodes'])}")
+        say(f"    {one['reason']}")
+    for line in answer.get("trouble", ()):
+        say(f"  ! {line}")
+    for id in answer.get("waiting", ()):
+        say(f"{id} waits since an earlier time")
+    say(answer["next"])
+
+
 def accepted(answer: Answer) -> None:
     put(answer)
     if answer["left"]:

@@ -31,6 +31,11 @@ def program() -> str:
     return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
 
 
+def compress(options: Options) -> Options:
+    kinds = options.pop("kind", None)
+    return {**options, "kinds": kinds} if kinds else options
+
+
 def put(options: Options) -> Options:
     if source := options.pop("changes", None):
         call, rest = _call(options)

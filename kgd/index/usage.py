@@ -88,6 +88,11 @@ class UsageFile:
                     found.followed[link] = followed
             return found
 
+    def read_since(self, at: int) -> set[Uri]:
+        """The nodes that some conversation read then or later."""
+        with self._open() as connection:
+            return {Uri(uri) for (uri,) in connection.execute("SELECT uri FROM nodes WHERE at >= ?", (at,))}
+
     def decide(self, id: str, count: int) -> None:
         """Note that somebody accepted or dismissed a suggestion when so many conversations were behind it."""
         with self._open() as connection:

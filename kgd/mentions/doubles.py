@@ -14,7 +14,7 @@ from math import ceil
 
 from kgd.mentions.matching import phrase_key
 from kgd.model.change import Delete, Edit, Unrelate, Upsert
-from kgd.model.node import Node
+from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, scheme_of
 
 ALIKE = 0.8
@@ -130,35 +130,63 @@ def trigrams(name: str) -> frozenset[str]:
     return frozenset(padded[n : n + 3] for n in range(len(padded) - 2)) if len(folded) >= LEAST_LETTERS else frozenset()
 
 
-# ---- making one of two
+# ---- making one of several
+
+SETS = ("paths", "observations", "cites")
+"""Keys of `data` whose lists are taken together."""
 
 
-def merged(keep: Node, drop: Node, versions: tuple[int, int]) -> tuple[Edit, ...]:
-    """One ChangeSet's edits: `keep` gets the relations, tags, data and names of `drop`, its text behind its own, and
-    its URIs as aliases, so that whatever led to it leads on. `drop` is deleted.
+def merged(keep: Node, drops: Sequence[Node], versions: Sequence[int]) -> tuple[Edit, ...]:
+    """One ChangeSet's edits: `keep` gets the relations, tags, data and names of the others, their texts behind its own,
+    and their URIs as aliases, so that whatever led to them leads on. They are deleted.
 
-    Where both say something of one key of `data` or of one relation, what `keep` says stays. `versions` are those of
-    the two as they were read: where one has moved on meanwhile, the change is refused.
+    Where two say something of one key of `data` or of one relation, what `keep` says stays, then what the first says;
+    lists of `SETS` are taken together. `versions` are those of `keep` and then of the others as they were read: where
+    one has moved on meanwhile, the change is refused.
     """
-    names = [*_listed(keep.data.get("aliases")), drop.name, *_listed(drop.data.get("aliases"))]
+    all_of_them = (keep, *drops)
+    uris = {node.uri for node in all_of_them}
+    names = _listed(keep.data.get("aliases"))
+    names += [name for node in drops for name in (node.name, *_listed(node.data.get("aliases")))]
     spelt = {name.lower(): name for name in reversed(names) if name and name.lower() != keep.title.lower()}
     aliases = list(reversed(spelt.values()))
-    data = {key: value for key, value in drop.data.items() if key not in keep.data and key != "aliases"}
+    data = {key: value for node in reversed(drops) for key, value in node.data.items() if key not in keep.data}
+    for key in SETS:
+        together = list(dict.fromkeys(one for node in all_of_them for one in _listed(node.data.get(key))))
+        if together and together != keep.data.get(key):
+            data[key] = together
+    data.pop("aliases", None)
     if aliases:
         data["aliases"] = aliases
-    said = drop.content.strip()
-    content = None
-    if said and said not in keep.content:
-        content = f"{keep.content.rstrip()}\n\n{said}\n" if keep.content.strip() else drop.content
-    known = {(relation.type, relation.target) for relation in keep.relations}
-    leading = tuple(one for one in drop.relations if one.key not in known and one.target not in (keep.uri, drop.uri))
-    itself = [Unrelate(keep.uri, one.target, one.type) for one in keep.relations if one.target == drop.uri]
+    leading: dict[tuple[str, str], Relation] = {}
+    for node in all_of_them:
+        for one in node.relations:
+            if one.target not in uris:
+                leading.setdefault(one.key, one)
+    known = {one.key for one in keep.relations}
+    itself = [Unrelate(keep.uri, one.target, one.type) for one in keep.relations if one.target in uris - {keep.uri}]
     upsert = Upsert(
-        keep.uri, name=keep.name or drop.name or None, summary=keep.summary or drop.summary or None, content=content,
-        tags=drop.tags, data=data, relations=leading, aliases=(drop.uri, *drop.aliases),
-        expect_version=versions[0],
+        keep.uri, name=_first(node.name for node in all_of_them), summary=_first(node.summary for node in all_of_them),
+        content=_joined(keep, drops), tags=tuple(tag for node in drops for tag in node.tags), data=data,
+        relations=tuple(one for key, one in leading.items() if key not in known),
+        aliases=tuple(uri for node in drops for uri in (node.uri, *node.aliases)), expect_version=versions[0],
     )  # fmt: skip
-    return (*itself, Delete(drop.uri, versions[1]), upsert)
+    gone = (Delete(node.uri, version) for node, version in zip(drops, versions[1:], strict=True))
+    return (*itself, *gone, upsert)
+
+
+def _first(texts: Iterable[str]) -> str | None:
+    return next(filter(None, texts), None)
+
+
+def _joined(keep: Node, drops: Sequence[Node]) -> str | None:
+    """The content of all, each text once; None where nothing is new."""
+    text = keep.content
+    for node in drops:
+        said = node.content.strip()
+        if said and said not in text:
+            text = f"{text.rstrip()}\n\n{said}\n" if text.strip() else node.content
+    return text if text != keep.content else None
 
 
 def _listed(value: object) -> list[str]:

@@ -10,6 +10,7 @@ from kgd.errors import Unavailable
 from kgd.graph.edges import EdgeSource
 from kgd.index import ranking
 from kgd.index.ranking import LONG, Found, Hit
+from kgd.model.standing import STANDS_BACK
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
 from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure
@@ -115,7 +116,8 @@ def rank(
         spreading.hop(pool, around)
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
-    scored = [(-score, unit.key, unit) for unit in pool.units.values() if (score := _scored(unit, pool, doubted))]
+    units = ((unit, _scored(unit, pool, around, doubted)) for unit in pool.units.values())
+    scored = [(-score, unit.key, unit) for unit, score in units if score]
     placed = (_placed(unit, -score, question, around) for score, _, unit in sorted(scored, key=lambda one: one[:2]))
     order = list(islice((one for one in placed if one), wanted))
     if question.min_similarity <= 0:
@@ -133,7 +135,7 @@ def _only_similar(pool: Pool) -> None:
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
 
 
-def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
+def _scored(unit: Unit, pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> float:
     """The final score of a unit; 0 if it has too little to do with the question."""
     few = len(pool.words) < LONG
     if few and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
@@ -143,6 +145,8 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     low, high = BANDS[unit.tier] if few else KNOWLEDGE
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
+        score *= ranking.DOUBTED_SHARE
+    if any(edge.type in STANDS_BACK for edge in around.stored.out(unit.key)):
         score *= ranking.DOUBTED_SHARE
     return round(score, SCORE_DIGITS)
 

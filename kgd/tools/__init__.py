@@ -12,6 +12,7 @@ from typing import Any
 from kgd.errors import Invalid, NotFound
 from kgd.tools.areas import AREA_TOOLS
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
+from kgd.tools.compressing.compressing import COMPRESS
 from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
 from kgd.tools.graph import GRAPH_TOOLS
@@ -60,7 +61,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT, *GRAPH_TOOLS,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT, COMPRESS, *GRAPH_TOOLS,
     )
 }  # fmt: skip
 

@@ -16,6 +16,7 @@ from kgd.git.refs import PROPOSALS, REJECTED, list_refs, move_ref
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
+from kgd.workspace import bundles
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.proposals import Proposal, left_of, vet
@@ -152,7 +153,7 @@ def _part(workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         merged = merge_commits(store, tip, commit, workspace.sharded)
         left = left_of(workspace, store.tree_of(tip), merged)
-        files = _chosen(workspace, staging, left, only)
+        files = _chosen(workspace, staging, left, only, store.commit(commit).message)
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _ask(permit, staging, workspace, touched)
         changed = write(staging, files)
@@ -169,23 +170,29 @@ def _part(workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit
 
 
 def _chosen(
-    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri]
+    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri], message: str
 ) -> dict[str, bytes | None]:
-    files, found = dict[str, bytes | None](), set[Uri]()
+    files, found, waiting = dict[str, bytes | None](), set[Uri](), set[Uri]()
     for path, data in left.items():
         touched = touched_by(staging, {path: data}, workspace.id, workspace.sharded)
+        waiting |= touched.uris
         if not touched.uris & only:
             continue
         if missing := sorted(touched.uris - only):
-            raise Invalid(
-                "a node of these cannot be taken alone", at="only",
-                next=f"Take {missing[0][:160]} as well: the two are one change.",
-            )  # fmt: skip
+            raise _not_alone(missing[0])
         files[path] = data
         found |= touched.uris
     if absent := sorted(only - found):
         raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
+    if (other := bundles.incomplete(message, only, waiting)) is not None:
+        raise _not_alone(other)
     return files
+
+
+def _not_alone(other: Uri) -> Invalid:
+    return Invalid(
+        "a node of these cannot be taken alone", at="only", next=f"Take {other[:160]} as well: the two are one change."
+    )
 
 
 def _ask(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:

@@ -83,10 +83,7 @@ class Usage:
         Raises:
             Unavailable: The counts cannot be read.
         """
-        if self._thread is not None:
-            counted = threading.Event()
-            self._queue.put(counted)
-            counted.wait(FLUSH_SECONDS)
+        self._counted()
         decided = self._file.decided()
         found = suggestions(self._file.tally(LEAST_TOGETHER), self._between, self._weight_of)
         exists = self._workspace.exists
@@ -95,6 +92,16 @@ class Usage:
             for one in found
             if not self.is_decided(one, decided) and exists(one.source) and exists(one.target)
         ]
+
+    def tally(self) -> Tally:
+        """All that was counted. Raises as `suggestions`; O(nodes and relations that were read)."""
+        self._counted()
+        return self._file.tally(LEAST_TOGETHER)
+
+    def read_since(self, at: int) -> set[Uri]:
+        """The nodes that a conversation named then (Unix seconds) or later. Raises as `suggestions`."""
+        self._counted()
+        return self._file.read_since(at)
 
     def decide(self, id: str, count: int) -> None:
         """A suggestion was accepted or dismissed: it is not made again on the same evidence."""
@@ -111,6 +118,13 @@ class Usage:
             Unavailable: It cannot be read.
         """
         return self._file.decided()
+
+    def _counted(self) -> None:
+        """Wait for what was noted so far."""
+        if self._thread is not None:
+            counted = threading.Event()
+            self._queue.put(counted)
+            counted.wait(FLUSH_SECONDS)
 
     # ---- what there is between nodes
 

@@ -61,6 +61,13 @@ def offered(workspace: Workspace) -> list[Offer]:
     return [one for kind in (ENTITY, "merge") for one in [o for o in found if o.kind == kind][:OFFERED]]
 
 
+def double(workspace: Workspace) -> list[Double]:
+    """Pairs of nodes that may be one and that nobody dismissed, the most alike first; see `offered`."""
+    usage = Usage.of(workspace)
+    decided = usage.decided()
+    return [one for one in _Offers.of(workspace).doubles() if not usage.is_decided(_merge(one), decided)]
+
+
 def edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
     """What accepting it does.
 
@@ -75,7 +82,7 @@ def edits(workspace: Workspace, offer: Offer) -> tuple[Edit, ...]:
     keep, drop = (workspace.readable(uri) for uri in both)
     if keep is None or drop is None:
         raise NotFound("one of the two is not there any more", at=offer.source, next="List the suggestions again.")
-    return merged(keep, drop, (one, other))
+    return merged(keep, [drop], (one, other))
 
 
 class _Offers:
@@ -85,6 +92,8 @@ class _Offers:
         self._workspace, self._lock = workspace, threading.Lock()
         self._at: Position | None = None
         self._found: list[Offer] = []
+        self._doubled: list[Double] = []
+        self._doubled_at: Position | None = None
 
     @classmethod
     def of(cls, workspace: Workspace) -> _Offers:
@@ -94,9 +103,16 @@ class _Offers:
         with self._lock:
             end = self._workspace.feed().end()
             if end != self._at:
-                self._found = [*self._entities(), *self._doubles()]
+                self._found = [*self._entities(), *map(_merge, self._doubles())]
                 self._at = end
             return self._found
+
+    def doubles(self) -> Sequence[Double]:
+        with self._lock:
+            end = self._workspace.feed().end()
+            if end != self._doubled_at:
+                self._doubled, self._doubled_at = self._doubles(), end
+            return self._doubled
 
     def _entities(self) -> Iterator[Offer]:
         workspace, derived = self._workspace, Mentions.of(self._workspace)
@@ -108,11 +124,10 @@ class _Offers:
             if uri is not None and not workspace.exists(uri):
                 yield _offer(uri, one, len(texts))
 
-    def _doubles(self) -> Iterator[Offer]:
+    def _doubles(self) -> list[Double]:
         found = self._workspace.feed().named(NODES_COMPARED, NOT_THINGS)
         nodes = [Named(uri, type, (name, *also)) for uri, type, name, also in found if may_be_double(uri, type)]
-        for one in doubles(nodes, self._near):
-            yield _merge(one)
+        return doubles(nodes, self._near)
 
     def _near(self, nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float]]:
         """Pairs that mean the same, where there are vectors."""

@@ -19,6 +19,8 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
 from kgd.tools import addressing, sight
+from kgd.tools.compressing import compressing
+from kgd.tools.compressing.summing_up import SummaryTask
 from kgd.tools.entities import extracting
 from kgd.tools.entities.extracting import Task
 from kgd.tools.ingesting import tree
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 TREE = "tree"
+COMPRESSION = "compression"
 WAIT_SECONDS = 20.0
 """How long a call waits for its job before it says how to look at it."""
 NODES_SHOWN = 100
@@ -40,7 +43,7 @@ NODES_SHOWN = 100
 class IngestParams(Params):
     source: Annotated[str | None, Field(description="a file or folder of this machine; none: the code tree")] = None
     text: Annotated[str | None, Field(description="instead: what to take in")] = None
-    kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities")] = AUTO
+    kind: Annotated[str, Field(description=f"auto, tree, {', '.join(KINDS)}, entities, compression")] = AUTO
     uri: Annotated[
         str | None, Field(description="the node it becomes, document://... or thread://...; or the URL it is from")
     ] = None
@@ -66,15 +69,17 @@ class IngestResult(TypedDict):
     next: NotRequired[str]
     dry_run: NotRequired[bool]
     proposal: NotRequired[str]
-    task: NotRequired[Task]
+    task: NotRequired[Task | SummaryTask]
 
 
 def ingest(session: Session, params: IngestParams) -> IngestResult:
     """Takes in a text at once, a file or folder as a job; without either it looks at the code tree anew."""
     if params.kind == extracting.KIND:
         return _entities(session, params)
+    if params.kind == COMPRESSION:
+        return _compression(session, params)
     if params.kind not in (AUTO, TREE, *KINDS):
-        known = ", ".join((AUTO, TREE, *KINDS, extracting.KIND))
+        known = ", ".join((AUTO, TREE, *KINDS, extracting.KIND, COMPRESSION))
         raise Invalid(f"there is no kind '{params.kind[:40]}'", at="kind", next=f"Known: {known}.")
     if params.text is not None:
         return _text(session, params)
@@ -146,6 +151,20 @@ def _entities(session: Session, params: IngestParams) -> IngestResult:
     uri = addressing.resolve(session, workspace, params.uri, at="uri")
     found: Any = extracting.extract(session, workspace, uri, dry_run=params.dry_run)
     return found  # type: ignore[no-any-return]
+
+
+def _compression(session: Session, params: IngestParams) -> IngestResult:
+    if params.source is not None:
+        raise Invalid("what is here already is compressed", at="source", next="Leave it out; uri says below what.")
+    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
+    below = compressing.place(session, workspace, params.uri or "")
+    found = compressing.proposed(session, workspace, below=below, dry_run=params.dry_run, answer=params.text)
+    answer: IngestResult = {
+        "workspace": workspace.id, "kind": COMPRESSION, "source": below, "counts": found["counts"],
+        "nodes": [one["nodes"][0] for one in found["changes"]], "next": found["next"],
+    }  # fmt: skip
+    kept: Any = {key: found[key] for key in ("proposal", "trouble", "task", "dry_run") if key in found}
+    return {**answer, **kept}
 
 
 def _text(session: Session, params: IngestParams) -> IngestResult:
@@ -260,7 +279,8 @@ INGEST = Tool(
         "Take in documents (Markdown, text, HTML, PDF, Office, code) and conversations: a file, a folder or a text. "
         "They become document:// and chunk:// (thread:// and message://) nodes, found by search; the same source again "
         "changes only what changed there. Files of the code tree are served as they are and not stored. kind entities: "
-        "your host's model names the things that the node at uri speaks of, as a proposal."
+        "your host's model names the things that the node at uri speaks of, as a proposal. "
+        "compression: doubles, stale facts, old nodes, likewise."
     ),
     Params=IngestParams,
     Result=IngestResult,

@@ -1,0 +1,88 @@
+"""This file is where relations are found that say nothing which is not said without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from kgd.graph.edges import WEIGHT_DIGITS, Edge
+from kgd.model.fields import plain_weight
+from kgd.model.standing import STANDS_BACK
+from kgd.model.suggestion import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL
+from kgd.model.uri import Uri
+from kgd.model.usage import Tally
+
+RELATED = "related_to"
+"""The relation that says least. Only of these it is asked whether another path says the same."""
+MENTIONS = "mentions"
+MOST_EDGES = 60
+"""Relations of one node that a path is looked for along, the cheapest first."""
+
+Out = Callable[[Uri], Sequence[Edge]]
+
+
+class Pruned(NamedTuple):
+    """A relation as the graph has it, and why it is not missed."""
+
+    source: Uri
+    target: Uri
+    type: str
+    reason: str
+
+
+def redundant(source: Uri, out: Out) -> Iterator[Pruned]:
+    """Relations of a node that lead where a more telling one, or a path of two, leads at no greater cost.
+
+    Nothing of type `RELATED` speaks for another one's going, so all that is found may go at once.
+    """
+    edges = out(source)
+    telling = [edge for edge in edges if _is_telling(edge)][:MOST_EDGES]
+    for edge in edges:
+        if edge.type == RELATED and edge.target != source and (why := _instead(edge, telling, out)):
+            yield Pruned(source, edge.target, edge.type, why)
+
+
+def _is_telling(edge: Edge) -> bool:
+    return edge.type != RELATED and edge.type not in STANDS_BACK
+
+
+def _instead(edge: Edge, telling: Sequence[Edge], out: Out) -> str:
+    for first in telling:
+        if first.target == edge.target and first.weight <= edge.weight:
+            return f"'{first.type}' leads to {edge.target} as well, at no greater cost"
+    for first in telling:
+        if first.weight > edge.weight or first.target == edge.target:
+            continue
+        for second in out(first.target)[:MOST_EDGES]:
+            cost = round(first.weight + second.weight, WEIGHT_DIGITS)
+            if second.target == edge.target and _is_telling(second) and cost <= edge.weight:
+                return (
+                    f"'{first.type}' to {first.target} and '{second.type}' from there lead to {edge.target} at a cost "
+                    f"of {plain_weight(cost)}, which is no more than its own {plain_weight(edge.weight)}"
+                )
+    return ""
+
+
+def mentioned(source: Uri, out: Out, named: Callable[[Uri], Collection[Uri]]) -> Iterator[Pruned]:
+    """Stored mentions of what a node's text names, which is known of every text by itself."""
+    stored = [edge for edge in out(source) if edge.type.lower() == MENTIONS]
+    derived = named(source) if stored else ()
+    for edge in stored:
+        if edge.target in derived:
+            yield Pruned(source, edge.target, edge.type, f"its text names {edge.target}: that is found by itself")
+
+
+def unwalked(tally: Tally) -> Iterator[Pruned]:
+    """Relations of type `RELATED` that conversations were shown again and again and never followed, where they did
+    follow others so often that this is no chance; see `kgd.model.suggestion`."""
+    shown, followed = sum(tally.offered.values()), sum(tally.followed.values())
+    tested = max(1, sum(1 for count in tally.offered.values() if count >= LEAST_OFFERED))
+    for link, count in sorted(tally.offered.items()):
+        source, target, type = link
+        others = shown - count
+        if type != RELATED or count < LEAST_OFFERED or tally.followed[link] or others < LEAST_OFFERED_IN_ALL:
+            continue
+        rate = min(1.0, followed / others)
+        if (1.0 - rate) ** count * tested < ALPHA:
+            why = f"shown to {count} conversations and followed by none, where {rate:.0%} of all relations were"
+            yield Pruned(source, target, type, why)

@@ -1,0 +1,249 @@
+"""This file is where `compress` is: what would make a workspace smaller or truer, put up as a proposal.
+
+It changes nothing. What it found is one commit under the proposals, each change of it with its reason in the message,
+to be accepted in whole or in part, or rejected. What is waiting or was rejected is not proposed again as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.compression.changes import KINDS, Change
+from kgd.compression.summaries import Group, change
+from kgd.errors import Forbidden, Invalid
+from kgd.git.refs import PROPOSALS, REJECTED, list_refs
+from kgd.model.access import Verb
+from kgd.model.change import ChangeSet
+from kgd.model.fence import fenced_line
+from kgd.model.uri import parse, path_of, workspace_of
+from kgd.tools import addressing
+from kgd.tools.compressing import summing_up
+from kgd.tools.compressing.finding import DAY, Looking
+from kgd.tools.compressing.summing_up import MOST_ASKED, Said, SummaryTask
+from kgd.tools.parameters import Many, Params
+from kgd.tools.tool import Hints, Tool
+from kgd.workspace import bundles, proposals
+from kgd.workspace.bundles import Bundle
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+HOLDER = "compress"
+OLD_DAYS = 180
+MOST_CHANGES = 40
+"""Changes of one proposal: a person reads each. The rest comes when these are decided."""
+ROOM = 7_500
+"""Characters that the changes may take in the commit's message, which has 8,000."""
+MOST_WAITING = 20
+"""Proposals of one holder of tokens that may wait."""
+TROUBLE_TOLD = 20
+REJECTED_READ = 500
+"""Rejected proposals of ours, the newest, of which it is known what was in them."""
+
+PLURAL = {"mark": "marks", "merge": "merges", "prune": "prunings", "summary": "summaries"}
+SINGULAR = {plural: kind for kind, plural in PLURAL.items()}
+
+
+class CompressParams(Params):
+    kinds: Annotated[
+        Many[Literal["merges", "marks", "prunings", "summaries"]], Field(description="of these kinds alone")
+    ] = Field(default_factory=list)
+    below: Annotated[str, Field(description="a path: nothing else is changed")] = ""
+    days: Annotated[int, Field(ge=0, le=36_500, description="what nobody touched or read for so long is old")] = (
+        OLD_DAYS
+    )
+    dry_run: bool = False
+    workspace: str | None = None
+
+
+class ChangeAnswer(TypedDict):
+    """`nodes` are taken together or not at all; the first is the one that stays, is made, or is changed."""
+
+    kind: Literal["merge", "mark", "prune", "summary"]
+    nodes: list[str]
+    reason: str
+
+
+class CompressResult(TypedDict):
+    """`proposal` is what was put up now; `waiting` are those of earlier runs. `more` changes come in a later one."""
+
+    workspace: str
+    counts: dict[str, int]
+    changes: list[ChangeAnswer]
+    more: int
+    next: str
+    proposal: NotRequired[str]
+    waiting: NotRequired[list[str]]
+    trouble: NotRequired[list[str]]
+    task: NotRequired[SummaryTask]
+    dry_run: NotRequired[bool]
+
+
+def compress(session: Session, params: CompressParams) -> CompressResult:
+    """Proposes merges of doubles, marks on stale facts, prunings of idle relations and, with a model, summaries."""
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    kinds = [SINGULAR[name] for name in params.kinds]
+    below = place(session, workspace, params.below)
+    return proposed(session, workspace, kinds=kinds, below=below, days=params.days, dry_run=params.dry_run)
+
+
+def place(session: Session, workspace: Workspace, text: str) -> str:
+    """A path within the workspace, from a path or a URI; empty for all of it."""
+    if "://" not in text:
+        return text.strip("/")
+    uri = addressing.resolve(session, workspace, text, at="below")
+    if workspace_of(uri) != workspace.id:
+        raise Invalid("this is no place in the workspace", at="below", next=f"Give a path, or a URI of {workspace.id}.")
+    return path_of(uri)
+
+
+def proposed(
+    session: Session, workspace: Workspace, *, kinds: Sequence[str] = (), below: str = "", days: int = OLD_DAYS,
+    dry_run: bool = False, answer: str | None = None,
+) -> CompressResult:  # fmt: skip
+    """Look through a workspace and put up what is found, and was not put up before, as one proposal.
+
+    May end the call with questions to its client. Two calls at once make one proposal.
+
+    Args:
+        answer: What the caller says to the task of an earlier call, in place of asking its model.
+
+    Raises:
+        Forbidden: The caller may propose nothing here.
+        Refused: `answer` is not one.
+    """
+    _allow(session, workspace, below)
+    looking = Looking(session, workspace, below, days * DAY)
+    found = looking.look(kinds or KINDS)
+    known = _known(workspace)
+    groups = [group for group in found.groups if group.id not in known]
+    said = Said()
+    if not dry_run and answer is not None:
+        said = summing_up.given(groups, answer)
+    elif not dry_run and groups:
+        said = summing_up.asked(session, groups[:MOST_ASKED])
+    changes = [(looking.id_of(one), one) for one in found.changes]
+    changes += [(one.group.id, change(workspace.id, one)) for one in said.summaries]
+    fresh = [(id, one) for id, one in changes if id not in known]
+    chosen = list(_that_fit(Bundle(id, one.kind, one.nodes, one.reason) for id, one in fresh))
+    taken = {bundle.id for bundle in chosen}
+    result: CompressResult = {
+        "workspace": workspace.id, "counts": dict(Counter(PLURAL[bundle.kind] for bundle in chosen)),
+        "changes": [
+            {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, bundles.LONGEST_REASON)}
+            for id, one in fresh if id in taken
+        ],
+        "more": len(fresh) - len(chosen), "next": "",
+    }  # fmt: skip
+    if dry_run:
+        result["dry_run"] = True
+    elif chosen:
+        put_up = [one for id, one in fresh if id in taken]
+        result["proposal"] = _put_up(session, workspace, looking.base, chosen, put_up, said.model)
+    _tell(session, workspace, result, groups, said, cut=found.cut)
+    return result
+
+
+def _allow(session: Session, workspace: Workspace, below: str) -> None:
+    """Refuse who may propose nothing at all: an empty answer would look as if all were well."""
+    principal = session.principal
+    if principal is None:
+        return
+    if below:
+        session.allow(workspace, Verb.PROPOSE, [parse(f"concept://{workspace.id}/{below}")])
+    elif not any(one.workspace == workspace.id and one.has(Verb.PROPOSE) for one in principal.scopes):
+        raise Forbidden("this token may propose nothing here", next="Ask for one with the verb 'propose'.")
+
+
+def _known(workspace: Workspace) -> set[str]:
+    """The changes that wait in a proposal of ours, or were rejected with one."""
+    git_dir, store = workspace.layout.git_dir, workspace.store
+    waiting = [tip for ref, tip in list_refs(git_dir, PROPOSALS).items() if proposals.is_called_after(ref, HOLDER)]
+    refused = list(list_refs(git_dir, f"{REJECTED}{HOLDER}-").values())[-REJECTED_READ:]
+    return {bundle.id for tip in (*waiting, *refused) for bundle in bundles.read(store.commit(tip).message)}
+
+
+def _that_fit(found: Iterable[Bundle]) -> Iterator[Bundle]:
+    room = ROOM
+    for bundle in islice(found, MOST_CHANGES):
+        room -= len(bundles.written(bundle)) + 1
+        if room < 0:
+            return
+        yield bundle
+
+
+def _put_up(
+    session: Session, workspace: Workspace, base: bytes, chosen: Sequence[Bundle], changes: Sequence[Change], model: str
+) -> str:
+    """One commit on `base`. Whoever else puts up the same at this moment finds this one."""
+    counts = Counter(PLURAL[bundle.kind] for bundle in chosen)
+    subject = "compress: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    body = "\n".join(bundles.written(bundle) for bundle in chosen)
+    label = "".join(c for c in model if c.isprintable())[:80].strip()
+    principal = session.principal
+    made = ChangeSet(
+        tuple(edit for one in changes for edit in one.edits), session.author(workspace), f"{subject}\n\n{body}",
+        request_id=f"{HOLDER}/{bundles.bundle_id(*sorted(bundle.id for bundle in chosen))}", operation=HOLDER,
+        resolved_by=f"sampling model={label}" if label else "",
+    )  # fmt: skip
+    proposal, _ = proposals.propose(
+        workspace, made, base, holder=HOLDER, owner=principal, permit=session.permit(workspace, Verb.PROPOSE),
+        most=MOST_WAITING if principal else None,
+    )  # fmt: skip
+    return proposal.id
+
+
+def _tell(
+    session: Session, workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool
+) -> None:
+    trouble = list(dict.fromkeys(said.trouble))
+    if cut:
+        trouble.append("there are more nodes than one call looks at: name a path below which to look")
+    if trouble:
+        result["trouble"] = trouble[:TROUBLE_TOLD]
+    mine = result.get("proposal", "")
+    waiting = [one.id for one in proposals.listed(workspace) if one.ref.startswith(f"{PROPOSALS}{HOLDER}-")]
+    if earlier := [id for id in waiting if id != mine]:
+        result["waiting"] = earlier
+    steps = []
+    if mine:
+        steps.append(
+            f"Nothing is changed. `kgd proposals {mine}` shows it; `kgd accept {mine}`, with --only URI for a part, or "
+            f"`kgd reject {mine}`. Agents: resolve_conflicts with resolutions [{{id: {mine!r}, take: accept}}]."
+        )
+    elif result["changes"]:
+        steps.append("A trial: nothing was put up.")
+    else:
+        steps.append("Nothing (more) to propose.")
+    if result["more"]:
+        steps.append(f"{result['more']} more changes come when these are decided.")
+    left = [group for group in groups if group.id not in {one.group.id for one in said.summaries}]
+    if left and result.get("dry_run"):
+        steps.append(f"{len(left)} groups of old nodes could be summed up, by a model that a client lends.")
+    elif left and said.summaries:
+        steps.append(f"{len(left)} groups of old nodes are left to sum up: call again.")
+    elif left:
+        result["task"] = summing_up.task(left[:MOST_ASKED])
+        steps.append(
+            f"{len(left)} groups of old nodes could be summed up, and no model did it. An agent can: do the task of "
+            'ingest with kind "compression", and call it again with your JSON as text.'
+        )
+    result["next"] = " ".join(steps)
+
+
+COMPRESS = Tool(
+    name="compress",
+    title="Propose what makes it smaller",
+    description="Doubles, stale facts, idle relations and summaries of what is old, as a proposal; changes nothing.",
+    Params=CompressParams,
+    Result=CompressResult,
+    hints=Hints(idempotent=True),
+    run=compress,
+)

@@ -1,0 +1,107 @@
+"""This file is where the caller's language model is asked for summaries, and what it says is believed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict
+
+from kgd.compression.summaries import MAX_TOKENS, Group, Summary, judge, longest, question
+from kgd.errors import KgdError
+from kgd.resolution.prompts import Prompt
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+
+MOST_ASKED = 4
+"""Questions of one call: each is one that a person may have to allow."""
+
+
+@dataclass(slots=True)
+class Said:
+    """What models said of groups, judged; the rest in words."""
+
+    summaries: list[Summary] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+    model: str = ""
+
+
+class TextOfGroup(TypedDict):
+    mark: str
+    uri: str
+    text: str
+
+
+class GroupTask(TypedDict):
+    group: str
+    longest: int
+    texts: list[TextOfGroup]
+
+
+class SummaryTask(TypedDict):
+    """What to do for whoever can read: the same that a model is asked. The answer is the `text` of the next call."""
+
+    instructions: str
+    groups: list[GroupTask]
+
+
+def given(groups: Sequence[Group], answer: str) -> Said:
+    """The caller's own answer to a task.
+
+    Raises:
+        Refused: It is none.
+    """
+    believed, dropped = judge({group.id: group for group in groups}, answer)
+    return Said(believed, dropped)
+
+
+def asked(session: Session, groups: Sequence[Group]) -> Said:
+    """One question for each of these groups. May end the call with them; holds nothing and writes nothing."""
+    said, ask = Said(), session.ask
+    if ask is None:
+        return said
+    attempts = session.daemon.attempts
+    by_id = {group.id: group for group in groups}
+    prompts = {}
+    for id, group in by_id.items():
+        why_not = attempts.why_not(id) if ask.open else "it was not asked about: call again"
+        if why_not and id not in ask.answered:
+            said.trouble.append(why_not)
+        else:
+            prompts[id] = Prompt(*question(group), MAX_TOKENS)
+    if not prompts:
+        return said
+    attempts.asked(id for id in prompts if id not in ask.answered)
+    for id, reply in ask(prompts).items():
+        if id not in by_id:
+            continue
+        if reply.text or reply.model:
+            attempts.answered(id)
+        if reply.problem:
+            said.trouble.append(reply.problem)
+            continue
+        try:
+            believed, dropped = judge({id: by_id[id]}, reply.text)
+        except KgdError as refusal:
+            believed, dropped = [], [refusal.message]
+        if not believed:
+            attempts.failed(id)
+        said.summaries += believed
+        said.trouble += dropped
+        said.model = said.model or reply.model
+    return said
+
+
+def task(groups: Sequence[Group]) -> SummaryTask:
+    told, _ = question(groups[0])
+    told = told.replace(groups[0].id, "GROUP").replace(f"at most {longest(groups[0])}", "at most `longest`")
+    listed: list[GroupTask] = [
+        {
+            "group": group.id, "longest": longest(group),
+            "texts": [{"mark": mark, "uri": uri, "text": text} for mark, (uri, text) in group.texts.items()],
+        }
+        for group in groups
+    ]  # fmt: skip
+    return {"instructions": told, "groups": listed}
