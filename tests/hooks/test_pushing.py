@@ -44,10 +44,16 @@ class Server:
         return Person(self.bare).git(*words)
 
 
-@pytest.fixture(params=["file", pytest.param("ssh", marks=[pytest.mark.needs("sshd"), pytest.mark.slow])])
+over_ssh_too = pytest.mark.parametrize(
+    "server", ["file", pytest.param("ssh", marks=[pytest.mark.needs("sshd"), pytest.mark.slow])], indirect=True
+)
+
+
+@pytest.fixture
 def server(request: pytest.FixtureRequest, upstream: Path, tmp_path: Path) -> Iterator[Server]:
+    """A directory; the same over ssh for those who ask for it: what is judged does not depend on the way in."""
     Person(upstream).kgd("install")
-    if request.param == "file":
+    if getattr(request, "param", "file") == "file":
         yield Server(upstream, str(upstream), tmp_path)
         return
     (tmp_path / "as-billing").write_text(_AS.format(principal=json.dumps(BILLING), path=ROOT))
@@ -77,6 +83,7 @@ def refused(person: Person, *words: str, because: str) -> None:
     assert because in done.stderr, done.stderr
 
 
+@over_ssh_too
 def test_a_change_inside_the_scope_is_taken(server: Server, billing: Person) -> None:
     billing.write(INFRA, name="dns", summary="two")
     billing.commit()
@@ -84,6 +91,7 @@ def test_a_change_inside_the_scope_is_taken(server: Server, billing: Person) -> 
     assert server.git("rev-parse", "main").strip() == billing.head()
 
 
+@over_ssh_too
 @pytest.mark.requirement("B5")
 def test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing(
     server: Server, billing: Person
@@ -160,6 +168,7 @@ def test_a_merge_that_changes_something_on_the_way_is_refused(server: Server, bi
     refused(billing, "origin", "HEAD:main", because="concept://ws/app/z")
 
 
+@over_ssh_too
 def test_a_merge_that_drops_what_others_did_is_refused(server: Server, billing: Person, owner: Person) -> None:
     owner.write(APP, name="theirs")
     owner.commit()
