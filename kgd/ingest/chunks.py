@@ -17,10 +17,13 @@ LEAST, MOST = 450, 800
 """Characters of a chunk; one that a heading or the text's end closes may have fewer."""
 TINY = 300
 """Characters below which a chunk takes the next one of the same section to itself, where both fit."""
+STRETCH, UNBROKEN = 64_000, 4_000
+"""Characters that are cut together, and without a blank: for each chunk the splitter looks through all that follow."""
 
 _HASHES = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)").match
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})").match
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$").match
+_RUNS = re.compile(r"\S+").finditer
 _DEFINITION = re.compile(
     r"[ \t]*(?:(?:export|default|public|private|protected|internal|static|abstract|final|async|pub(?:\([a-z]+\))?|"
     r"unsafe|override|virtual|inline|data|sealed|open)\s+)*"
@@ -211,14 +214,32 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 def _pieces(text: str, start: int, end: int, splitter: MarkdownSplitter | TextSplitter) -> list[tuple[int, int]]:
     """From one piece's start to the next one's, so that nothing between them is lost."""
-    part = text[start:end]
-    if len(part) <= MOST:
+    if end - start <= MOST:
         return [(start, end)]
-    starts = [start + offset for offset, _ in splitter.chunk_indices(part)]
+    starts: list[int] = []
+    for first, last in _stretches(text, start, end):
+        found = [first + offset for offset, _ in splitter.chunk_indices(text[first:last])]
+        starts += [first, *found[1:]] if found else []
     if not starts:
         return []
     starts[0] = start
     return list(zip(starts, [*starts[1:], end], strict=True))
+
+
+def _stretches(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What is cut by itself, so that the work is linear in a text without paragraphs, lines or blanks, too."""
+    while start < end:
+        runs = (run.span() for run in _RUNS(text, start, min(end, start + STRETCH)))
+        first, last = next((run for run in runs if run[1] - run[0] > UNBROKEN), (end, end))
+        if first < last:
+            stop = first if first > start else start + UNBROKEN
+        elif end - start <= STRETCH:
+            stop = end
+        else:
+            borders = (text.rfind(border, start + STRETCH // 2, start + STRETCH) + 1 for border in ("\n\n", "\n", " "))
+            stop = next((border for border in borders if border), start + STRETCH)
+        yield start, stop
+        start = stop
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.ingest import formats, links, replacing
-from kgd.ingest.chunks import Chunk, chunks
+from kgd.ingest.chunks import MOST, Chunk, chunks
 from kgd.ingest.extracted import Extracted
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.text import Text, Unreadable
@@ -56,11 +56,11 @@ def extract(given: Given, around: Around) -> Extracted:
         given = _named(given, read.title or cut_at_word(text, NAMELESS).rstrip("…."))
     uri = home(given, around)
     title = read.title or name_of(uri)
-    pieces = chunks(text, read.kind, title)
+    pieces = chunks(text, read.kind, title) if len(text) <= MOST_CHUNKS * MOST else []
+    if len(pieces) > MOST_CHUNKS or len(text) > MOST_CHUNKS * MOST:
+        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Take in a part of it.")
     if not pieces:
         raise Unreadable("there is no text in it")
-    if len(pieces) > MOST_CHUNKS:
-        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Take in a part of it.")
     made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
     document = _document(read, uri, given, title, made, text)
     return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))

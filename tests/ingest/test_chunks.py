@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.ingest.chunks import MOST, chunks, headings
+from kgd.ingest.chunks import MOST, STRETCH, UNBROKEN, chunks, headings
 
 WORDS = "The quick fox reads the handbook before it travels. "
 
@@ -59,6 +59,17 @@ def test_an_edit_under_one_heading_leaves_the_chunks_under_the_others_as_they_we
 @pytest.mark.parametrize("kind", ["markdown", "code", "text"])
 def test_any_text_is_cut_in_time_and_nothing_of_it_is_lost(text: str, kind: str) -> None:
     check(text, kind)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "code", "text"])
+def test_a_text_without_blanks_or_without_lines_is_cut_a_piece_at_a_time(kind: str) -> None:
+    """The splitter looks at all that follows, for each chunk: what it is given at once has to have an end."""
+    unbroken = {one.start for one in chunks("中" * 3 * UNBROKEN, kind, "T")}
+    assert unbroken >= {UNBROKEN, 2 * UNBROKEN}
+    text = "ab " * STRETCH
+    found = chunks(text, kind, "T")
+    assert STRETCH - 2 < next(one.start for one in found if one.start > STRETCH - 3) <= STRETCH
+    assert " ".join(one.text for one in found).split() == text.split()
 
 
 @given(

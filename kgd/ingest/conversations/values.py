@@ -32,6 +32,7 @@ _WRITTEN = (
     "%d.%m.%Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%d %B %Y %H:%M", "%B %d, %Y %H:%M", "%B %d, %Y %I:%M %p",
     "%B %d, %Y at %I:%M %p", "%a %b %d %H:%M:%S %Y",
 )  # fmt: skip
+_YEAR = re.compile(r"\d{4}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -88,6 +89,8 @@ def _by_mail(text: str) -> datetime | None:
 
 
 def _written(text: str) -> datetime | None:
+    if _YEAR.search(text) is None:  # each form costs more than all the rest of a line
+        return None
     plain = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", text)
     for form in _WRITTEN:
         try:
