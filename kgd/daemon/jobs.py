@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kgd.config import person_environment
+from kgd.daemon.sources import beginning
 from kgd.daemon.taking_in import Report, Request, Stopped, TakingIn
 from kgd.errors import InvariantViolation, KgdError, Limit, NotFound
 from kgd.git.files import replace as replace_file
-from kgd.ingest.kind import FILE_LIMIT
+from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Kind
+from kgd.ingest.kinds import KINDS, recognised
 from kgd.model.change import Author, ChangeSet, Edit
 
 if TYPE_CHECKING:
@@ -162,12 +164,16 @@ class Jobs:
         """Two folders of one name would take each other's place in turns: the second one has to be called otherwise."""
         if not request.source:
             return
-        name = request.uri or Path(request.source).name
+        path = Path(request.source)
+        name = request.uri or path.name
         known = self._roots.get(name)
         if known is not None and known != request.source and Path(known).exists():
+            kind, head = _kind_of(path, request.kind)
+            if kind.names_itself(head):  # an export is always called conversations.json
+                return
             raise InvariantViolation(
                 f"'{name[:80]}' was taken in from another place", at=known[-80:],
-                next="Give this one a uri of its own, such as document://<workspace>/<name>.",
+                next=f"Give this one a uri of its own, such as {kind.scheme}://{self._workspace.id}/<name>.",
             )  # fmt: skip
         self._roots[name] = request.source
 
@@ -238,6 +244,12 @@ class Jobs:
             replace_file(self._file, orjson.dumps(kept))
         except OSError as error:  # the job itself goes on; after a kill it would begin anew
             log.warning("jobs could not be noted", extra={"reason": str(error)})
+
+
+def _kind_of(path: Path, wanted: str) -> tuple[Kind, bytes]:
+    """What a path will be taken in as, and what it begins with if it is a file."""
+    head = beginning(path, SNIFFED)
+    return KINDS.get(wanted) or recognised(path.name, head), head
 
 
 def _copied(job: Job) -> Job:

@@ -141,6 +141,16 @@ def read_file(path: Path, limit: int) -> bytes:
     raise Unreadable("it changed while it was read, twice", next="Take it in when nobody writes to it.")
 
 
+def beginning(path: Path, length: int) -> bytes:
+    """The first bytes of a file; none of what is no file or cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            return file.read(length) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return b""
+
+
 def _read_once(path: Path, limit: int) -> bytes | None:
     # Not blocking: a FIFO that took the place of a file would hold a plain open for good.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -29,6 +29,9 @@ URL, TEXT = "url", "text"
 TROUBLES = 100
 """Lines of trouble that a report holds; the others are counted."""
 
+SUFFIXES = 8
+"""Of files that were left: those that are named, the most frequent ones."""
+
 Submit = Callable[[tuple[Edit, ...], str], None]
 """Writes the edits as one commit with this message."""
 Told = Callable[[int, int | None, str], None]
@@ -126,18 +129,22 @@ class TakingIn:
         folder = look_through(root, self.environment, wanted)
         for line in folder.trouble:
             self.report.say(shown(line))
+        base = self._place(root.name, "")[0]
+        named = []
         for what, count in folder.left.most_common():
             self.report.counts["left"] += count
             if what in ("symbolic link", "pipe, socket or device"):
                 self.report.say(f"{count} of the entries: a {what} is not followed")
-        base = self._place(root.name, "")[0]
+            else:
+                named.append(f"{count} {what if what != '.' else 'without a suffix'}")
+        if named:
+            rest = f" and {len(named) - SUFFIXES} other kinds" if len(named) > SUFFIXES else ""
+            self.report.say(f"{base}: left, being no documents by their names: {', '.join(named[:SUFFIXES])}{rest}")
         around.paths = {f"{base}/{path}" for path in folder.paths}
         around.names.add(path.removesuffix(".md") for path in around.paths)
         self.report.total = len(folder.paths)
         if chosen is not None and chosen.together is not None:
-            self._write(
-                chosen.together(self._given(folder.paths, root, chosen, around), around), chosen, str(root), around
-            )
+            self._write(chosen.together(self._given(folder.paths, root, chosen, around), around), chosen, base, around)
             return
         for number, path in enumerate(folder.paths, 1):
             if self.stop.is_set():

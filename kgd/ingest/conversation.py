@@ -80,10 +80,13 @@ CONVERSATION = Kind(
     take=take,
     limit=LIMIT,
     in_folder=lambda name: name.lower().endswith(detecting.SUFFIXES),
+    names_itself=detecting.has_ids,
+    scheme="thread",
 )
 TRANSCRIPT = Kind(
     name="transcript",
     about="a conversation as text: lines that begin with a name and a colon",
     recognises=lambda name, head: False,
     take=take_transcript,
+    scheme="thread",
 )

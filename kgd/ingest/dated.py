@@ -124,4 +124,5 @@ MESSAGES = Kind(
     recognises=lambda name, head: False,
     take=take,
     together=together,
+    scheme="thread",
 )

@@ -88,6 +88,9 @@ class Kind:
         limit: Bytes of one file.
         from_tree: Whether files of the code tree are taken in too; otherwise they are served as they are.
         in_folder: Which files of a folder are meant, by their names, where a folder is taken in as this kind.
+        names_itself: Whether what a file holds says what it is called, by its first 64 KiB. Otherwise it goes by the
+            name of the file, and another file of that name is another thing.
+        scheme: What its nodes' URIs begin with.
     """
 
     name: str
@@ -99,3 +102,5 @@ class Kind:
     limit: int = FILE_LIMIT
     from_tree: bool = True
     in_folder: Callable[[str], bool] = formats.is_document
+    names_itself: Callable[[bytes], bool] = lambda head: False
+    scheme: str = "document"

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kgd.cli import printing, requests
-from kgd.errors import Forbidden, Invalid
+from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.model.access import Principal, Scope
 from kgd.tools import TOOLS
 from kgd.tools.budget import HARD_LIMIT, size_of
@@ -62,6 +62,17 @@ def test_an_export_is_taken_in_once_and_its_threads_are_read_and_found(ask: Ask,
     [hit, *_] = ask.search(query="row locks", types=["message"], namespace=thread.rpartition("/")[2])["hits"]
     assert hit["uri"] == node["messages"][1]["uri"]
     assert not ask.search(query="row locks", namespace=other.rpartition("/")[2])["hits"]
+
+    later = tmp_path / "next month" / "conversations.json"  # that is what every export is called, another program's too
+    later.parent.mkdir()
+    later.write_text(CLAUDE)
+    assert ask.ingest(source=str(later))["counts"] == {"messages_unchanged": 6}
+    for place in (tmp_path / "export", later.parent):
+        (place / "log.jsonl").write_text(lines(said(f"in {place.name}")))
+    ask.ingest(source=str(export.parent / "log.jsonl"))
+    with pytest.raises(InvariantViolation, match="another place") as refused:
+        ask.ingest(source=str(later.parent / "log.jsonl"))
+    assert "thread://shop/" in refused.value.next
 
 
 def test_a_thread_is_read_from_either_end_and_from_any_message(ask: Ask, ws: Workspace) -> None:
@@ -118,6 +129,7 @@ def test_a_folder_of_release_notes_is_a_thread(ask: Ask, tmp_path: Path) -> None
     assert [text.split("\n")[0] for page in pages(ask, "thread://shop/releases", "messages") for text in page] == [
         f"# Acme 1.{number}" for number in range(1, 12)
     ]
+    assert ask.history(limit=1)["commits"][0]["message"] == "ingest releases"
     assert ask.ingest(source=str(notes), kind="messages")["counts"] == {"messages_unchanged": 11}
     named = ask.ingest(source=str(notes), kind="messages", uri="thread://shop/news/acme")
     assert (named["nodes"], named["counts"]) == (["thread://shop/news/acme"], {"messages_new": 11})

@@ -28,6 +28,15 @@ def is_conversation(name: str, head: bytes) -> bool:
     return _reader(text) is not None or any(all(key in text for key in keys) for keys in _KEYS)
 
 
+def has_ids(head: bytes) -> bool:
+    """Whether it is of a program that gives each conversation an id of its own, by what it begins with."""
+    text = head.decode("utf-8", "ignore").lstrip(_BLANK)
+    reader = _reader(text)
+    if reader is None:
+        return any(all(key in text for key in keys) for keys in _KEYS[:2])
+    return reader in (claude_export.read, chatgpt_export.read, claude_code.read)
+
+
 def read(text: str) -> Read:
     """All conversations in a text, in whatever format it has; there may be none."""
     text = text.lstrip(_BLANK)
