@@ -48,6 +48,8 @@ def proposals(answer: Answer) -> None:
             say(f"    and {one['more_nodes']} more")
         if one.get("why"):
             say(f"    ! {one['why']}")
+        for bundle in one.get("reasons", ()):
+            say(f"    {bundle['kind']} {' '.join(bundle['nodes'])}: {bundle['reason']}")
         diffs(one.get("diff", ()))
     if not answer["proposals"]:
         say("nothing waits")

@@ -25,7 +25,7 @@ from kgd.tools.past import NodeDiff, node_diff
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace import accepting, proposals
+from kgd.workspace import accepting, bundles, proposals
 from kgd.workspace.proposals import Look, Proposal
 
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ class ProposalsParams(Params):
     name: Annotated[str | None, Field(description="show this one, with what it changes")] = None
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     workspace: str | None = None
+
+
+class BundleAnswer(TypedDict):
+    """Nodes of a proposal that are one change, accepted together or not at all, and what speaks for it."""
+
+    kind: str
+    nodes: list[str]
+    reason: str
 
 
 class ProposalAnswer(TypedDict):
@@ -66,6 +74,7 @@ class ProposalAnswer(TypedDict):
     pushed_by: NotRequired[str]
     conflicts: NotRequired[list[str]]
     why: NotRequired[str]
+    reasons: NotRequired[list[BundleAnswer]]
     diff: NotRequired[list[NodeDiff]]
     more_diff: NotRequired[int]
 
@@ -122,6 +131,13 @@ def _answer(workspace: Workspace, one: Proposal, look: Look, *, whole: bool) -> 
                 break
             diffs.append(diff)
         answer["diff"] = diffs
+        message = workspace.store.commit(bytes.fromhex(one.commit)).message
+        if told := bundles.read(message):
+            answer["reasons"] = [
+                {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, bundles.LONGEST_REASON)}
+                for one in told
+                if not set(one.nodes).isdisjoint(uris)
+            ]
         if len(diffs) < len(look.changes):
             answer["more_diff"] = len(look.changes) - len(diffs)
     return answer

@@ -17,6 +17,7 @@ from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace import bundles
+from kgd.workspace.bundles import Bundle
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.proposals import Proposal, left_of, vet
@@ -45,6 +46,9 @@ def accept(
 ) -> Outcome:
     """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
 
+    One of this repository that tells what of it is one change (`kgd.workspace.bundles`) comes in as one plain commit
+    in any case.
+
     What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
     everything that the proposal's commits touch. What is accepted in whole no longer waits. With `dry_run` the outcome
     is what it would come to, without a commit, and nothing is written.
@@ -59,9 +63,12 @@ def accept(
     if not bases:
         raise Invalid("this proposal has nothing in common with the workspace", at=proposal.name)
     vet(workspace, bases[0], commit)
-    job = _part(workspace, proposal, frozenset(only), permit) if only else _whole(
-        workspace, proposal, author, permit, message
-    )  # fmt: skip
+    told = bundles.read(store.commit(commit).message)
+    job = (
+        _part(workspace, proposal, frozenset(only), permit, told, message)
+        if only or (told and not proposal.remote)
+        else _whole(workspace, proposal, author, permit, message)
+    )
     if dry_run:
         tip = bytes.fromhex(workspace.tip)
         would = job(Staging(store, store.tree_of(tip)), tip).answer
@@ -70,8 +77,8 @@ def accept(
     outcome = workspace.run(job)
     assert isinstance(outcome, Outcome)
     tip = bytes.fromhex(workspace.tip)
-    if not proposal.remote and not left_of(
-        workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)
+    if not proposal.remote and (
+        not only or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded))
     ):
         _remove(workspace, proposal)
     return outcome
@@ -147,21 +154,26 @@ def _whole(workspace: Workspace, proposal: Proposal, author: Author, permit: Per
     return job
 
 
-def _part(workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit: Permit | None) -> Job:
+def _part(
+    workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit: Permit | None, told: Sequence[Bundle],
+    message: str,
+) -> Job:  # fmt: skip
+    """One plain commit with `only` these nodes, or with all that is left, so that it can be reverted as one."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         merged = merge_commits(store, tip, commit, workspace.sharded)
         left = left_of(workspace, store.tree_of(tip), merged)
-        files = _chosen(workspace, staging, left, only, store.commit(commit).message)
+        files = _chosen(workspace, staging, left, only, told) if only else left
+        if not files:
+            return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _ask(permit, staging, workspace, touched)
         changed = write(staging, files)
         original = store.commit(commit)
-        changes = ChangeSet(
-            (), Author(original.author_name, original.author_email), proposal.subject, operation="accept",
-            origin=f"proposals/{proposal.id}",
-        )  # fmt: skip
+        by_author = Author(original.author_name, original.author_email)
+        subject = message.strip() or _message(proposal, told, touched)
+        changes = ChangeSet((), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}")
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = staging.commit(staging.write_tree(), [tip], by, message_of(changes, touched.uris))
         return Staged(_outcome(made, touched, merged), made, changed, by)
@@ -169,8 +181,13 @@ def _part(workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit
     return job
 
 
+def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
+    taken = [bundles.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
+    return "\n".join([proposal.subject, "", *taken]) if taken else proposal.subject
+
+
 def _chosen(
-    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri], message: str
+    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri], told: Sequence[Bundle]
 ) -> dict[str, bytes | None]:
     files, found, waiting = dict[str, bytes | None](), set[Uri](), set[Uri]()
     for path, data in left.items():
@@ -184,7 +201,7 @@ def _chosen(
         found |= touched.uris
     if absent := sorted(only - found):
         raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
-    if (other := bundles.incomplete(message, only, waiting)) is not None:
+    if (other := bundles.incomplete(told, only, waiting)) is not None:
         raise _not_alone(other)
     return files
 

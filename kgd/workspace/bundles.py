@@ -47,10 +47,10 @@ def read(message: str) -> list[Bundle]:
     ]
 
 
-def incomplete(message: str, chosen: Iterable[Uri], left: Iterable[Uri]) -> Uri | None:
+def incomplete(told: Iterable[Bundle], chosen: Iterable[Uri], left: Iterable[Uri]) -> Uri | None:
     """A node that is still to be taken and belongs to a chosen one without being chosen; None where all is whole."""
     wanted, waiting = set(chosen), set(left)
-    for bundle in read(message):
+    for bundle in told:
         missing = [uri for uri in bundle.nodes if uri in waiting and uri not in wanted]
         if missing and wanted.intersection(bundle.nodes):
             return missing[0]

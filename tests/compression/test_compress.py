@@ -4,10 +4,15 @@ accepts it."""
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from kgd.errors import Invalid
+from kgd.index.usage import UsageFile
+from kgd.model.uri import Uri
+from kgd.model.usage import Tally
 from kgd.workspace.workspace import Workspace
 from tests.compression.conftest import Clock
 from tests.surfaces.conftest import Ask, upsert
@@ -88,3 +93,118 @@ def test_planted_doubles_and_stale_facts_are_proposed_and_nothing_else(planted: 
     assert named(found) == named(trial) == PLANTED
     assert all(one["reason"] for one in found["changes"])
     assert tree(ws) == before, "a proposal changes nothing"
+
+
+@pytest.mark.requirement("U13")
+def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted: Ask, ws: Workspace) -> None:
+    before = tree(ws)
+    id = planted.compress()["proposal"]
+    told = planted.proposals(name=id)["proposals"][0]["reasons"]
+    assert {(one["kind"], *map(short, one["nodes"])) for one in told} == PLANTED
+    for part in (["auth"], ["old/auth"], ["auth", "old/auth"]):
+        with pytest.raises(Invalid, match="alone"):
+            planted.accept(name=id, only=part)
+    half = planted.accept(name=id, only=["auth", "old/auth", "old/auth-2", "facts/limit-old"])
+    assert half["left"] == 5
+    [node] = planted.get(uris="old/auth-2")["nodes"]
+    assert node["uri"] == "concept://shop/auth"
+    assert node["content"] == "Signs tokens.\n\nNever cache a key.\n"
+    assert (node["tags"], node["data"]["observations"], node["data"]["port"]) == (["a", "b"], ["x", "y", "z"], 80)
+    assert [(one["type"], short(one["target"])) for one in node["relations"]] == [("depends_on", "keys")]
+    walked = planted.traverse(start="shop")["nodes"]
+    assert "concept://shop/auth" in {one["uri"] for one in walked}, "what led to the double leads to what it became"
+    [old] = planted.get(uris="facts/limit-old")["nodes"]
+    assert (old["content"], old["tags"]) == ("An upload has at most 10 MB.", ["contradicted", "superseded"])
+    assert [(one["type"], short(one["target"])) for one in old["relations"]] == [("superseded_by", "facts/limit")]
+    assert planted.get(uris="mail/senders")["nodes"][0]["uri"] == "concept://shop/mail/senders"
+    rest = planted.compress()
+    assert (rest["changes"], len(rest["waiting"])) == ([], 1), "what waits already is not proposed again"
+    planted.undo()
+    assert tree(ws) == before
+    whole = planted.accept(name=id)
+    assert whole["left"] == 0
+    assert planted.proposals()["proposals"] == []
+    again = planted.compress()
+    assert (again["changes"], "proposal" in again) == ([], False), "once accepted there is nothing more to say"
+    planted.revert(commit=whole["commit"])
+    assert tree(ws) == before
+
+
+def test_the_newer_fact_ranks_first_once_the_old_one_is_marked(planted: Ask) -> None:
+    ranks = []
+    for accepted in (False, True):
+        if accepted:
+            planted.accept(name=planted.compress(kinds=["marks"])["proposal"])
+        hits = planted.search(query="service listens")["hits"]
+        scores = {short(hit["uri"]): hit["score"] for hit in hits}
+        ranks.append(scores["facts/port-2019"] / scores["facts/port"])
+    assert ranks[1] < ranks[0]
+    assert ranks[1] < 1
+
+
+@pytest.mark.requirement("U13")
+def test_what_was_rejected_comes_again_when_it_changed_and_not_before(planted: Ask) -> None:
+    planted.reject(name=planted.compress()["proposal"], reason="not now")
+    assert planted.compress()["changes"] == []
+    planted.put(changes=[{"op": "append", "uri": "mail/senders", "text": "Or five times."}])
+    assert named(planted.compress()) == {("merge", "mail/sender", "mail/senders")}
+
+
+def test_two_runs_at_once_make_one_proposal(planted: Ask) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: planted.compress(), range(4)))
+    ids = {one["proposal"] for one in found if "proposal" in one}
+    assert len(ids) == 1
+    assert [one["id"] for one in planted.proposals()["proposals"]] == list(ids)
+
+
+def test_kinds_and_a_place_narrow_what_is_proposed(planted: Ask) -> None:
+    assert {kind for kind, *_ in named(planted.compress(kinds=["merges"], dry_run=True))} == {"merge"}
+    below = planted.compress(below="concept://shop/facts", dry_run=True)
+    assert named(below) == {one for one in PLANTED if one[1].startswith("facts/")}
+    assert named(planted.compress(below="facts/", dry_run=True)) == named(below)
+
+
+def test_a_proposal_that_aged_keeps_what_was_written_since(planted: Ask) -> None:
+    id = planted.compress(kinds=["merges"])["proposal"]
+    planted.put(
+        changes=[upsert("auth", summary="Signs and checks tokens."), {"op": "append", "uri": "keys", "text": "Other."}]
+    )
+    done = planted.accept(name=id)
+    [node] = planted.get(uris="old/auth")["nodes"]
+    assert (short(node["uri"]), node["summary"]) == ("auth", "Signs and checks tokens.")
+    assert "Never cache a key." in node["content"]
+    assert done["left"] == 0
+
+
+def test_a_double_that_was_edited_since_is_not_lost(planted: Ask) -> None:
+    id = planted.compress(kinds=["merges"])["proposal"]
+    planted.put(changes=[{"op": "append", "uri": "old/auth", "text": "Keys live for a day."}])
+    planted.accept(name=id)
+    [node] = planted.get(uris="old/auth")["nodes"]
+    assert (short(node["uri"]), "Keys live for a day." in node["content"]) == ("auth", True)
+    assert planted.proposals()["proposals"] == []
+
+
+def test_links_that_lead_nowhere_for_long_and_relations_nobody_follows(ask: Ask, ws: Workspace, clock: Clock) -> None:
+    ask.put(changes=[upsert("a", name="Alpha"), upsert("gone", name="Goes"), relate("a", "gone", "uses"),
+                     relate("a", "never", "uses")])  # fmt: skip
+    clock.days(200)
+    ask.put(changes=[{"op": "delete", "uri": "gone"}, upsert("b", name="Beta"), relate("b", "later", "uses")])
+    shown = {(f"concept://shop/{one}", "concept://shop/x", "related_to"): count
+             for one, count in (("idle", 40), ("lively", 60))}  # fmt: skip
+    ask.put(changes=[*map(upsert, ("x", "idle", "lively")), relate("idle", "x", "related_to"),
+                     relate("lively", "x", "related_to")])  # fmt: skip
+    tally = Tally(60, 60, 60)
+    tally.offered.update({(Uri(a), Uri(b), type): count for (a, b, type), count in shown.items()})
+    tally.followed.update({(Uri("concept://shop/lively"), Uri("concept://shop/x"), "related_to"): 30})
+    UsageFile(ws.layout.derived_dir / "usage.sqlite").add(tally, ws.now())
+    found = ask.compress()
+    assert named(found) == {("prune", "a"), ("prune", "idle")}
+    reasons = {short(one["nodes"][0]): one["reason"] for one in found["changes"]}
+    assert "never" in reasons["a"]
+    assert "gone" not in reasons["a"], "that one leads nowhere since today"
+    assert "followed by none" in reasons["idle"]
+    ask.accept(name=found["proposal"])
+    [a] = ask.get(uris="a")["nodes"]
+    assert [short(one["target"]) for one in a["relations"]] == ["gone"]
