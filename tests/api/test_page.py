@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```python walk\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.
 
 
 @pytest.mark.requirement("U5")
-@pytest.mark.parametrize("by", ["in process", "a daemon"])
+@pytest.mark.parametrize("by", ["in process", pytest.param("a daemon", marks=pytest.mark.slow)])
 def test_the_examples_run_and_print_what_is_shown(
     by: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,9 +21,8 @@ from tests.daemon.conftest import ROOT, end_daemon
 THREADS, STEPS = 16, 4
 
 
-@pytest.mark.parametrize(
-    "turn", ["in process", pytest.param("daemon comes and goes", marks=pytest.mark.slow)], indirect=True
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", ["in process", "daemon comes and goes"], indirect=True)
 def test_sixteen_threads_read_and_write_at_once(turn: Turn, ws: kgd.Workspace) -> None:
     hub = ws.create_node("concept", "hub")
 
@@ -193,6 +192,7 @@ os.wait()
     assert (done.stdout, done.stderr) == ("shop\n", "")
 
 
+@pytest.mark.slow
 def test_importing_kgd_loads_nothing_and_a_call_to_a_daemon_little(home: Home, ws: kgd.Workspace, code: Path) -> None:
     start_daemon(home)
     ws.close()
@@ -256,6 +256,7 @@ BAD: list[Callable[[kgd.Workspace], object]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_one_typed_error_alike_on_both_ways_and_changes_nothing(home: Home, ws: kgd.Workspace) -> None:
     ws.create_node("concept", "there")
     said = []

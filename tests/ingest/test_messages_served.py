@@ -209,6 +209,7 @@ WAYS = (
 SHOWN = {"uri", "type", "name", "score", "why", "path", "summary", "snippet", "stored"}
 
 
+@pytest.mark.slow
 def test_what_messages_say_is_text_and_nothing_else(ask: Ask, ws: Workspace) -> None:
     """150 texts that want to be more: instructions, calls of tools, ends of fences, origins, characters that hide."""
     ask.put(changes=[upsert("auth", name="Auth", summary="keys", content="c\n"), upsert("keys", summary="k")])

@@ -216,6 +216,7 @@ def test_paths_without_a_uri_are_counted_and_the_rest_is_served(tmp_path: Path) 
     assert all(parse(uri) == uri for uri in overlay.uris())
 
 
+@pytest.mark.slow
 @given(st.sets(st.binary(min_size=1, max_size=40), min_size=1, max_size=12))
 def test_names_of_any_bytes_are_served_under_their_one_uri(names: set[bytes]) -> None:
     with tempfile.TemporaryDirectory() as made:
