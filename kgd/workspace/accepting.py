@@ -11,7 +11,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
 from kgd.git import program
-from kgd.git.objects import ObjectId, Signature, signature
+from kgd.git.objects import ObjectId, Signature, signature, trailers
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs, move_ref
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
@@ -22,7 +22,7 @@ from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.proposals import Proposal, left_of, vet
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
-from kgd.workspace.transaction import message_of, write
+from kgd.workspace.transaction import RESOLVED_BY, message_of, write
 from kgd.workspace.writer import Staged
 
 if TYPE_CHECKING:
@@ -173,7 +173,10 @@ def _part(
         original = store.commit(commit)
         by_author = Author(original.author_name, original.author_email)
         subject = message.strip() or _message(proposal, told, touched)
-        changes = ChangeSet((), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}")
+        changes = ChangeSet(
+            (), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}",
+            resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200],
+        )  # fmt: skip
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = staging.commit(staging.write_tree(), [tip], by, message_of(changes, touched.uris))
         return Staged(_outcome(made, touched, merged), made, changed, by)

@@ -24,6 +24,7 @@ from kgd.workspace.writer import Staged
 
 MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
+RESOLVED_BY = "Kgd-Resolved-By"
 NODES_IN_TRAILER = 20
 
 Reverter = Callable[[Revert, Draft], None]
@@ -140,7 +141,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
         (REQUEST, changes.request_id),
         ("Kgd-Nodes", named),
         ("Kgd-Origin", changes.origin),
-        ("Kgd-Resolved-By", changes.resolved_by),
+        (RESOLVED_BY, changes.resolved_by),
         *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(settled)),
     ]
     return with_trailers(text, [(key, value) for key, value in trailers if value])
