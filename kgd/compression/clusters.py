@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from kgd.model.uri import Uri, namespace_of
 
-RELATED = 0.5
-"""Cosine of two texts from which they may be about one thing."""
+RELATED = 0.35
+"""Nearness of two texts, 0..1, from which they may be about one thing."""
 LEAST, MOST = 3, 12
 """Nodes of one summary."""
 SEEDS = 300
@@ -58,7 +58,7 @@ def _by_meaning(seeds: Sequence[Old], nodes: Sequence[Old], near: Near) -> list[
     for seed in seeds:
         if seed.uri not in free:
             continue
-        alike = {uri for uri, cosine in near(seed, list(free)) if cosine >= RELATED and uri in free} - {seed.uri}
+        alike = {uri for uri, nearness in near(seed, list(free)) if nearness >= RELATED and uri in free} - {seed.uri}
         group = [seed, *(free[uri] for uri in sorted(alike))][:MOST]
         if len(group) >= LEAST:
             found.append(tuple(group))

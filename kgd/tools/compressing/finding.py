@@ -44,6 +44,7 @@ MOST_OLD = 2_000
 """Old nodes that are read to be brought together."""
 MOST_GROUPS = 40
 """Groups of old nodes that are told of."""
+MOST_NEAR = 50
 TOLD_EVERY = 500
 
 
@@ -274,7 +275,14 @@ class Looking:
             yield Group(ids, found)
 
     def _near(self, node: Old, within: Sequence[Uri]) -> Iterable[tuple[Uri, float]]:
-        return self._workspace.meaning.nearest(node.text[:2_000], len(within), within=within).hits[:50]
+        """By how near they are, where 0 is the farthest text of the workspace and 1 the same: models differ in what
+        cosine two texts have that are about nothing in common."""
+        meaning, text = self._workspace.meaning, node.text[:2_000]
+        floor = meaning.nearest(text, 1).floor
+        if floor >= 1:
+            return []
+        hits = meaning.nearest(text, MOST_NEAR, within=within).hits
+        return [(uri, (cosine - floor) / (1 - floor)) for uri, cosine in hits]
 
     def _old(self) -> Iterator[Old]:
         recent = Usage.of(self._workspace).read_since(self._before) if self._session.principal is None else set()
