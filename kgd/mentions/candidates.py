@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kgd.index.words import STOPWORDS
-from kgd.mentions.matching import phrase_key
+from kgd.mentions.matching import WRITTEN, phrase_key
 from kgd.model.uri import Uri
 
 LEAST_TEXTS = 3
@@ -26,7 +26,7 @@ _TIMES = """
 monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september
 october november december today tomorrow yesterday
 """
-_EMPTY = STOPWORDS | frozenset(_TIMES.split())
+_EMPTY = STOPWORDS | frozenset(_TIMES.split()) | {"true", "false", "none", "null", "todo"}
 """No name begins or ends with one of these."""
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _TOKEN = re.compile(r"[^\W_](?:[\w'’-]*[^\W_])?|&|[^\w\s]")
@@ -45,12 +45,16 @@ class Candidate:
 
 
 def candidates(
-    texts: Iterable[tuple[Uri, str]], known: Callable[[Collection[str]], Collection[str]], least: int = LEAST_TEXTS
+    texts: Iterable[tuple[Uri, str]],
+    known: Callable[[Collection[str]], Collection[str]],
+    least: int = LEAST_TEXTS,
+    most: int | None = None,
 ) -> list[Candidate]:
     """Names in at least `least` of these texts, the most frequent first, then in order of the alphabet.
 
     Args:
-        known: Of folded names those that some node goes by already.
+        known: Of names those that some node goes by already: folded, or as a program writes them behind `WRITTEN`.
+        most: Texts above which a name of one word tells nothing, and would be no mention if a node had it.
     """
     count, written = Counter[str](), dict[str, Counter[str]]()
     where: dict[str, list[Uri]] = {}
@@ -65,13 +69,15 @@ def candidates(
             if len(where.setdefault(key, [])) < EXAMPLES:
                 where[key].append(uri)
     often = [key for key, number in count.items() if number >= least and not _is_said_to(key, count)]
-    taken = set(known(often))
+    if most is not None:
+        often = [key for key in often if " " in key or count[key] <= most]
     found = [
         Candidate(key, min(written[key], key=lambda name: (-written[key][name], name)), count[key], tuple(where[key]))
         for key in often
-        if key not in taken
     ]
-    return sorted(found, key=lambda one: (-one.count, one.name))
+    taken = set(known([*often, *(WRITTEN + one.name for one in found)]))
+    free = [one for one in found if one.key not in taken and WRITTEN + one.name not in taken]
+    return sorted(free, key=lambda one: (-one.count, one.name))
 
 
 def _is_said_to(key: str, count: Counter[str]) -> bool:

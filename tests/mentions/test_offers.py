@@ -35,6 +35,14 @@ def test_a_candidate_is_counted_by_text_and_not_what_goes_by_a_name_already() ->
     found = candidates(texts, lambda keys: {"key store"} & set(keys))
     assert [(one.name, one.count) for one in found] == [("Anna", 4), ("Nova Bank", 4)]
     assert found[1].texts == ("concept://x/0", "concept://x/1", "concept://x/2")
+    assert [one.name for one in candidates(texts, lambda keys: {"key store"} & set(keys), most=3)] == ["Nova Bank"]
+
+
+def test_what_a_program_calls_so_already_is_no_new_thing(ask: Ask) -> None:
+    ask.put(changes=[{"op": "upsert", "uri": "symbol://shop/src/ledger.py/LedgerWriter", "summary": "Writes."}])
+    ask.put(changes=[upsert(f"notes/n{n}", content=f"Case {n}: the LedgerWriter gave True, said OffSite.")
+                     for n in range(3)])  # fmt: skip
+    assert [one["name"] for one in suggested(ask, "entity").values()] == ["OffSite"]
 
 
 @pytest.mark.requirement("U10")

@@ -15,7 +15,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.index.feed import Position
 from kgd.mentions.candidates import Candidate, candidates
 from kgd.mentions.doubles import NOT_THINGS, Double, Named, doubles, may_be_double, merged
-from kgd.mentions.mentions import Mentions
+from kgd.mentions.mentions import COMMON, COMMON_SHARE, Mentions
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import NAME_LIMIT, Node
 from kgd.model.uri import Uri, build
@@ -118,7 +118,8 @@ class _Offers:
         workspace, derived = self._workspace, Mentions.of(self._workspace)
         derived.catch_up()
         texts = [text for text in workspace.feed().newest(TEXTS_READ) if text.type != "symbol"]
-        found = candidates(((text.uri, f"{text.summary}\n\n{text.content}") for text in texts), derived.known)
+        said = ((text.uri, f"{text.summary}\n\n{text.content}") for text in texts)
+        found = candidates(said, derived.known, most=max(COMMON, int(len(texts) * COMMON_SHARE)))
         for one in found:
             uri = _entity(workspace, one.name)
             if uri is not None and not workspace.exists(uri):
