@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from kgd.codec import front_matter
 from kgd.codec.front_matter import Page, strings
 from kgd.errors import Invalid, KgdError
 from kgd.exchange.files import Folder, is_text_name, shown
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, one_line, without_nulls
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, digest, one_line, without_nulls
 from kgd.model import wiki_links
 from kgd.model.fields import from_plain
 from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, TAGS_LIMIT, Json, Node, Relation, Source, check_label, cut_at_word
@@ -83,6 +83,7 @@ def read(root: Path, reading: Reading) -> Plan:
             vault.names.add_alias(alias, path)
         if (uri := vault.own_uri(page)) is not None:
             vault.ours[path] = uri
+    vault.here = frozenset(vault.ours.values())
     wanted = [one for path, page in pages.items() if (one := vault.wanted(path, page)) is not None]
     if left := Counter({suffix or "without ending": n for suffix, n in folder.left.items()}):
         kinds = ", ".join(f"{n} {suffix}" for suffix, n in left.most_common(6))
@@ -106,6 +107,8 @@ class Vault:
     missing: dict[str, Uri] = field(default_factory=dict)
     ours: dict[str, Uri] = field(default_factory=dict)
     """Path to node, of notes that kgd wrote."""
+    here: frozenset[Uri] = frozenset()
+    """These nodes."""
     links: int = 0
 
     def wanted(self, path: str, page: Page) -> Wanted | None:
@@ -175,7 +178,25 @@ class Vault:
             node = from_plain(values)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise Invalid("its property 'kgd' is not as kgd wrote it") from None
-        return Wanted(node, page.body if is_detail else "", at=at, base=str(mine.get("digest") or "-"))
+        detail, base = page.body if is_detail else "", str(mine.get("digest") or "-")
+        moved = self._moved(node, str(mine.get("uri", "")))
+        if moved != node and digest(node, detail) == base:  # as kgd wrote it, and elsewhere now
+            base = digest(moved, detail)
+        return Wanted(moved, detail, at=at, base=base)
+
+    def _moved(self, node: Node, former: str) -> Node:
+        """Of a vault of another workspace: relations between its notes lead to what these notes become here."""
+        start = "/".join(former.split("/", 3)[2:3])
+        if start == self.reading.workspace:
+            return node
+
+        def at_home(target: Uri) -> Uri:
+            scheme, _, place = target.partition("://")
+            owner, _, path = place.partition("/")
+            new = Uri(f"{scheme}://{self.reading.workspace}/{path}")
+            return new if owner == start and new in self.here else target
+
+        return replace(node, relations=tuple(replace(one, target=at_home(one.target)) for one in node.relations))
 
     def _tags(self, path: str, front: Mapping[str, Json], prose: str) -> list[str]:
         found = [tag.removeprefix("#").strip() for tag in (*strings(front.get("tags")), *strings(front.get("tag")))]

@@ -208,6 +208,14 @@ def test_nodes_of_every_kind_go_through_a_vault_and_back(ask: Ask, ws: Workspace
     assert at(ws, "concept://shop/auth").content.endswith("Added in the vault.\n")
     assert at(ws, "concept://shop/auth").relations == before["concept://shop/auth"].relations
     assert at(ws, "decision://shop/use-git") == before["decision://shop/use-git"]
+    theirs = tmp_path / "theirs"  # the same out of a workspace of another name
+    for path in (path for path in out.rglob("*.md")):
+        (theirs / path.relative_to(out)).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / path.relative_to(out)).write_text(
+            path.read_text().replace("://shop/", "://attic/").replace("://attic/missing", "://shop/missing")
+        )
+    tip = ws.tip
+    assert (take(ask, theirs)["nodes"], ws.tip) == ({"unchanged": 2}, tip)
     (out / "Mine.md").write_text("Because of [[use-git]].\n")
     take(ask, out)
     assert [r.target for r in at(ws, "concept://shop/Mine").relations] == ["decision://shop/use-git"]
