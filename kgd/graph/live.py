@@ -93,6 +93,11 @@ class LiveGraph:
         edges = self._ins.get(uri)
         return edges if edges is not None else self._derive_in(uri)
 
+    def sources_of(self, uri: Uri) -> int:
+        """How many nodes have a relation to this one, or to what it was called before. O(1)."""
+        pred = self._pred
+        return sum(len(pred.get(name, ())) for name in (uri, *self._aliases.get(uri, ())))
+
     def resolve(self, uri: Uri) -> Uri:
         """The node that has this URI, or had it before it was moved; of several the first in order."""
         claims = self._claims.get(uri)

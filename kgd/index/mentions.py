@@ -7,10 +7,12 @@ mention. So a node that is renamed costs its keys and not its mentions, and how 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import orjson
 
 from kgd.index.database import Database, Schema
 from kgd.index.feed import Indexed, Position
@@ -51,9 +53,7 @@ _TABLES = ("meta", "texts", "keys", "names", "occurs", "pending", "touched")
 SCHEMA = Schema(0x6B67646D, VERSION, _TABLES, _SCHEMA)
 
 _MET = """
-    FROM texts AS t JOIN occurs AS o ON o.text = t.number JOIN keys AS k ON k.id = o.key
-    JOIN names AS n ON n.key = k.id JOIN texts AS d ON d.number = n.text
-    WHERE d.uri <> t.uri AND (t.part_of = '' OR d.source <> t.part_of)
+    AND d.uri <> t.uri AND (t.part_of = '' OR d.source <> t.part_of)
     AND k.named <= :alike AND (k.size <> 1 OR k.found <= :common)
 """
 """Where a text has a name that a node goes by. What is part of a document does not mention that document."""
@@ -253,33 +253,54 @@ class MentionsFile:
 
     # ---- mentions
 
-    def mentioned(self, uri: Uri, common: int, limit: int) -> list[Met]:
-        """What the texts of a node mention by name, each once with its rarest name: the rarest first, then by URI."""
-        return self._met(f"SELECT d.uri, min(k.found) {_MET} AND t.uri = :uri GROUP BY d.uri", uri, common, limit)
+    # Joins are written as SQLite is to carry them out: from the few that are asked for to what they meet.
 
-    def mentioning(self, uri: Uri, common: int, limit: int) -> list[Met]:
-        """Whose texts mention a node by name, likewise."""
-        return self._met(f"SELECT t.uri, min(k.found) {_MET} AND d.uri = :uri GROUP BY t.uri", uri, common, limit)
-
-    def written(self, uri: Uri) -> list[Met]:
-        """What the texts of a node say letter by letter and nobody goes by, as keys in place of URIs."""
+    def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Met]]:
+        """What the texts of each of these mention by name, each once with its rarest: the rarest first, then by URI."""
         return self._met(
-            "SELECT k.key, k.found FROM texts AS t JOIN occurs AS o ON o.text = t.number JOIN keys AS k ON k.id = o.key"
-            " WHERE t.uri = :uri AND k.size = 0 GROUP BY k.key", uri, 0, -1,
+            "t.uri", "d.uri", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
+            " CROSS JOIN keys AS k ON k.id = o.key CROSS JOIN names AS n ON n.key = k.id"
+            f" CROSS JOIN texts AS d ON d.number = n.text {_MET}", uris, common, limit,
         )  # fmt: skip
 
-    def with_written(self, key: str, limit: int) -> list[Met]:
-        """Whose texts say this letter by letter."""
+    def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Met]]:
+        """Whose texts mention each of these by name, likewise."""
         return self._met(
-            "SELECT DISTINCT t.uri, k.found FROM keys AS k JOIN occurs AS o ON o.key = k.id"
-            " JOIN texts AS t ON t.number = o.text WHERE k.key = :uri", key, 0, limit,
+            "d.uri", "t.uri", "texts AS d ON d.uri = asked.value CROSS JOIN names AS n ON n.text = d.number"
+            " CROSS JOIN keys AS k ON k.id = n.key CROSS JOIN occurs AS o ON o.key = k.id"
+            f" CROSS JOIN texts AS t ON t.number = o.text {_MET}", uris, common, limit,
         )  # fmt: skip
 
-    def _met(self, sql: str, uri: str, common: int, limit: int) -> list[Met]:
-        values: Mapping[str, object] = {"uri": uri, "common": common, "alike": MOST_ALIKE, "limit": limit}
+    def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Met]]:
+        """What the texts of each say letter by letter and nobody goes by, as keys in place of URIs."""
+        return self._met(
+            "t.uri", "k.key", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
+            " CROSS JOIN keys AS k ON k.id = o.key AND k.size = 0", uris, 0, limit,
+        )  # fmt: skip
+
+    def with_written(self, keys: Collection[str], limit: int) -> dict[str, list[Met]]:
+        """Whose texts say each of these letter by letter."""
+        return self._met(
+            "k.key", "t.uri", "keys AS k ON k.key = asked.value CROSS JOIN occurs AS o ON o.key = k.id"
+            " CROSS JOIN texts AS t ON t.number = o.text", keys, 0, limit,
+        )  # fmt: skip
+
+    def _met(
+        self, one: str, other: str, joined: str, asked: Collection[str], common: int, limit: int
+    ) -> dict[str, list[Met]]:
+        values = {"asked": orjson.dumps(list(asked)).decode(), "common": common, "alike": MOST_ALIKE, "limit": limit}
+        found: dict[str, list[Met]] = {}
         with self._database.read() as connection:
-            rows = connection.execute(f"{sql} ORDER BY 2, 1 LIMIT :limit", values)
-            return [Met(Uri(found), count) for found, count in rows]
+            rows = connection.execute(
+                f"SELECT one, other, found FROM (SELECT {one} AS one, {other} AS other, min(k.found) AS found,"
+                f" row_number() OVER (PARTITION BY {one} ORDER BY min(k.found), {other}) AS place"
+                f" FROM json_each(:asked) AS asked CROSS JOIN {joined} GROUP BY 1, 2)"
+                " WHERE place <= :limit ORDER BY one, place",
+                values,
+            )
+            for met, uri, count in rows:
+                found.setdefault(met, []).append(Met(Uri(uri), count))
+        return found
 
     def _one(self, sql: str) -> int:
         with self._database.read() as connection:

@@ -194,11 +194,12 @@ class Search:
     def _reweighed(self, found: list[Found], telling: dict[str, float]) -> list[Found]:
         """Give each document what the words left out are worth to it: one occurrence in a text of middling length."""
         gain = dict.fromkeys((f.id for f in found), 0.0)
+        asked = _json(gain)
         for match, weight in telling.items():
             rows = self._connection.execute(
-                "SELECT text.rowid FROM json_each(?) AS asked CROSS JOIN text"
-                " WHERE text MATCH ? AND text.rowid = asked.value",
-                (_json(gain), match),
+                # The plus has SQLite go through all that have the word: to seek each takes it 30 us, a step 0.1.
+                "SELECT rowid FROM text WHERE text MATCH ? AND +rowid IN (SELECT value FROM json_each(?))",
+                (match, asked),
             )
             for (id,) in rows:
                 gain[id] += weight

@@ -47,6 +47,7 @@ LOOKED_KEPT = 4_096
 AGAIN_AFTER = 5.0
 PATIENCE = 2.0
 _OUT, _INTO = "out", "into"
+_Looked = Mapping[Uri, Sequence[Met]]
 
 
 class Mentions:
@@ -109,6 +110,13 @@ class Mentions:
         """Whose texts mention this node, likewise; at most `MOST_MET`."""
         return {met.uri: strength_of(met.found) for met in self._known(_INTO, uri)}
 
+    def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
+        """Have at hand what is asked next: what the first ones mention, what mentions the second. Few statements."""
+        known = self._looked
+        for way, uris in ((_OUT, out), (_INTO, into)):
+            if fresh := [uri for uri in uris if (way, uri) not in known]:
+                self._look_up(way, fresh, known)
+
     def strength(self, source: Uri, target: Uri) -> float:
         """How much a mention says, 0..1: less the more texts have the name. 0 where there is none."""
         return self.mentioned(source).get(target, 0.0)
@@ -164,45 +172,59 @@ class Mentions:
 
     def _known(self, way: str, uri: Uri) -> Sequence[Met]:
         """The mentions of a node, as they were looked up since anything changed, the strongest first, then by URI."""
-        key, known = (way, uri), self._looked
-        if (found := known.get(key)) is None:
-            found = self._mentioned(uri) if way == _OUT else self._mentioning(uri)
-            if len(known) < LOOKED_KEPT:
-                known[key] = found
+        known = self._looked
+        if (found := known.get((way, uri))) is None:
+            found = self._look_up(way, [uri], known)[uri]
         return found
 
-    def _mentioned(self, uri: Uri) -> list[Met]:
-        try:
-            found = {met.uri: met.found for met in self._file.mentioned(uri, self._common, MOST_MET)}
-            for met in self._file.written(uri):
-                for target in self._written(met.uri.removeprefix(WRITTEN)):
-                    if target != uri:
-                        found[target] = min(met.found, found.get(target, met.found))
-        except KgdError as error:
-            return self._without(error)
-        return _strongest(found)
+    def _look_up(self, way: str, uris: Collection[Uri], known: dict[tuple[str, Uri], Sequence[Met]]) -> _Looked:
+        found = self._mentioned(uris) if way == _OUT else self._mentioning(uris)
+        if len(known) + len(found) > LOOKED_KEPT:
+            known.clear()
+        known.update({(way, uri): met for uri, met in found.items()})
+        return found
 
-    def _mentioning(self, uri: Uri) -> list[Met]:
-        keys = [str(uri)]
-        if scheme_of(uri) == "file":
-            keys += [end for end in path_ends(place(uri)) if uri in self._files(end)]
+    def _mentioned(self, uris: Collection[Uri]) -> _Looked:
+        found: dict[Uri, dict[Uri, int]] = {uri: {} for uri in uris}
         try:
-            found = {met.uri: met.found for met in self._file.mentioning(uri, self._common, MOST_MET)}
-            for key in keys:
-                for met in self._file.with_written(WRITTEN + key, MOST_MET):
-                    if met.uri != uri:
-                        found[met.uri] = min(met.found, found.get(met.uri, met.found))
+            for uri, named in self._file.mentioned(uris, self._common, MOST_MET).items():
+                found[Uri(uri)] = {met.uri: met.found for met in named}
+            for uri, written in self._file.written(uris, MOST_MET).items():
+                for met in written:
+                    for target in self._written(met.uri.removeprefix(WRITTEN)):
+                        if target != uri:
+                            _note(found[Uri(uri)], target, met.found)
         except KgdError as error:
-            return self._without(error)
-        return _strongest(found)
+            self._without(error)
+        return {uri: _strongest(met) for uri, met in found.items()}
 
-    def _without(self, error: KgdError) -> list[Met]:
+    def _mentioning(self, uris: Collection[Uri]) -> _Looked:
+        found: dict[Uri, dict[Uri, int]] = {uri: {} for uri in uris}
+        keys = {uri: [WRITTEN + key for key in self._ways_to_write(uri)] for uri in uris}
+        try:
+            for uri, naming in self._file.mentioning(uris, self._common, MOST_MET).items():
+                found[Uri(uri)] = {met.uri: met.found for met in naming}
+            written = self._file.with_written([key for ways in keys.values() for key in ways], MOST_MET)
+        except KgdError as error:
+            self._without(error)
+            written = {}
+        for one, ways in keys.items():
+            for met in (met for key in ways for met in written.get(key, ())):
+                if met.uri != one:
+                    _note(found[one], met.uri, met.found)
+        return {uri: _strongest(met) for uri, met in found.items()}
+
+    def _ways_to_write(self, uri: Uri) -> list[str]:
+        """A URI, and of a file the ends of its path that lead to it."""
+        ends = path_ends(place(uri)) if scheme_of(uri) == "file" else ()
+        return [str(uri), *(end for end in ends if uri in self._files(end))]
+
+    def _without(self, error: KgdError) -> None:
         """A file that cannot be read costs mentions and nothing else; a damaged one is made anew."""
         log.warning("mentions cannot be read", extra={"reason": str(error)[:200]})
         if isinstance(error, IndexDamaged):
             self._is_damaged = True
             self._wake.set()
-        return []
 
     def _written(self, text: str) -> Collection[Uri]:
         """The nodes that a path or a URI leads to, if there are such."""
@@ -353,6 +375,10 @@ class Loaded:
 
     def known(self, keys: Collection[str]) -> Collection[str]:
         return {key for key in keys if key in self._keys}
+
+
+def _note(found: dict[Uri, int], uri: Uri, count: int) -> None:
+    found[uri] = min(count, found.get(uri, count))
 
 
 def _strongest(found: Mapping[Uri, int]) -> list[Met]:

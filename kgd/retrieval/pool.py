@@ -14,6 +14,7 @@ from kgd.index import ranking
 from kgd.index.belonging import whole_of
 from kgd.index.interface import Index
 from kgd.index.ranking import Found
+from kgd.index.words import parts_of, terms
 from kgd.model.uri import Uri
 from kgd.retrieval.question import Question, Step
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 GATHERED = 250
 """Texts with words of the question that are ranked."""
+GATHERED_FEW = 60
+"""The same for a question of few words."""
 NEAREST = 60
 """Texts near to the question in meaning that are ranked."""
 
@@ -36,6 +39,8 @@ class Unit:
     texts: dict[Uri, Found] = field(default_factory=dict)
     """What of it was found, by words or by meaning."""
     words: dict[Uri, float] = field(default_factory=dict)
+    part: float = 0.0
+    """The highest of them."""
     near: dict[Uri, float] = field(default_factory=dict)
     """Cosines."""
     similarity: float | None = None
@@ -106,6 +111,7 @@ class Pool:
         unit.texts[found.uri] = found
         if words:
             unit.words[found.uri] = words
+            unit.part = max(unit.part, words)
             unit.tier = max(unit.tier, found.tier)
         return unit
 
@@ -114,7 +120,8 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     """What has words of the question or is near to it; for who may not read everything, of what they may."""
     index = workspace.text()
     filters = filters_of(question)
-    limit = GATHERED if sees is None else 2 * GATHERED
+    few = len(terms(question.query)) < ranking.LONG
+    limit = (GATHERED_FEW if few else GATHERED) * (1 if sees is None else 2)
     gathered = index.gather(
         question.query, limit=limit, reduced=sees is None, surrounded=question.max_depth > 0, **filters
     )
@@ -124,10 +131,21 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     texts = [found for found in gathered.texts if may(found.uri)]
     for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
         pool.take(found, words=max(0.0, -found.rank))
-    _add_near(workspace, index, pool, filters, may)
+    if not (few and _is_answered(pool)):
+        _add_near(workspace, index, pool, filters, may)
     _score_words(pool, gathered.wholes if sees is None else {}, workspace.id)
     _score_meaning(pool)
     return pool
+
+
+def _is_answered(pool: Pool) -> bool:
+    """Whether an identifier was asked for and found: what is near to such a word in meaning says nothing."""
+    if pool.question.min_similarity > 0:
+        return False
+    asked = pool.question.query.strip()
+    is_plain = asked.isalpha() and not parts_of(asked)
+    is_identifier = asked.isascii() and not is_plain and not any(map(str.isspace, asked))
+    return is_identifier and any(unit.tier >= ranking.BEGUN for unit in pool.units.values())
 
 
 def filters_of(question: Question) -> dict[str, Any]:
@@ -171,7 +189,7 @@ def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
 
 def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
     """Half of a document's share is its best chunk, half the document as a whole, each beside the best of its kind."""
-    best = max((score for unit in pool.units.values() for score in unit.words.values()), default=0.0)
+    best = max((unit.part for unit in pool.units.values()), default=0.0)
     if not best:
         return
     for path, score in wholes.items():
@@ -180,9 +198,9 @@ def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
             unit.lex = score
     documents = [unit for unit in pool.units.values() if unit.lex]
     best_whole = max((unit.lex for unit in documents), default=1.0)
-    best_part = max((score for unit in documents for score in unit.words.values()), default=0.0)
+    best_part = max((unit.part for unit in documents), default=0.0)
     for unit in pool.units.values():
-        part = max(unit.words.values(), default=0.0) / best
+        part = unit.part / best
         unit.lex = (part + unit.lex / best_whole * best_part / best) / 2 if unit.lex else part
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -84,13 +84,19 @@ class Retrieved:
 
 
 class Mentions(Protocol):
-    """Which texts name which nodes; see `kgd.mentions`."""
+    """Which texts name which nodes; see `kgd.mentions`. The strongest mention first, equals by URI."""
+
+    def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
+        """Say what is asked for next, so that it costs a few statements in all: `mentioned`, then `mentioning`."""
 
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
         """What the texts of this node name, with the strength of each mention, 0..1."""
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
         """Whose texts name this node."""
+
+
+NAMELESS = ("chunk://", "message://")
 
 
 class Once:
@@ -101,6 +107,12 @@ class Once:
         self._mentioned: dict[Uri, Mapping[Uri, float]] = {}
         self._mentioning: dict[Uri, Mapping[Uri, float]] = {}
 
+    def look_up(self, uris: Collection[Uri]) -> None:
+        """Say which nodes are asked for next."""
+        out = [uri for uri in uris if uri not in self._mentioned]
+        into = [uri for uri in uris if uri not in self._mentioning and not uri.startswith(NAMELESS)]
+        self._mentions.look_up(out, into)
+
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
         if uri not in self._mentioned:
             self._mentioned[uri] = self._mentions.mentioned(uri)
@@ -109,6 +121,5 @@ class Once:
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
         """Nobody names a chunk or a message."""
         if uri not in self._mentioning:
-            nameless = uri.startswith(("chunk://", "message://"))
-            self._mentioning[uri] = {} if nameless else self._mentions.mentioning(uri)
+            self._mentioning[uri] = {} if uri.startswith(NAMELESS) else self._mentions.mentioning(uri)
         return self._mentioning[uri]

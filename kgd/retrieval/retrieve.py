@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -116,9 +117,7 @@ def rank(
         spreading.hop(pool, around)
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
-    units = ((unit, _scored(unit, pool, around, doubted)) for unit in pool.units.values())
-    scored = [(-score, unit.key, unit) for unit, score in units if score]
-    placed = (_placed(unit, -score, question, around) for score, _, unit in sorted(scored, key=lambda one: one[:2]))
+    placed = (_placed(unit, score, question, around) for unit, score in _in_order(pool, around, doubted))
     order = list(islice((one for one in placed if one), wanted))
     if question.min_similarity <= 0:
         order = _with_rest(workspace, question, pool, order, sees, wanted)
@@ -135,8 +134,22 @@ def _only_similar(pool: Pool) -> None:
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
 
 
-def _scored(unit: Unit, pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> float:
-    """The final score of a unit; 0 if it has too little to do with the question."""
+def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Iterator[tuple[Unit, float]]:
+    """Units with their final score. Whether another node speaks for one now is looked up when its turn comes."""
+    scored = ((_scored(unit, pool, doubted), unit.key) for unit in pool.units.values())
+    heap = [(-score, key, False) for score, key in scored if score]
+    heapq.heapify(heap)
+    while heap:
+        minus, key, is_known = heap[0]
+        if not is_known and any(edge.type in STANDS_BACK for edge in around.stored.out(key)):
+            heapq.heapreplace(heap, (round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS), key, True))
+        else:
+            heapq.heappop(heap)
+            yield pool.units[key], -minus
+
+
+def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
+    """The score of a unit; 0 if it has too little to do with the question."""
     few = len(pool.words) < LONG
     if few and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
         return 0.0
@@ -145,8 +158,6 @@ def _scored(unit: Unit, pool: Pool, around: Surroundings, doubted: Collection[Ur
     low, high = BANDS[unit.tier] if few else KNOWLEDGE
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
-        score *= ranking.DOUBTED_SHARE
-    if any(edge.type in STANDS_BACK for edge in around.stored.out(unit.key)):
         score *= ranking.DOUBTED_SHARE
     return round(score, SCORE_DIGITS)
 
@@ -212,7 +223,10 @@ def _surroundings(
     def look(units: Iterable[Unit]) -> None:
         measure(workspace, question.query, units)
 
-    return Surroundings(sources[0], mentions, sources[1:], find, look, sees or anybody)
+    def sources_of(uri: Uri) -> int:
+        return workspace.graph.sources_of(uri) if sees is None else len({edge.target for edge in sources[0].into(uri)})
+
+    return Surroundings(sources[0], mentions, sources_of, sources[1:], find, look, sees or anybody)
 
 
 def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list[Answered]:
@@ -265,6 +279,8 @@ def links(
 ) -> list[Link]:
     """The relations that hits were reached by, then the cheapest of each hit."""
     found: dict[tuple[Uri, Uri, str], Link] = {}
+    if mentions is not None:
+        mentions.look_up([hit.uri for hit in hits])
     may = sees or anybody
 
     def note(source: Uri, target: Uri, type: str, weight: float, *, derived: bool) -> None:

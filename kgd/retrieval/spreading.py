@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from kgd.graph.edges import Edge, EdgeSource
@@ -55,6 +56,8 @@ class Surroundings(NamedTuple):
 
     stored: EdgeSource
     mentions: Once | None
+    sources_of: Callable[[Uri], int]
+    """How many nodes have a stored relation to one."""
     others: Sequence[EdgeSource]
     find: Callable[[Sequence[Uri]], list[Found]]
     """Of these nodes those that may be hits."""
@@ -68,7 +71,8 @@ def with_neighbours(pool: Pool, around: Surroundings) -> None:
         return
     fresh = [found for found in pool.beside if found.uri not in pool.units]
     added = [pool.take(found) for found in fresh]
-    around.measure(added)
+    if pool.share:
+        around.measure(added)
     for unit in added:
         _score_added(unit, pool)
     best = -min(found.rank for found in pool.beside)
@@ -101,6 +105,8 @@ def hop(pool: Pool, around: Surroundings) -> None:
     """Let the best units hand on a part of their score. The best one keeps its place."""
     handed: dict[Uri, tuple[float, Unit, Step]] = {}
     order = ranked(pool)
+    if around.mentions is not None:
+        around.mentions.look_up([uri for unit in order[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
     for place, unit in enumerate(order[: BY_FOLLOWING.best]):
         for step, part in _leading(unit, around, pool, place):
             target = step.source if step.backwards else step.target
@@ -154,7 +160,8 @@ def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit
         step.source if step.backwards else step.target for key, (_, _, step) in handed.items() if key not in pool.units
     )
     added = [pool.take(found) for found in around.find(fresh)] if fresh else []
-    around.measure(added)
+    if pool.share:
+        around.measure(added)
     for unit in added:
         _score_added(unit, pool)
 
@@ -190,7 +197,7 @@ def _all_leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> It
                 if edge.type in FOLLOWING:
                     yield step, BY_FOLLOWING.part
                 elif source is around.stored and place < BY_RELATION.best and not _contains(uri, edge.target):
-                    yield step, _part(source, step) * (1 - edge.weight / 2)
+                    yield step, _part(around, step) * (1 - edge.weight / 2)
         if around.mentions is not None and place < BY_MENTION.best and pool.question.follows(MENTIONS):
             for target, strength in strongest(around.mentions.mentioned(uri)):
                 yield Step(uri, MENTIONS, target), BY_MENTION.part * strength
@@ -199,8 +206,8 @@ def _all_leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> It
 
 
 def strongest(strengths: Mapping[Uri, float]) -> list[tuple[Uri, float]]:
-    """The mentions that say most, of equals the first by URI; at most `MOST_EDGES`."""
-    return sorted(strengths.items(), key=lambda item: (-item[1], item[0]))[:MOST_EDGES]
+    """The mentions that say most; at most `MOST_EDGES`."""
+    return list(islice(strengths.items(), MOST_EDGES))
 
 
 def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
@@ -210,16 +217,16 @@ def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
         yield edge, True
 
 
-def _part(source: EdgeSource, step: Step) -> float:
+def _part(around: Surroundings, step: Step) -> float:
     """What goes along a stored relation: less where many lead to the same, since that tells little."""
-    often = len(source.into(step.target))
+    often = around.sources_of(step.target)
     part = BY_RELATION.part / (1 + 0.15 * math.log(max(1, often)))
     return part * (BY_RELATION.backwards if step.backwards else 1.0)
 
 
 def _contains(one: Uri, other: Uri) -> bool:
     """Whether one is where the other lies: a thread of a message, a document of a chunk. That one is no news."""
-    if not (is_owned(one) and is_owned(other)) or scheme_of(one) == scheme_of(other):
+    if scheme_of(one) == scheme_of(other) or not (is_owned(one) and is_owned(other)):
         return False
     a, b = (uri.split("/", 3)[3] for uri in (one, other))
     return a.startswith(f"{b}/") or b.startswith(f"{a}/") or a == b

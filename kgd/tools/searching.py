@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
@@ -160,6 +160,9 @@ class SeenMentions(sight.Seen):
     def __init__(self, found: Found, sees: sight.Sees) -> None:
         super().__init__(found, sees)
         self._found = found
+
+    def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
+        self._found.look_up(out, into)
 
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
         return self._seen(uri, self._found.mentioned(uri))

@@ -138,4 +138,5 @@ class Nearest:
 
 def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:
     """Row by row, so that it depends on nothing but the two vectors."""
-    return [round(float(value), DIGITS) for value in (vectors * query).sum(axis=1)]
+    found: list[float] = np.round((vectors * query).sum(axis=1).astype(np.float64), DIGITS).tolist()
+    return found
