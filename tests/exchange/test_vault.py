@@ -209,13 +209,13 @@ def test_nodes_of_every_kind_go_through_a_vault_and_back(ask: Ask, ws: Workspace
     assert at(ws, "concept://shop/auth").relations == before["concept://shop/auth"].relations
     assert at(ws, "decision://shop/use-git") == before["decision://shop/use-git"]
     theirs = tmp_path / "theirs"  # the same out of a workspace of another name
-    for path in (path for path in out.rglob("*.md")):
+    for path in out.rglob("*.md"):
         (theirs / path.relative_to(out)).parent.mkdir(parents=True, exist_ok=True)
         (theirs / path.relative_to(out)).write_text(
             path.read_text().replace("://shop/", "://attic/").replace("://attic/missing", "://shop/missing")
         )
     tip = ws.tip
-    assert (take(ask, theirs)["nodes"], ws.tip) == ({"unchanged": 2}, tip)
+    assert (take(ask, theirs)["nodes"]["unchanged"], ws.tip) == (2, tip)
     (out / "Mine.md").write_text("Because of [[use-git]].\n")
     take(ask, out)
     assert [r.target for r in at(ws, "concept://shop/Mine").relations] == ["decision://shop/use-git"]
@@ -256,7 +256,7 @@ def go_round(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
 def test_many_notes_go_round_in_commits_of_a_bounded_size(
     ask: Ask, ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "COMMIT_EDITS", 40)
+    monkeypatch.setattr(importing, "MAX_EDITS", 40)
     assert len(go_round(ask, ws, tmp_path, 100)["commits"]) == 3
 
 
