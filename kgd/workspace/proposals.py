@@ -198,6 +198,19 @@ def propose(
     return made, staged.answer
 
 
+def why_not(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> str:
+    """In words why `base` cannot take a ChangeSet; empty where it can. Nothing is written."""
+    store = workspace.store
+    try:
+        around = PastSurroundings(workspace, base)
+        Transaction(changes, around, workspace.past.revert, workspace.now()).stage(
+            Staging(store, store.tree_of(base)), base
+        )
+    except KgdError as refusal:
+        return str(refusal)
+    return ""
+
+
 def by_request(workspace: Workspace, request: str) -> Proposal | None:
     """The proposal that was made under this request id and waits still."""
     if not request:

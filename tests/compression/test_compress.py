@@ -208,3 +208,43 @@ def test_links_that_lead_nowhere_for_long_and_relations_nobody_follows(ask: Ask,
     ask.accept(name=found["proposal"])
     [a] = ask.get(uris="a")["nodes"]
     assert [short(one["target"]) for one in a["relations"]] == ["gone"]
+
+
+def test_a_change_that_is_impossible_costs_itself_alone(ask: Ask) -> None:
+    for number in (1, 2):
+        tags = [f"tag {number}.{n}" for n in range(200)]
+        ask.put(changes=[upsert(f"{'old/' * number}mail", name="Mail server", tags=tags)])
+    ask.put(changes=[upsert("auth", name="Auth service"), upsert("old/auth", name="Auth Service")])
+    found = ask.compress()
+    assert named(found) == {("merge", "auth", "old/auth")}
+    assert "256 tags" in found["trouble"][0]
+    assert ask.accept(name=found["proposal"])["left"] == 0
+
+
+def test_a_decision_that_was_superseded_is_marked_in_its_file_too(ask: Ask) -> None:
+    for name, text in (("db-2019", "We use MySQL."), ("db", "We use Postgres.")):
+        ask.put(changes=[upsert(f"decision://shop/{name}", name=text, summary=text)])
+    ask.put(changes=[relate("decision://shop/db", "decision://shop/db-2019", "supersedes")])
+    found = ask.compress()
+    assert named(found) == {("mark", "db-2019")}
+    ask.accept(name=found["proposal"])
+    [old] = ask.get(uris="decision://shop/db-2019")["nodes"]
+    assert old["tags"] == ["superseded"]
+    assert ask.compress()["changes"] == []
+
+
+def test_a_big_find_is_proposed_in_pieces_that_a_person_can_read(ask: Ask) -> None:
+    names = [f"{one} {two}" for one in ("Mail", "Shop", "Card", "Bank", "Hotel", "Ticket", "Garden", "River")
+             for two in ("writer", "reader", "server", "planner", "keeper", "finder", "maker")]  # fmt: skip
+    ask.put(changes=[upsert(f"{place}/{name.lower().replace(' ', '-')}", name=name)
+                     for place in ("a", "some/other") for name in names])  # fmt: skip
+    seen = set()
+    for turn in range(4):
+        found = ask.compress()
+        if not found["changes"]:
+            break
+        assert len(found["changes"]) <= 40
+        seen |= named(found)
+        ask.accept(name=found["proposal"]) if turn else ask.reject(name=found["proposal"])
+    assert len(seen) == len(names)
+    assert found["more"] == 0

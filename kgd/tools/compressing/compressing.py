@@ -7,7 +7,7 @@ to be accepted in whole or in part, or rejected. What is waiting or was rejected
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from kgd.compression.changes import KINDS, Change
 from kgd.compression.summaries import Group, change
-from kgd.errors import Forbidden, Invalid
+from kgd.errors import Forbidden, Invalid, Limit, Stale
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
@@ -110,6 +110,8 @@ def proposed(
 ) -> CompressResult:  # fmt: skip
     """Look through a workspace and put up what is found, and was not put up before, as one proposal.
 
+    A change that the workspace cannot take is told of, and the others are put up.
+
     May end the call with questions to its client. Two calls at once make one proposal.
 
     Args:
@@ -131,24 +133,46 @@ def proposed(
         said = summing_up.asked(session, groups[:MOST_ASKED])
     changes = [(looking.id_of(one), one) for one in found.changes]
     changes += [(one.group.id, change(workspace.id, one)) for one in said.summaries]
-    fresh = [(id, one) for id, one in changes if id not in known]
-    chosen = list(_that_fit(Bundle(id, one.kind, one.nodes, one.reason) for id, one in fresh))
-    taken = {bundle.id for bundle in chosen}
+    fresh = {id: one for id, one in changes if id not in known}
+    proposal = ""
+    while (chosen := list(_that_fit(fresh))) and not dry_run:
+        try:
+            proposal = _put_up(session, workspace, looking.base, [fresh[one.id] for one in chosen], chosen, said.model)
+            break
+        except (Invalid, Limit, Stale):
+            impossible = _impossible(session, workspace, looking.base, fresh, chosen)
+            if not impossible:
+                raise
+            said.trouble += impossible.values()
+            fresh = {id: one for id, one in fresh.items() if id not in impossible}
     result: CompressResult = {
         "workspace": workspace.id, "counts": dict(Counter(PLURAL[bundle.kind] for bundle in chosen)),
-        "changes": [
-            {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, bundles.LONGEST_REASON)}
-            for id, one in fresh if id in taken
-        ],
-        "more": len(fresh) - len(chosen), "next": "",
+        "changes": [_shown(fresh[bundle.id]) for bundle in chosen], "more": len(fresh) - len(chosen), "next": "",
     }  # fmt: skip
+    if proposal:
+        result["proposal"] = proposal
     if dry_run:
         result["dry_run"] = True
-    elif chosen:
-        put_up = [one for id, one in fresh if id in taken]
-        result["proposal"] = _put_up(session, workspace, looking.base, chosen, put_up, said.model)
-    _tell(session, workspace, result, groups, said, cut=found.cut)
+    _tell(workspace, result, groups, said, cut=found.cut)
     return result
+
+
+def _shown(one: Change) -> ChangeAnswer:
+    reason = fenced_line(one.reason, bundles.LONGEST_REASON)
+    return {"kind": one.kind, "nodes": list(one.nodes), "reason": reason}
+
+
+def _impossible(
+    session: Session, workspace: Workspace, base: bytes, fresh: Mapping[str, Change], chosen: Iterable[Bundle]
+) -> dict[str, str]:
+    """Of the chosen changes those that the workspace cannot take, and why: they cost themselves alone."""
+    author = session.author(workspace)
+    found = {}
+    for bundle in chosen:
+        one = fresh[bundle.id]
+        if why := proposals.why_not(workspace, ChangeSet(one.edits, author), base):
+            found[bundle.id] = f"{one.kind} {one.nodes[0]}: {why}"
+    return found
 
 
 def _allow(session: Session, workspace: Workspace, below: str) -> None:
@@ -170,9 +194,11 @@ def _known(workspace: Workspace) -> set[str]:
     return {bundle.id for tip in (*waiting, *refused) for bundle in bundles.read(store.commit(tip).message)}
 
 
-def _that_fit(found: Iterable[Bundle]) -> Iterator[Bundle]:
+def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
+    """The first of them, as many as a commit's message has room to give reasons for."""
     room = ROOM
-    for bundle in islice(found, MOST_CHANGES):
+    for id, one in islice(fresh.items(), MOST_CHANGES):
+        bundle = Bundle(id, one.kind, one.nodes, one.reason)
         room -= len(bundles.written(bundle)) + 1
         if room < 0:
             return
@@ -180,7 +206,7 @@ def _that_fit(found: Iterable[Bundle]) -> Iterator[Bundle]:
 
 
 def _put_up(
-    session: Session, workspace: Workspace, base: bytes, chosen: Sequence[Bundle], changes: Sequence[Change], model: str
+    session: Session, workspace: Workspace, base: bytes, changes: Sequence[Change], chosen: Sequence[Bundle], model: str
 ) -> str:
     """One commit on `base`. Whoever else puts up the same at this moment finds this one."""
     counts = Counter(PLURAL[bundle.kind] for bundle in chosen)
@@ -200,9 +226,7 @@ def _put_up(
     return proposal.id
 
 
-def _tell(
-    session: Session, workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool
-) -> None:
+def _tell(workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool) -> None:
     trouble = list(dict.fromkeys(said.trouble))
     if cut:
         trouble.append("there are more nodes than one call looks at: name a path below which to look")

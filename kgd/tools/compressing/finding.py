@@ -25,7 +25,7 @@ from kgd.model.access import Verb
 from kgd.model.change import Edit, Unrelate
 from kgd.model.node import Node
 from kgd.model.standing import STANDS_BACK, SUPERSEDES
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
 from kgd.workspace.bundles import bundle_id
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 DAY = 86_400
 MOST_LOOKED = 20_000
 """Nodes that one call looks at."""
-MOST_BROKEN = 200
-"""Broken links whose age is looked up in history."""
+MOST_BROKEN = 10_000
+"""Broken links that are looked at."""
 MOST_OLD = 2_000
 """Old nodes that are read to be brought together."""
 MOST_GROUPS = 40
@@ -256,11 +256,13 @@ class Looking:
         yield from self._broken()
 
     def _broken(self) -> Iterator[Pruned]:
+        """A link is broken since its source was written, or since its target went; the later counts."""
         workspace = self._workspace
-        for link in islice((one for one in workspace.broken_links() if self._may(one.source)), MOST_BROKEN):
-            since = self._updated(link.source)
-            gone = workspace.past.removal_of(workspace.path(link.target), self.base) if _has_file(link.target) else None
-            since = max(since, gone.at) if gone else since
+        for link in workspace.broken_links(MOST_BROKEN):
+            if not self._may(link.source):
+                continue
+            gone = workspace.node_version(link.target) if _has_file(link.target) else None
+            since = max(self._updated(link.source), gone.updated_at if gone else 0)
             if since < self._before:
                 days = (workspace.now() - since) // DAY
                 yield Pruned(link.source, link.target, link.type, f"it leads to nothing since {days} days at least")
@@ -308,7 +310,8 @@ def _is_lost(keep: Node, key: str, value: object) -> bool:
 
 
 def _has_file(uri: Uri) -> bool:
-    return may_be_double(uri, "")
+    """Whether it could be stored in a file of its own, so that history may know of it."""
+    return is_owned(uri) and scheme_of(uri) not in ("chunk", "message", "file", "dir", "symbol")
 
 
 def _may_be_summed_up(uri: Uri, type: str) -> bool:
