@@ -25,6 +25,7 @@ from kgd.errors import InvariantViolation, KgdError, Limit, NotFound
 from kgd.git.files import replace as replace_file
 from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Kind
 from kgd.ingest.kinds import KINDS, recognised
+from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ class Jobs:
         finally:
             with self._changed:
                 self._note(job, report)
+        Mentions.of(self._workspace)  # begins to look for names; else the first question would, and not find them yet
         self._end(job, DONE)
 
     def _note(self, job: Job, report: Report) -> None:

@@ -42,6 +42,7 @@ def test_two_ingests_of_one_source_at_once_are_one_job_and_each_document_is_ther
     (listed, *_) = ask.status()["jobs"]
     assert (listed["state"], listed["done"], listed["total"]) == ("done", 30, 30)
     assert ask.job(id=answers[0]["job"])["counts"]["documents_new"] == 30
+    assert "mentions" in [stage["name"] for stage in ask.status()["stages"]], "names are looked for before anybody asks"
     with pytest.raises(NotFound):
         ask.job(id="nothing")
 
