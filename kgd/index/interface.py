@@ -6,7 +6,7 @@ tests/index/test_contract.py; how it ranks texts is its own affair, what it find
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from kgd.model.uri import Uri
@@ -47,8 +47,12 @@ class Index(Protocol):
         limit: int = 10,
         offset: int = 0,
         doubted: Collection[Uri] = (),
+        sees: Callable[[Uri], bool] | None = None,
     ) -> list[Hit]:
-        """Nodes with all words, then with some, then bare files; scores fall."""
+        """Nodes with all words, then with some, then bare files; scores fall.
+
+        `sees`, here and below: what the answer may depend on; the rest is as if it were not there.
+        """
 
     def gather(
         self,
@@ -60,11 +64,18 @@ class Index(Protocol):
         limit: int = 1_000,
         reduced: bool = True,
         surrounded: bool = True,
+        sees: Callable[[Uri], bool] | None = None,
     ) -> Gathered:
         """What has words of the question; documents and messages also with what they belong to."""
 
     def bare_files(
-        self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10
+        self,
+        query: str,
+        *,
+        types: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 10,
+        sees: Callable[[Uri], bool] | None = None,
     ) -> list[Found]:
         """Files whose path has words of the question."""
 

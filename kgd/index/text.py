@@ -13,7 +13,8 @@ import orjson
 
 from kgd.index import belonging, feed, marks, words
 from kgd.index.database import Database
-from kgd.index.ranking import SCORE_DIGITS, SOME, TEXT_WEIGHTS, Filter, Found, Frequencies, Hit, Search, lowered
+from kgd.index.in_sight import InSight, Sees
+from kgd.index.ranking import FILE, SCORE_DIGITS, SOME, TEXT_WEIGHTS, Filter, Found, Frequencies, Hit, Search, lowered
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, Uri, is_owned
 
@@ -219,12 +220,14 @@ class TextIndex:
         limit: int = 10,
         offset: int = 0,
         doubted: Collection[Uri] = (),
+        sees: Sees | None = None,
     ) -> list[Hit]:
         """The best hits: nodes with all words, then with some, then bare files; equal scores in order of URI.
 
         The last word may be unfinished. A node has one of the `types` (those of the code tree are also of `file` and
         `dir`), any of the `tags`, and lies in `namespace` or below. Any text is a question, none is an error; one
         without letters or digits finds nothing. What is `doubted` counts for less, and is found behind its equals.
+        With `sees`, what may not be read is as if it were not there.
         """
         terms = words.terms(query)
         want = offset + max(0, limit)
@@ -234,7 +237,16 @@ class TextIndex:
             # As many more as may fall behind others: so a page is the same whichever pages were asked for before it.
             search = Search(connection, self._frequencies, terms, want + min(len(doubted), MOST_DOUBTED))
             bare = None if tags else _file_filter(types, namespace)
-            found = lowered(search.run(_doc_filter(types, tags, namespace), bare), doubted)
+            condition = _doc_filter(types, tags, namespace)
+            if sees is None:
+                every = search.run(condition, bare)
+            else:
+                in_sight = InSight(connection, terms, sees)
+                every = in_sight.texts(condition, want)
+                if bare is not None and len(every) < want:
+                    files = in_sight.files(bare, want - len(every))
+                    every += [one._replace(tier=FILE) for one in files]
+            found = lowered(every, doubted)
             return search.explain(found[offset:want])
 
     def gather(
@@ -247,6 +259,7 @@ class TextIndex:
         limit: int = 1_000,
         reduced: bool = True,
         surrounded: bool = True,
+        sees: Sees | None = None,
     ) -> Gathered:
         """What has words of the question, for `kgd.retrieval` to rank together with what else it knows.
 
@@ -257,24 +270,36 @@ class TextIndex:
         if not terms:
             return Gathered([], {}, [], [])
         with self._database.read() as connection:
+            asked = [term.word.casefold() for term in terms]
+            condition = _doc_filter(types, tags, namespace)
+            if sees is not None:
+                return Gathered(InSight(connection, terms, sees).texts(condition, limit), {}, [], asked)
             many = reduced and self._frequencies.documents(connection) > MANY
             search = Search(connection, self._frequencies, terms, min(limit, GATHERED_OF_MANY) if many else limit)
             search.large = MANY
-            condition = _doc_filter(types, tags, namespace)
             found = search.gather(condition)
             wholes = search.wholes(namespace.strip("/"), limit)
             beside = search.beside(condition) if surrounded else []
-            return Gathered(found, wholes, beside, [term.word.casefold() for term in terms])
+            return Gathered(found, wholes, beside, asked)
 
     def bare_files(
-        self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10
+        self,
+        query: str,
+        *,
+        types: Collection[str] | None = None,
+        namespace: str = "",
+        limit: int = 10,
+        sees: Sees | None = None,
     ) -> list[Found]:
         """Files and directories whose path has words of the question, the best first, those with all of them apart."""
         terms = words.terms(query)
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            return Search(connection, self._frequencies, terms, limit).bare(_file_filter(types, namespace), limit)
+            condition = _file_filter(types, namespace)
+            if sees is not None:
+                return InSight(connection, terms, sees).files(condition, limit)
+            return Search(connection, self._frequencies, terms, limit).bare(condition, limit)
 
     def explain(self, query: str, page: Sequence[Found]) -> list[Hit]:
         """Snippet and reason for what was found; what has none of the words is explained by nothing."""

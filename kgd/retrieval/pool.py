@@ -123,7 +123,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     few = len(terms(question.query)) < ranking.LONG
     limit = (GATHERED_FEW if few else GATHERED) * (1 if sees is None else 2)
     gathered = index.gather(
-        question.query, limit=limit, reduced=sees is None, surrounded=question.max_depth > 0, **filters
+        question.query, limit=limit, reduced=sees is None, surrounded=question.max_depth > 0, sees=sees, **filters
     )
     pool = Pool(question, gathered.words, 0.0, is_full=len(gathered.texts) >= limit)
     pool.beside = gathered.beside if sees is None else []
@@ -163,6 +163,9 @@ def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str,
         within = [uri for uri in few if may(uri)] if few is not None else None
     wanted = NEAREST if within is not None or not any(filters.values()) else 4 * NEAREST
     near = meaning.nearest(pool.question.query, wanted, within)
+    while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < NEAREST:
+        wanted *= 8  # what may not be read takes no place from what may
+        near = meaning.nearest(pool.question.query, wanted, within)
     if not near.hits:  # the question says nothing to it, or it cannot be asked just now
         return
     known = {uri for unit in pool.units.values() for uri in unit.texts}

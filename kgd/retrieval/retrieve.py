@@ -25,8 +25,8 @@ SCORE_DIGITS = 6
 LIKE = 0.5
 """Of the similarity of the nearest text, above the least: what a text without any of few words needs to be a hit."""
 EDGES_PER_HIT = 5
-LOOKED_THROUGH = 2_000
-"""Hits among which those are found that a caller who may not read everything may read."""
+LOOKED_THROUGH = 100_000
+"""Tagged nodes among which those are found that a caller who may not read everything may read."""
 
 BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2, 0.5), ranking.FILE: (0.05, 0.1)}
 """Where scores lie for a question of few words: with all, with the last one begun, with some, by meaning alone."""
@@ -183,13 +183,14 @@ def _with_rest(
     if len([one for one in order if one.score > BARE]) >= wanted:
         return order
     filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace}
-    may = sees or anybody
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     index, size = workspace.text(), len(order)
     if pool.is_full:
         lowest = order[-1].score if order else 1.0
-        rest = index.search(question.query, tags=question.tags or None, limit=wanted + len(known), **filters)
-        plain = {hit.uri: hit.score for hit in rest if hit.uri not in known and may(hit.uri)}
+        rest = index.search(
+            question.query, tags=question.tags or None, limit=wanted + len(known), sees=sees, **filters
+        )
+        plain = {hit.uri: hit.score for hit in rest if hit.uri not in known}
         found = {one.uri: one for one in index.passing(list(plain), **filters)}
         return order + [
             Ranked(uri, round(lowest * score, SCORE_DIGITS), found.get(uri, Found(0.0, uri, 0, ranking.FILE)), None)
@@ -197,9 +198,8 @@ def _with_rest(
         ]
     if question.tags:
         return order
-    most = wanted + size if sees is None else LOOKED_THROUGH
     ends = (BARE, BARE_SOME) if len(pool.words) < LONG else (KNOWLEDGE[0], BARE_SOME)
-    bare = [one for one in index.bare_files(question.query, limit=most, **filters) if may(one.uri)]
+    bare = index.bare_files(question.query, limit=wanted + size, sees=sees, **filters)
     for one in bare:
         good = max(0.0, -one.rank)
         end = ends[0] if one.tier == ranking.FILE else ends[1]

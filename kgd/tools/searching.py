@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from kgd.errors import Invalid
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
 from kgd.mentions.mentions import Mentions as Found
+from kgd.mentions.mentions import strength_of
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
 from kgd.retrieval.question import Answered, Mentions, Question, Retrieved
@@ -165,13 +166,18 @@ class SeenMentions(sight.Seen):
         self._found.look_up(out, into)
 
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
-        return self._seen(uri, self._found.mentioned(uri))
+        return {other: self._strength(other) for other in self._seen(uri, self._found.mentioned(uri))}
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        return self._seen(uri, self._found.mentioning(uri))
+        seen = self._seen(uri, self._found.mentioning(uri))
+        return dict.fromkeys(seen, strength_of(len(seen)))
 
-    def _seen(self, uri: Uri, strengths: Mapping[Uri, float]) -> Mapping[Uri, float]:
-        return {other: one for other, one in strengths.items() if self._sees(other)} if self._sees(uri) else {}
+    def _seen(self, uri: Uri, found: Iterable[Uri]) -> list[Uri]:
+        return [other for other in found if self._sees(other)] if self._sees(uri) else []
+
+    def _strength(self, uri: Uri) -> float:
+        """By the texts in sight: how many others there are is none of the caller's business."""
+        return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
 
 
 def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:

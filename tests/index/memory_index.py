@@ -14,6 +14,7 @@ from kgd.model.node import default_type
 from kgd.model.uri import Uri, is_owned, scheme_of
 
 Passes = Callable[[Doc], bool]
+Sees = Callable[[Uri], bool]
 
 
 class MemoryIndex:
@@ -49,11 +50,11 @@ class MemoryIndex:
 
     def search(
         self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", limit: int = 10, offset: int = 0, doubted: Collection[Uri] = (),
+        namespace: str = "", limit: int = 10, offset: int = 0, doubted: Collection[Uri] = (), sees: Sees | None = None,
     ) -> list[Hit]:  # fmt: skip
-        found = list(self._found(query, _passing(types, tags, namespace)))
+        found = [one for one in self._found(query, _passing(types, tags, namespace)) if sees is None or sees(one.uri)]
         if not tags:
-            found += self.bare_files(query, types=types, namespace=namespace, limit=10_000)
+            found += self.bare_files(query, types=types, namespace=namespace, limit=10_000, sees=sees)
         scored = [(-(one.tier + 2) / 6 * (0.6 if one.uri in doubted else 1.0), one) for one in found]
         ordered = sorted(scored, key=lambda one: (one[0], one[1].rank, one[1].uri))[offset : offset + limit]
         return [hit._replace(score=-score) for score, one in ordered for hit in self.explain(query, [one])]
@@ -61,10 +62,14 @@ class MemoryIndex:
     def gather(
         self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
         namespace: str = "", limit: int = 1_000, reduced: bool = True, surrounded: bool = True,
+        sees: Sees | None = None,
     ) -> Gathered:  # fmt: skip
         passes = _passing(types, tags, namespace)
-        found = sorted(self._found(query, passes), key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
+        every = (one for one in self._found(query, passes) if sees is None or sees(one.uri))
+        found = sorted(every, key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
         asked = [term.word.casefold() for term in words.terms(query)]
+        if sees is not None:
+            return Gathered(found, {}, [], asked)
         wholes: dict[str, float] = {}
         for doc in sorted(self._docs.values(), key=lambda one: one.uri):
             if path := whole_of(doc.uri):
@@ -83,8 +88,9 @@ class MemoryIndex:
                 yield Found(-float(count), uri, self._id((uri, None)), SOME)
 
     def bare_files(
-        self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10
-    ) -> list[Found]:
+        self, query: str, *, types: Collection[str] | None = None, namespace: str = "", limit: int = 10,
+        sees: Sees | None = None,
+    ) -> list[Found]:  # fmt: skip
         found = []
         asked = [term.word.casefold() for term in words.terms(query)]
         stored = {uri for uri, _ in self._docs}
@@ -92,7 +98,7 @@ class MemoryIndex:
             doc = Doc(file.uri, default_type(file.uri), "", content=file.path)
             passes = _passing(types, None, namespace)(doc) or (file.kind in (types or ()))
             count = sum(_has(file.path, word) for word in asked)
-            if count and passes and file.uri not in stored:
+            if count and passes and file.uri not in stored and (sees is None or sees(file.uri)):
                 found.append(Found(-float(count), file.uri, 0, FILE if count == len(asked) else FILE_SOME))
         return sorted(found, key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
 

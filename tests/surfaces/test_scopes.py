@@ -294,3 +294,41 @@ def test_admin_on_a_part_of_a_workspace_is_refused_where_a_token_is_minted(ask: 
             ask.token_mint(workspace="shop", name="keeper", **given)
     made = ask.token_mint(workspace="shop", name="keeper", paths=["/services/**"], also=["admin:/**"])
     assert [text for text in made["warnings"] if "/services/**" not in text] == [], "an empty workspace is no slip"
+
+
+def test_what_a_search_finds_does_not_depend_on_what_may_not_be_read(
+    ask: Ask, holds: As, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor in which order, with which scores: by the weight of a word that is begun one could spell hidden texts."""
+    mine = holds("read,write", "/infra/**")
+    mine.put(
+        changes=[
+            upsert("infra/quartz", name="Quartz Gate", content="quartz rotates leases here\n", tags=["rock"]),
+            upsert("infra/lease", name="Lease Book", content="the leases of quartz gate\n", tags=["rock"]),
+            upsert("infra/both", name="Getter Unit", content="getUserName leases quartz gates\n"),
+            upsert("infra/names", name="Other Thing", content="Quartz Gate, Lease Book quartzes\n"),
+        ]
+    )
+    asked: list[dict[str, Any]] = [
+        {"query": text} for text in ("quartz leases", "quar", "leases quartz gat", "getUserName lease", "Lease Book",
+                                     "which leases of the quartz gate rotate here", "zebra quartz", "zebr")
+    ]  # fmt: skip
+    asked += [{"query": "", "tags": ["rock"]}, {"query": "quartz leases", "limit": 2}]
+    monkeypatch.setattr(type(ws.meaning), "share", 0.0)  # a model weighs pieces of words by a sample of all texts
+
+    def found(one: dict[str, Any]) -> tuple[tuple[Any, ...], list[float]]:
+        answer = mine.search(**one)
+        hits = [(hit["uri"], hit["why"][:1], hit["path"], hit.get("snippet")) for hit in answer["hits"]]
+        return (one, hits, answer["edges"], "cursor" in answer), [hit["score"] for hit in answer["hits"]]
+
+    before = [found(one) for one in asked]
+    hidden = [
+        upsert(f"secret/{n}", name=f"Quartz Gate {n % 3}", tags=["rock"],
+               content=f"zebra quartz leases quartzite gateway{n}\n") for n in range(600)
+    ]  # fmt: skip
+    ask.put(changes=hidden)
+    for one, (answer, scores) in zip(asked, before, strict=True):
+        told, now = found(one)
+        assert told == answer
+        # Nearly the same: how long texts are on average, all of them together, is in every score.
+        assert now == pytest.approx(scores, abs=0.05)

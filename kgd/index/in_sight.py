@@ -1,0 +1,109 @@
+"""This file is where a question is answered for somebody who may not read everything: as if the rest were not there.
+
+BM25 weighs a word by how many texts have it, whoever may read them; the last word of a question may be unfinished. Both
+together would spell out what hidden texts say, one letter after the other, by the scores of the hits that may be seen.
+So each word's scores are divided by the best one in sight, which leaves nothing of that weight, and it is weighed anew
+by the texts in sight. O(texts with a word of the question).
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from kgd.index.ranking import (
+    ALL,
+    BEGUN,
+    FILE,
+    FILE_SOME,
+    LONG,
+    RANK_DIGITS,
+    SOME,
+    TEXT_WEIGHTS,
+    Filter,
+    Found,
+)
+from kgd.index.words import Term, parts_of
+from kgd.model.uri import Uri
+
+Sees = Callable[[Uri], bool]
+_Scores = dict[Uri, tuple[float, int]]
+"""Of the texts in sight that have a word: how well, 0..1, and the number of the text."""
+
+
+class InSight:
+    """One question on one connection. It finds what `ranking.Search` does, in the same tiers."""
+
+    def __init__(self, connection: sqlite3.Connection, terms: Sequence[Term], sees: Sees) -> None:
+        self._connection, self._terms, self._sees = connection, terms, sees
+
+    def texts(self, condition: Filter, want: int) -> list[Found]:
+        """Texts with words of the question, those with all of few words apart; at most `want`."""
+        few = len(self._terms) < LONG
+        last = self._terms[-1]
+        found = [self._with("text", _phrases(term), condition) for term in self._terms]
+        if last.prefix == last.match or not (few or not found[-1]):
+            return _ranked(found, lambda count: ALL if few and count == len(found) else SOME)[:want]
+        begun = [*found[:-1], self._with("text", [*_phrases(last), last.prefix], condition)]
+        tiers = _ranked(begun, lambda count: BEGUN if few and count == len(found) else SOME)
+        if found[-1]:  # somebody wrote this word as it is: with others alone it is not taken for begun
+            exact = _ranked(found, lambda count: ALL if count == len(found) else SOME)
+            all_of_them = {one.uri for one in exact if one.tier == ALL}
+            more = [one for one in tiers if one.tier == BEGUN and one.uri not in all_of_them]
+            known = {one.uri for one in more}
+            tiers = sorted([*more, *(one for one in exact if one.uri not in known)], key=_order)
+        return tiers[:want]
+
+    def files(self, condition: Filter, want: int) -> list[Found]:
+        """Bare files: those with all words in their path, then those with some."""
+        last = self._terms[-1]
+        phrases = [*(_phrases(term) for term in self._terms[:-1]), [*_phrases(last), last.prefix]]
+        found = [self._with("file_text", each, condition) for each in phrases]
+        return _ranked(found, lambda count: FILE if count == len(found) else FILE_SOME)[:want]
+
+    def _with(self, table: str, phrases: Sequence[str], condition: Filter) -> _Scores:
+        found: _Scores = {}
+        for phrase in dict.fromkeys(phrases):
+            scores = self._of(table, phrase, condition)
+            best = max((score for score, _ in scores.values()), default=0.0)
+            for uri, (score, id) in scores.items():
+                part = round(score / best, RANK_DIGITS) if best > 0 else 1.0
+                if part > found.get(uri, (-1.0, 0))[0]:
+                    found[uri] = (part, id)
+        return found
+
+    def _of(self, table: str, phrase: str, condition: Filter) -> _Scores:
+        details, weights = ("files", table) if table == "file_text" else ("docs", TEXT_WEIGHTS)
+        rows = self._connection.execute(
+            f"SELECT {details}.uri, bm25({weights}), {details}.id FROM {table}"
+            f" JOIN {details} ON {details}.id = {table}.rowid WHERE {table} MATCH ? {condition.sql}",
+            (phrase, *condition.values),
+        )
+        found: _Scores = {}
+        for uri, rank, id in rows:
+            if self._sees(uri) and -rank >= found.get(uri, (0.0, 0))[0]:
+                found[uri] = (-rank, id)
+        return found
+
+
+def _phrases(term: Term) -> list[str]:
+    """The word, and its parts side by side: each a phrase by itself, so that its weight can be divided out."""
+    parts = parts_of(term.word)
+    return [f'"{term.word}"', *([f'"{" ".join(parts)}"'] if parts else [])]
+
+
+def _ranked(found: Sequence[_Scores], tier: Callable[[int], int]) -> list[Found]:
+    """`tier` by how many of the words a text has."""
+    most = 2 * max((len(scores) for scores in found), default=0)
+    weights = [math.log(1 + most / (len(scores) + 0.5)) for scores in found]
+    ids = {uri: id for scores in found for uri, (_, id) in scores.items()}
+    out = []
+    for uri, id in ids.items():
+        has = [w * (1 + scores[uri][0]) for w, scores in zip(weights, found, strict=True) if uri in scores]
+        out.append(Found(-round(sum(has), RANK_DIGITS), uri, id, tier(len(has))))
+    return sorted(out, key=_order)
+
+
+def _order(found: Found) -> tuple[int, float, Uri]:
+    return -found.tier, found.rank, found.uri
