@@ -65,7 +65,9 @@ def status(answer: Answer) -> None:
     printing_code.code(answer)
     for stage in answer["stages"]:
         age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
-        told = stage.get("about"), stage.get("blocker")
+        blocker = stage.get("blocker")
+        is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
+        told = stage.get("about"), None if is_told_below else blocker
         say(f"  {stage['name']:<11} {health(stage['state'])}{age}{tail('; '.join(filter(None, told)))}")
     printing_ingest.jobs(answer)
     for sentence in answer["degraded"]:

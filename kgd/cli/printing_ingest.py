@@ -11,6 +11,8 @@ Answer = dict[str, Any]
 
 SHOWN = 10
 """Nodes that are named, and lines of trouble."""
+MOST_ANSWERED = 100
+"""Nodes that an answer names; there may be more."""
 
 
 def ingested(answer: Answer) -> None:
@@ -22,7 +24,7 @@ def ingested(answer: Answer) -> None:
     for uri in nodes[:SHOWN]:
         say(f"  {uri}")
     if len(nodes) > SHOWN:
-        say(f"  and {len(nodes) - SHOWN} more")
+        say(f"  and {len(nodes) - SHOWN} more" if len(nodes) < MOST_ANSWERED else "  and more")
     trouble = answer.get("trouble", [])
     for line in trouble:
         say(f"  ! {line}")

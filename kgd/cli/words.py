@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 _SINGULAR = {"directories": "directory", "commits": "commit", "nodes": "node", "files": "file", "conflicts": "conflict",
-             "links": "link", "symlinks": "symlink", "proposals": "proposal", "entries": "entry"}  # fmt: skip
+             "links": "link", "symlinks": "symlink", "proposals": "proposal", "entries": "entry",
+             "documents": "document", "chunks": "chunk", "messages": "message", "symbols": "symbol"}  # fmt: skip
 
 
 def counted(count: int, thing: str) -> str:
-    """``1 open conflict``, ``2 open conflicts``; `thing` is the plural."""
-    head, _, last = thing.rpartition(" ")
-    named = thing if count != 1 else f"{head} {_SINGULAR.get(last, last)}".strip()
+    """``1 open conflict``, ``2 chunks new``; `thing` is the plural."""
+    named = thing if count != 1 else " ".join(_SINGULAR.get(word, word) for word in thing.split(" "))
     return f"{count} {named}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_agents, printing_exchange
+from kgd.cli import printing, printing_agents, printing_exchange, printing_ingest
 from kgd.cli.refusals import spoken
 from kgd.cli.verbs import verb
 from kgd.errors import NotFound
@@ -19,6 +19,28 @@ def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys
                               "troubles": troubles}  # fmt: skip
     printing_exchange.exported(answer)
     assert capsys.readouterr().out.splitlines()[2:] == ["  ! 3 relations have no place", "  ! a.md: was left"]
+
+
+@pytest.mark.parametrize(("shown", "last"), [(11, "and 1 more"), (100, "and more")])
+def test_what_was_taken_in_is_counted_as_people_count(
+    capsys: pytest.CaptureFixture[str], shown: int, last: str
+) -> None:
+    nodes = [f"document://shop/{number}" for number in range(shown)]
+    counts = {"chunks_new": 1, "documents_new": 293}
+    printing_ingest.ingested({"kind": "auto", "source": "docs", "counts": counts, "nodes": nodes})
+    told = capsys.readouterr().out.splitlines()
+    assert (told[0], told[-1].strip()) == ("docs taken in: 1 chunk new, 293 documents new", last)
+
+
+def test_what_is_wrong_with_a_step_is_told_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = [{"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},
+              {"name": "publish", "state": "waiting", "blocker": "no remote answers"}]  # fmt: skip
+    daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
+    answer = {"daemon": daemon, "health": "degraded", "stages": stages, "degraded": ["embedding: it is down"],
+              "invalid_files": [], "proposals": 0, "counts": {}, "conflicts": 0}  # fmt: skip
+    printing.status(answer)
+    told = capsys.readouterr().out
+    assert (told.count("it is down"), told.count("no remote answers")) == (1, 1)
 
 
 def test_a_summary_that_is_the_name_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
