@@ -46,8 +46,8 @@ def accept(
 ) -> Outcome:
     """Bring a proposal into the tip: all of it by kgd's own merge, or `only` these nodes as one commit of its author.
 
-    One of this repository that tells what of it is one change (`kgd.workspace.bundles`) comes in as one plain commit
-    in any case.
+    One that was made here for a request and tells what of it is one change (`kgd.workspace.bundles`) comes in as one
+    plain commit in any case.
 
     What the tip changed differently meanwhile becomes a conflict, and neither side is lost. `permit` is asked for
     everything that the proposal's commits touch. What is accepted in whole no longer waits. With `dry_run` the outcome
@@ -66,7 +66,7 @@ def accept(
     told = bundles.read(store.commit(commit).message)
     job = (
         _part(workspace, proposal, frozenset(only), permit, told, message)
-        if only or (told and not proposal.remote)
+        if only or (told and proposal.request)
         else _whole(workspace, proposal, author, permit, message)
     )
     if dry_run:

@@ -248,3 +248,21 @@ def test_a_big_find_is_proposed_in_pieces_that_a_person_can_read(ask: Ask) -> No
         ask.accept(name=found["proposal"]) if turn else ask.reject(name=found["proposal"])
     assert len(seen) == len(names)
     assert found["more"] == 0
+
+
+def test_what_somebody_else_calls_compress_neither_hides_a_find_nor_takes_part_in_it(
+    planted: Ask, ws: Workspace
+) -> None:
+    trial = planted.compress(kinds=["merges"])
+    theirs = ws.store.commit(bytes.fromhex(planted.proposals()["proposals"][0]["commit"]))
+    planted.reject(name=trial["proposal"])
+    git_dir = str(ws.layout.git_dir)
+    for ref in subprocess.run(["git", "--git-dir", git_dir, "for-each-ref", "--format=%(refname)", "refs/kgd/rejected"],
+                              capture_output=True, text=True, check=True).stdout.split():  # fmt: skip
+        subprocess.run(["git", "--git-dir", git_dir, "update-ref", "-d", ref], check=True)
+    made = subprocess.run(
+        ["git", "--git-dir", git_dir, "commit-tree", theirs.tree.hex(), "-p", ws.tip, "-F", "-"],
+        input=theirs.message, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    subprocess.run(["git", "--git-dir", git_dir, "update-ref", "refs/heads/proposals/compress-7", made], check=True)
+    assert named(planted.compress(kinds=["merges"], dry_run=True)) == named(trial)

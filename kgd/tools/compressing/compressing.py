@@ -191,7 +191,10 @@ def _known(workspace: Workspace) -> set[str]:
     git_dir, store = workspace.layout.git_dir, workspace.store
     waiting = [tip for ref, tip in list_refs(git_dir, PROPOSALS).items() if proposals.is_called_after(ref, HOLDER)]
     refused = list(list_refs(git_dir, f"{REJECTED}{HOLDER}-").values())[-REJECTED_READ:]
-    return {bundle.id for tip in (*waiting, *refused) for bundle in bundles.read(store.commit(tip).message)}
+    messages = ((tip, store.commit(tip).message) for tip in (*waiting, *refused))
+    # What others pushed under such a name says nothing of what was looked at here.
+    ours = (text for tip, text in messages if workspace.seal.request(store, tip, text).startswith(f"{HOLDER}/"))
+    return {bundle.id for text in ours for bundle in bundles.read(text)}
 
 
 def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
