@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kgd.model.uri import Uri
 
+ENOUGH, IN_COMMON = 12, 0.15
+"""Different words that a text must have to tell it from another, and the part of them that the other has too."""
+_WORD = re.compile(r"[^\W\d_]{4,}")
 MOST_DROPPED = 10
 """Doubles that one node takes in at a time: who reviews it reads them all."""
 
@@ -21,6 +25,16 @@ class Group:
     @property
     def nodes(self) -> tuple[Uri, ...]:
         return (self.keep, *self.drops)
+
+
+def are_told_apart(one: str, other: str) -> bool:
+    """Whether two texts that are long enough to tell have next to no words in common.
+
+    Then two nodes of one name are two things: every service may have its "Overview".
+    """
+    words = [frozenset(word.casefold() for word in _WORD.findall(text)) for text in (one, other)]
+    fewer = min(map(len, words))
+    return fewer >= ENOUGH and len(words[0] & words[1]) < IN_COMMON * fewer
 
 
 def groups(pairs: Iterable[tuple[Uri, Uri, str]]) -> list[Group]:

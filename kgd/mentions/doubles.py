@@ -75,7 +75,8 @@ def doubles(
         pairs = [*_same(of_type), *_alike(of_type)]
         if near is not None:
             pairs += [(a, b, cosine, f"their texts mean the same (cosine {cosine:.2f})")
-                      for a, b, cosine in near(of_type) if cosine > NEAR]  # fmt: skip
+                      for a, b, cosine in near(of_type)
+                      if cosine > NEAR and _has_numbers_of(known[a].names[0], known[b].names[0])]  # fmt: skip
         for a, b, score, reason in pairs:
             keep, drop = (one.uri for one in sorted((known[a], known[b]), key=_stays))
             before = found.get((keep, drop))
@@ -118,9 +119,13 @@ def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
                 continue
             seen.add((a, b))
             score = len(grams[a] & grams[b]) / len(grams[a] | grams[b])
-            # "release 2" and "release 3" are alike and two things.
-            if score > ALIKE and _NUMBER.findall(name[a]) == _NUMBER.findall(name[b]):
+            if score > ALIKE and _has_numbers_of(name[a], name[b]):
                 yield a, b, round(score, 3), f"'{name[a]}' and '{name[b]}' are nearly one name ({score:.2f} alike)"
+
+
+def _has_numbers_of(one: str, other: str) -> bool:
+    """ "Release 2" and "release 3" are alike, and so are their texts, and they are two things."""
+    return _NUMBER.findall(one) == _NUMBER.findall(other)
 
 
 def trigrams(name: str) -> frozenset[str]:

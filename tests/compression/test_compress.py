@@ -36,6 +36,10 @@ def named(answer: dict[str, Any]) -> set[tuple[str, ...]]:
     return {(one["kind"], *map(short, one["nodes"])) for one in answer["changes"]}
 
 
+PAYING = """Customers enter their card, the bank confirms within seconds, refunds take three working days, invoices
+are printed monthly, currencies convert daily."""
+SENDING = """Newsletters leave overnight, bounces retry thrice before addresses become inactive, templates live beside
+translations, unsubscribing happens instantly, attachments shrink."""
 PLANTED = {
     ("merge", "auth", "old/auth", "old/auth-2"),
     ("merge", "mail/sender", "mail/senders"),
@@ -65,6 +69,8 @@ def plant(ask: Ask, clock: Clock) -> None:
         upsert("facts/port", name="Port since 2024", content="The service listens on 443."),
         upsert("shop", name="Till", content="Where people pay."),
         upsert("note", name="Note", content="The Key vault is slow on Mondays."),
+        upsert("services/pay/overview", name="Overview", content=PAYING),
+        upsert("services/mail/overview", name="Overview", content=SENDING),
         upsert("release-1", name="Release notes 1", content="First."),
         upsert("release-2", name="Release notes 2", content="Second."),
         relate("old/auth", "keys", "depends_on"), relate("shop", "old/auth", "calls", 0.4),

@@ -196,12 +196,17 @@ class Looking:
             and not superseding.contradiction((keep, drop), self._tags, self._out)
             and not self._stands_back(keep)
             and not self._stands_back(drop)
+            and not merging.are_told_apart(self._content(keep), self._content(drop))
         )
         yield from merging.groups(pairs)
 
     def _stands_back(self, uri: Uri) -> bool:
         node = self._node(uri)
         return node is None or superseding.is_marked(uri, node.tags, self._out)
+
+    def _content(self, uri: Uri) -> str:
+        node = self._node(uri)
+        return node.content if node else ""
 
     def _merge(self, group: merging.Group) -> Change | None:
         nodes = [node for uri in group.nodes if (node := self._node(uri))]
