@@ -186,7 +186,8 @@ def _part(
 
 def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
     taken = [bundles.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
-    return "\n".join([proposal.subject, "", *taken]) if taken else proposal.subject
+    part = "" if len(taken) == len(told) else ", a part of it"
+    return "\n".join([f"{proposal.subject}{part}", "", *taken]) if taken else proposal.subject
 
 
 def _chosen(

@@ -123,6 +123,11 @@ def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted:
     assert (old["content"], old["tags"]) == ("An upload has at most 10 MB.", ["contradicted", "superseded"])
     assert [(one["type"], short(one["target"])) for one in old["relations"]] == [("superseded_by", "facts/limit")]
     assert planted.get(uris="mail/senders")["nodes"][0]["uri"] == "concept://shop/mail/senders"
+    log = ws.history(limit=1)[0]
+    assert log.subject == "compress: 2 marks, 2 merges, 2 prunings, a part of it"
+    assert [line.split()[1] for line in log.body.splitlines() if line.startswith("[")] == ["mark", "merge"], (
+        "each change that was taken, with its reason"
+    )
     rest = planted.compress()
     assert (rest["changes"], len(rest["waiting"])) == ([], 1), "what waits already is not proposed again"
     planted.undo()
@@ -272,3 +277,14 @@ def test_what_somebody_else_calls_compress_neither_hides_a_find_nor_takes_part_i
     ).stdout.strip()  # fmt: skip
     subprocess.run(["git", "--git-dir", git_dir, "update-ref", "refs/heads/proposals/compress-7", made], check=True)
     assert named(planted.compress(kinds=["merges"], dry_run=True)) == named(trial)
+
+
+def test_whoever_pointed_to_both_points_to_the_one_that_stays_once(ask: Ask, ws: Workspace) -> None:
+    ask.put(changes=[upsert("auth", name="Auth service"), upsert("old/auth", name="Auth Service"), upsert("shop"),
+                     relate("shop", "auth", "uses", 0.5), relate("shop", "old/auth", "uses", 0.2),
+                     relate("old/auth", "auth", "related_to"), relate("auth", "old/auth", "same_as")])  # fmt: skip
+    ask.accept(name=ask.compress()["proposal"])
+    out = ws.graph.out(Uri("concept://shop/shop"))
+    assert [(edge.type, edge.target, edge.weight) for edge in out] == [("uses", "concept://shop/auth", 0.2)]
+    assert list(ws.graph.out(Uri("concept://shop/auth"))) == []
+    assert ask.compress()["changes"] == []

@@ -212,8 +212,8 @@ def _put_up(
     session: Session, workspace: Workspace, base: bytes, changes: Sequence[Change], chosen: Sequence[Bundle], model: str
 ) -> str:
     """One commit on `base`. Whoever else puts up the same at this moment finds this one."""
-    counts = Counter(PLURAL[bundle.kind] for bundle in chosen)
-    subject = "compress: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    counts = sorted(Counter(bundle.kind for bundle in chosen).items())
+    subject = "compress: " + ", ".join(f"{count} {_called(kind, count)}" for kind, count in counts)
     body = "\n".join(bundles.written(bundle) for bundle in chosen)
     label = "".join(c for c in model if c.isprintable())[:80].strip()
     principal = session.principal
@@ -227,6 +227,10 @@ def _put_up(
         most=MOST_WAITING if principal else None,
     )  # fmt: skip
     return proposal.id
+
+
+def _called(kind: str, count: int) -> str:
+    return PLURAL[kind] if count > 1 else "pruning" if kind == "prune" else kind
 
 
 def _tell(workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool) -> None:
