@@ -28,6 +28,9 @@ GATHERED_FEW = 60
 NEAREST = 60
 """Texts near to the question in meaning that are ranked."""
 
+ADDRESS = 0.5
+"""What the words of an address count beside those of a text: few words, all of them rare, would stand first else."""
+
 Sees = Callable[[Uri], bool]
 
 
@@ -52,6 +55,8 @@ class Unit:
     """How many of the words its best text has; `FILE` for none."""
     steps: tuple[Step, ...] = ()
     """How it was reached from another unit, if that is what brought it here."""
+    helped: Step | None = None
+    """What brought it further up, where it was found by itself."""
     from_unit: Uri | None = None
 
     def texts_by_words(self, most: int) -> list[Uri]:
@@ -123,19 +128,27 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     few = len(terms(question.query)) < ranking.LONG
     limit = (GATHERED_FEW if few else GATHERED) * (1 if sees is None else 2)
     gathered = index.gather(
-        question.query, limit=limit, reduced=sees is None, surrounded=question.max_depth > 0, sees=sees, **filters
+        question.query, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters
     )
     pool = Pool(question, gathered.words, 0.0, is_full=len(gathered.texts) >= limit)
     pool.beside = gathered.beside if sees is None else []
     may = sees or anybody
     texts = [found for found in gathered.texts if may(found.uri)]
     for found in sorted(texts, key=lambda one: one.uri.startswith("file://")):  # documents first: see `Pool.key`
-        pool.take(found, words=max(0.0, -found.rank))
+        pool.take(found, words=max(0.0, -found.rank) * (ADDRESS if _is_address(workspace, found.uri) else 1))
     if not (few and _is_answered(pool)):
         _add_near(workspace, index, pool, filters, may)
     _score_words(pool, gathered.wholes if sees is None else {}, workspace.id)
     _score_meaning(pool)
     return pool
+
+
+def _is_address(workspace: Workspace, uri: Uri) -> bool:
+    """Whether it is a page of the web that texts link to and nobody said a word about."""
+    if not uri.startswith(("https://", "http://")):
+        return False
+    card = workspace.graph.card(uri)
+    return card is not None and not card.name and not card.summary
 
 
 def _is_answered(pool: Pool) -> bool:

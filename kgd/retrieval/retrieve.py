@@ -187,9 +187,7 @@ def _with_rest(
     index, size = workspace.text(), len(order)
     if pool.is_full:
         lowest = order[-1].score if order else 1.0
-        rest = index.search(
-            question.query, tags=question.tags or None, limit=wanted + len(known), sees=sees, **filters
-        )
+        rest = index.search(question.query, tags=question.tags or None, limit=wanted + len(known), sees=sees, **filters)
         plain = {hit.uri: hit.score for hit in rest if hit.uri not in known}
         found = {one.uri: one for one in index.passing(list(plain), **filters)}
         return order + [
@@ -244,6 +242,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         steps = unit.steps
         why = [*hit.why, _weighed(unit, pool)]
         why += [f"via {_told(step)}" for step in steps[-1:]]
+        why += [f"helped by {_told(unit.helped)}"] if unit.helped and not steps else []
         lex, vec = round(unit.lex, 4), round(unit.vec, 4)
         said_why = tuple(filter(None, why))
         path = _path(one.uri, steps)

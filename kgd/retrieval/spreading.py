@@ -27,6 +27,8 @@ PERSON = 0.15
 """What is said by somebody whom the question names has so much more."""
 BESIDE = 0.5
 """Of the score of a message, the part that it and its neighbours have together."""
+HELPED = 0.2
+"""Of the score that a unit has by itself: what is handed to it is worth a word from here on."""
 AHEAD = 0.01
 """By how much the best unit stays ahead of what it handed its score to."""
 MOST_EDGES = 60
@@ -118,6 +120,8 @@ def hop(pool: Pool, around: Surroundings) -> None:
         if reached := pool.units.get(key):
             if gained > reached.score:
                 reached.steps, reached.from_unit = (step,), unit.key
+            elif gained >= HELPED * reached.score:
+                reached.helped = step
             reached.score += gained
             reached.tier = max(reached.tier, SOME)
     if order:

@@ -60,6 +60,35 @@ def test_what_a_good_hit_mentions_is_found_too_and_the_path_says_how(ws: Workspa
     assert uris(asked("why did checkout stand still in that outage", edge_types=("about",))) == [uri("outage")]
 
 
+def test_a_hit_that_owes_its_place_to_an_edge_says_so(ws: Workspace, asked: Asked) -> None:
+    ws.submit(change(
+        upsert("outage", name="Outage in May", content="Checkout stood still since Harbour Gate refused all sessions."),
+        upsert("gate", name="Harbour Gate", content="The May outage: why checkout stood still that night."),
+        upsert("note", name="Canteen", content="The May outage: why checkout stood still that night."),
+    ))  # fmt: skip
+    found = asked("why did checkout stand still in the outage in May")
+    gate, note = (next(hit for hit in found.hits if hit.uri == uri(name)) for name in ("gate", "note"))
+    assert (uris(found)[:2], gate.path) == ([uri("outage"), uri("gate")], (uri("gate"),))
+    assert f"helped by MENTIONS <- {uri('outage')}" in gate.why
+    assert not any("helped" in reason for hit in (note, found.hits[0]) for reason in hit.why)
+    plain = asked("why did checkout stand still in the outage in May", max_depth=0)
+    assert not any("MENTIONS" in reason for hit in plain.hits for reason in hit.why)
+
+
+def test_a_text_stands_before_an_address_with_the_same_words_until_somebody_names_it(
+    ws: Workspace, asked: Asked
+) -> None:
+    page = Uri("https://example.org/docs/explicit-locking.html#LOCKING-ROWS")
+    text = "Rows stay locked until the transaction ends; who wants to change one of the locked rows waits for it."
+    ws.submit(
+        change(upsert("manual", to(page, "links_to"), content=text), upsert(page), upsert("else", content="Rows."))
+    )
+    assert uris(asked("locking of the rows in a transaction"))[0] == uri("manual")
+    assert page in uris(asked("locking of the rows in a transaction"))
+    ws.submit(change(upsert(page, name="Explicit locking of rows in a transaction")))
+    assert uris(asked("locking of the rows in a transaction"))[0] == page
+
+
 @pytest.mark.requirement("U4")
 def test_stored_relations_bring_what_they_lead_to_and_depth_brings_what_lies_further(
     ws: Workspace, asked: Asked
