@@ -27,7 +27,7 @@ PERSON = 0.15
 """What is said by somebody whom the question names has so much more."""
 BESIDE = 0.5
 """Of the score of a message, the part that it and its neighbours have together."""
-HELPED = 0.2
+HELPED = 0.4
 """Of the score that a unit has by itself: what is handed to it is worth a word from here on."""
 AHEAD = 0.01
 """By how much the best unit stays ahead of what it handed its score to."""
