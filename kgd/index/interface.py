@@ -62,7 +62,6 @@ class Index(Protocol):
         tags: Collection[str] | None = None,
         namespace: str = "",
         limit: int = 1_000,
-        reduced: bool = True,
         surrounded: bool = True,
         sees: Callable[[Uri], bool] | None = None,
     ) -> Gathered:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import orjson
@@ -19,8 +19,12 @@ from kgd.model.uri import Uri
 
 LARGE = 2_000
 """Documents from which on common words are left out of the first look."""
-LOOKED_AT = 0.12
-"""Part of all documents that the words of that first look may have together; the rarest words come first."""
+LOOKED_AT, FEWEST_LOOKED_AT = 0.12, 1_000
+"""Part of all documents that the words of that first look may have together, or so many documents if that is more; the
+rarest words come first. Ranking one takes a microsecond, and a question in plain language has some word of nearly all.
+"""
+ENOUGH = 100
+"""Documents with its rarest words that are enough for a question of few words whose answer is ranked elsewhere."""
 LONG = 4
 """Words from which on a question is taken to be finished: its last word is begun only if nothing has it as it is."""
 CANDIDATES = 100
@@ -106,13 +110,14 @@ class Search:
         self._want = want
         self._all = " AND ".join(term.match for term in terms)
         self._begun = " AND ".join([*(term.match for term in terms[:-1]), terms[-1].prefix])
-        self.large = LARGE
-        """Documents from which on not all of them that have some word are looked at."""
+        self._enough: float = math.inf
+        """Documents with the rarest words from which on common words alone are not looked for."""
         self._looked_for = self._begun if len(terms) == 1 else " OR ".join(term.match for term in terms)
 
     def gather(self, knowledge: Filter) -> list[Found]:
         """Documents for somebody else to rank: those with all words stand apart only where there are few words."""
         if len(self._terms) < LONG:
+            self._enough = ENOUGH
             return self.run(knowledge, None)
         return self._with_some([], knowledge)
 
@@ -172,15 +177,15 @@ class Search:
         if self._is_new(self._terms[-1]):
             matches[-1] = self._terms[-1].prefix
         documents = frequencies.documents(connection)
-        if documents <= self.large:
+        if documents <= LARGE:
             self._looked_for = " OR ".join(matches)
             return self._more(found, self._looked_for, condition, SOME)
         often = {match: frequencies.of(connection, match) for match in matches}
         ordered = sorted(often, key=lambda match: (often[match], match))
-        sums = accumulate(often[match] for match in ordered)
-        rare = [m for m, looked_at in zip(ordered, sums, strict=True) if looked_at <= documents * LOOKED_AT] or ordered[
-            :1
-        ]
+        most = max(FEWEST_LOOKED_AT, documents * LOOKED_AT)
+        sums = pairwise(accumulate((often[match] for match in ordered), initial=0))
+        looked_for = zip(ordered, sums, strict=True)
+        rare = [m for m, (rarer, all) in looked_for if all <= most and rarer < self._enough] or ordered[:1]
         telling = {
             match: math.log((documents - count + 0.5) / (count + 0.5))
             for match, count in often.items()

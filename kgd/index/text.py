@@ -22,9 +22,6 @@ FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
 MOST_FEW = 50_000
 """What passes a filter for it to be listed."""
-MANY = 20_000
-GATHERED_OF_MANY = 300
-"""Documents of an index of more than `MANY` that are gathered: each costs a look for every common word."""
 MOST_DOUBTED = 200
 """Doubted hits that make room for others in one answer."""
 
@@ -257,14 +254,13 @@ class TextIndex:
         tags: Collection[str] | None = None,
         namespace: str = "",
         limit: int = 1_000,
-        reduced: bool = True,
         surrounded: bool = True,
         sees: Sees | None = None,
     ) -> Gathered:
         """What has words of the question, for `kgd.retrieval` to rank together with what else it knows.
 
-        The filters are those of `search`. Of a large index fewer are found (if `reduced`), and texts with common
-        words alone are not. No bare files. Messages beside others are looked for only if `surrounded`.
+        The filters are those of `search`. Of a large index, texts with common words alone are not found. No bare
+        files. Messages beside others are looked for only if `surrounded`.
         """
         terms = words.terms(query)
         if not terms:
@@ -274,9 +270,7 @@ class TextIndex:
             condition = _doc_filter(types, tags, namespace)
             if sees is not None:
                 return Gathered(InSight(connection, terms, sees).texts(condition, limit), {}, [], asked)
-            many = reduced and self._frequencies.documents(connection) > MANY
-            search = Search(connection, self._frequencies, terms, min(limit, GATHERED_OF_MANY) if many else limit)
-            search.large = MANY
+            search = Search(connection, self._frequencies, terms, limit)
             found = search.gather(condition)
             wholes = search.wholes(namespace.strip("/"), limit)
             beside = search.beside(condition) if surrounded else []

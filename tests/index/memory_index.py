@@ -61,7 +61,7 @@ class MemoryIndex:
 
     def gather(
         self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", limit: int = 1_000, reduced: bool = True, surrounded: bool = True,
+        namespace: str = "", limit: int = 1_000, surrounded: bool = True,
         sees: Sees | None = None,
     ) -> Gathered:  # fmt: skip
         passes = _passing(types, tags, namespace)
