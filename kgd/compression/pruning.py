@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kgd.graph.edges import WEIGHT_DIGITS, Edge
 from kgd.model.fields import plain_weight
-from kgd.model.standing import STANDS_BACK
+from kgd.model.standing import stands_back
 from kgd.model.suggestion import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL
 from kgd.model.uri import Uri
 from kgd.model.usage import Tally
@@ -38,12 +38,16 @@ def redundant(source: Uri, out: Out) -> Iterator[Pruned]:
     edges = out(source)
     telling = [edge for edge in edges if _is_telling(edge)][:MOST_EDGES]
     for edge in edges:
-        if edge.type == RELATED and edge.target != source and (why := _instead(edge, telling, out)):
+        if _says_least(edge.type) and edge.target != source and (why := _instead(edge, telling, out)):
             yield Pruned(source, edge.target, edge.type, why)
 
 
 def _is_telling(edge: Edge) -> bool:
-    return edge.type != RELATED and edge.type not in STANDS_BACK
+    return not _says_least(edge.type) and not stands_back(edge.type)
+
+
+def _says_least(type: str) -> bool:
+    return type.lower() == RELATED
 
 
 def _instead(edge: Edge, telling: Sequence[Edge], out: Out) -> str:
@@ -80,7 +84,7 @@ def unwalked(tally: Tally) -> Iterator[Pruned]:
     for link, count in sorted(tally.offered.items()):
         source, target, type = link
         others = shown - count
-        if type != RELATED or count < LEAST_OFFERED or tally.followed[link] or others < LEAST_OFFERED_IN_ALL:
+        if not _says_least(type) or count < LEAST_OFFERED or tally.followed[link] or others < LEAST_OFFERED_IN_ALL:
             continue
         rate = min(1.0, followed / others)
         if (1.0 - rate) ** count * tested < ALPHA:

@@ -12,7 +12,9 @@ from kgd.model.standing import SUPERSEDED, SUPERSEDED_BY, SUPERSEDES
 from kgd.model.uri import Uri
 
 CONTRADICTS = "contradicts"
-CONTRADICTION = frozenset(["contradicts", "contradiction", "contradicted", "correction", "corrects", SUPERSEDES])
+OUTDATED = frozenset(["contradicted", "outdated", "obsolete", "deprecated", "stale"])
+"""Tags of what is not true any more."""
+CONTRADICTION = OUTDATED | {"contradicts", "contradiction", "correction", "corrects", SUPERSEDES}
 """Tags by which somebody says that two nodes of one name do not both hold."""
 APART = frozenset([SUPERSEDES, SUPERSEDED_BY, CONTRADICTS, "contradicted_by", "part_of", "distinct_from", "replaces"])
 """Two nodes with such a relation between them are two things, whatever they are called."""
@@ -31,7 +33,7 @@ def by_relation(new: Uri, out: Callable[[Uri], Sequence[Edge]]) -> list[Supersed
     return [
         Superseded(edge.target, new, f"{new} supersedes it")
         for edge in out(new)
-        if edge.type == SUPERSEDES and edge.target != new and not says(out(edge.target), new, SUPERSEDES)
+        if edge.type.lower() == SUPERSEDES and edge.target != new and not says(out(edge.target), new, SUPERSEDES)
     ]
 
 
@@ -46,8 +48,16 @@ def contradiction(
     return f"related as '{CONTRADICTS}'" if told else ""
 
 
-def by_contradiction(pair: tuple[Uri, Uri], how: str, updated: Callable[[Uri], int]) -> Superseded | None:
-    """The older of two nodes of one name that contradict each other; None where none is older."""
+def by_contradiction(
+    pair: tuple[Uri, Uri], how: str, tags: Callable[[Uri], Collection[str]], updated: Callable[[Uri], int]
+) -> Superseded | None:
+    """Of two nodes of one name that contradict each other the one that is tagged as not true any more, else the older;
+    None where that tells nothing."""
+    told = [uri for uri in pair if OUTDATED & {tag.lower() for tag in tags(uri)}]
+    if len(told) == 1:
+        [old] = told
+        [new] = set(pair) - {old}
+        return Superseded(old, new, f"{new} goes by the same name, and this one is {how}")
     old, new = sorted(pair, key=updated)
     if updated(old) == updated(new):
         return None
@@ -55,7 +65,7 @@ def by_contradiction(pair: tuple[Uri, Uri], how: str, updated: Callable[[Uri], i
 
 
 def says(edges: Sequence[Edge], target: Uri, *types: str) -> bool:
-    return any(edge.target == target and edge.type in types for edge in edges)
+    return any(edge.target == target and edge.type.lower() in types for edge in edges)
 
 
 def are_apart(one: Uri, two: Uri, out: Callable[[Uri], Sequence[Edge]]) -> bool:
@@ -63,7 +73,7 @@ def are_apart(one: Uri, two: Uri, out: Callable[[Uri], Sequence[Edge]]) -> bool:
 
 
 def is_marked(uri: Uri, tags: Collection[str], out: Callable[[Uri], Sequence[Edge]]) -> bool:
-    return SUPERSEDED in tags or any(edge.type == SUPERSEDED_BY for edge in out(uri))
+    return SUPERSEDED in tags or any(edge.type.lower() == SUPERSEDED_BY for edge in out(uri))
 
 
 def marking(found: Superseded) -> tuple[Edit, ...]:

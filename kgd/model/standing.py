@@ -8,5 +8,9 @@ SUPERSEDED = "superseded"
 SUPERSEDED_BY = "superseded_by"
 SUMMARISES = "summarises"
 SUMMARISED_BY = "summarised_by"
-STANDS_BACK = frozenset([SUPERSEDED_BY, SUMMARISED_BY])
-"""A node with such a relation of its own ranks behind its equals; it is found as before otherwise."""
+_STANDS_BACK = frozenset([SUPERSEDED_BY, SUMMARISED_BY])
+
+
+def stands_back(type: str) -> bool:
+    """Whether a node with a relation of this type ranks behind its equals; it is found as before otherwise."""
+    return type.lower() in _STANDS_BACK

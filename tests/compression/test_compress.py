@@ -45,6 +45,7 @@ PLANTED = {
     ("merge", "mail/sender", "mail/senders"),
     ("mark", "facts/port-2019"),
     ("mark", "facts/limit-old"),
+    ("mark", "facts/quota-old"),
     ("prune", "shop"),
     ("prune", "note"),
 }
@@ -53,6 +54,7 @@ PLANTED = {
 def plant(ask: Ask, clock: Clock) -> None:
     ask.put(changes=[
         upsert("facts/limit-old", name="Upload limit", content="An upload has at most 10 MB.", tags=["contradicted"]),
+        upsert("facts/quota-old", name="Mail quota", content="It is 1 GB."),
         upsert("keys", name="Key vault", content="Keeps keys."),
         upsert("ledger", name="Ledger", content="Books what was paid."),
         upsert("facts/port-2019", name="Port in 2019", content="The service listens on 8080."),
@@ -65,6 +67,7 @@ def plant(ask: Ask, clock: Clock) -> None:
         upsert("old/auth-2", name="auth service", content="Signs tokens."),
         upsert("mail/sender", name="Notification sender", content="Sends mail."),
         upsert("mail/senders", name="Notification senders", content="Retries thrice."),
+        upsert("facts/quota", name="Mail quota", content="It is 5 GB.", tags=["correction"]),
         upsert("facts/limit", name="Upload limit", content="An upload has at most 50 MB."),
         upsert("facts/port", name="Port since 2024", content="The service listens on 443."),
         upsert("shop", name="Till", content="Where people pay."),
@@ -74,7 +77,7 @@ def plant(ask: Ask, clock: Clock) -> None:
         upsert("release-1", name="Release notes 1", content="First."),
         upsert("release-2", name="Release notes 2", content="Second."),
         relate("old/auth", "keys", "depends_on"), relate("shop", "old/auth", "calls", 0.4),
-        relate("facts/port", "facts/port-2019", "supersedes"),
+        relate("facts/port", "facts/port-2019", "SUPERSEDES"),
         relate("shop", "ledger", "uses", 0.3), relate("shop", "ledger", "related_to", 0.9),
         relate("ledger", "keys", "uses", 0.3), relate("shop", "keys", "related_to", 0.6),
         relate("ledger", "shop", "related_to", 0.5),
@@ -111,7 +114,7 @@ def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted:
         with pytest.raises(Invalid, match="alone"):
             planted.accept(name=id, only=part)
     half = planted.accept(name=id, only=["auth", "old/auth", "old/auth-2", "facts/limit-old"])
-    assert half["left"] == 5
+    assert half["left"] == 6
     [node] = planted.get(uris="old/auth-2")["nodes"]
     assert node["uri"] == "concept://shop/auth"
     assert node["content"] == "Signs tokens.\n\nNever cache a key.\n"
@@ -124,7 +127,7 @@ def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted:
     assert [(one["type"], short(one["target"])) for one in old["relations"]] == [("superseded_by", "facts/limit")]
     assert planted.get(uris="mail/senders")["nodes"][0]["uri"] == "concept://shop/mail/senders"
     log = ws.history(limit=1)[0]
-    assert log.subject == "compress: 2 marks, 2 merges, 2 prunings, a part of it"
+    assert log.subject == "compress: 3 marks, 2 merges, 2 prunings, a part of it"
     assert [line.split()[1] for line in log.body.splitlines() if line.startswith("[")] == ["mark", "merge"], (
         "each change that was taken, with its reason"
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
@@ -199,13 +198,13 @@ def _known(workspace: Workspace) -> set[str]:
 
 def _that_fit(fresh: Mapping[str, Change]) -> Iterator[Bundle]:
     """The first of them, as many as a commit's message has room to give reasons for."""
-    room = ROOM
-    for id, one in islice(fresh.items(), MOST_CHANGES):
+    room, left = ROOM, MOST_CHANGES
+    for id, one in fresh.items():
         bundle = Bundle(id, one.kind, one.nodes, one.reason)
-        room -= len(bundles.written(bundle)) + 1
-        if room < 0:
-            return
-        yield bundle
+        size = len(bundles.written(bundle)) + 1
+        if left and size <= room:
+            room, left = room - size, left - 1
+            yield bundle
 
 
 def _put_up(

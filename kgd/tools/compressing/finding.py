@@ -21,10 +21,10 @@ from kgd.compression.superseding import Superseded
 from kgd.graph.edges import Edge
 from kgd.mentions.doubles import may_be_double, merged
 from kgd.mentions.mentions import Mentions
-from kgd.model.access import Verb
+from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
 from kgd.model.node import Node
-from kgd.model.standing import STANDS_BACK, SUPERSEDES
+from kgd.model.standing import SUPERSEDES, stands_back
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
@@ -71,6 +71,7 @@ class Looking:
         self._tree = workspace.store.tree_of(self.base)
         self._before = workspace.now() - old
         self._sees = sight.sight(session, workspace.id)
+        self._policy = workspace.policy
         self._taken: set[Uri] = set()
         self._nodes: dict[Uri, Node | None] = {}
         self.found = Found()
@@ -113,7 +114,8 @@ class Looking:
         path = uri.split("/", 3)[3] if uri.count("/") > 2 else ""
         if self._below and path != self._below and not path.startswith(f"{self._below}/"):
             return False
-        return (self._sees is None or self._sees(uri)) and self._session.may(self._workspace, uri, Verb.PROPOSE)
+        sees = self._sees is None or self._sees(uri)
+        return sees and may(self._session.principal, self._policy, Verb.PROPOSE, uri)
 
     def _blob(self, uri: Uri) -> str:
         blob = self._workspace.store.entry(self._tree, self._workspace.path(uri))
@@ -161,12 +163,12 @@ class Looking:
                 yield one
 
     def _is_newer(self, uri: Uri) -> bool:
-        return any(edge.type == SUPERSEDES for edge in self._out(uri))
+        return any(edge.type.lower() == SUPERSEDES for edge in self._out(uri))
 
     def _contradicting(self) -> Iterator[Superseded]:
         for pair in self._same:
             how = superseding.contradiction(pair, self._tags, self._out)
-            found = superseding.by_contradiction(pair, how, self._updated) if how else None
+            found = superseding.by_contradiction(pair, how, self._tags, self._updated) if how else None
             if found is not None and not superseding.says(self._out(found.old), found.new, SUPERSEDES):
                 yield found
 
@@ -179,8 +181,8 @@ class Looking:
     @cached_property
     def _doubles(self) -> list[tuple[Uri, Uri, float, str]]:
         found = offers.double(self._workspace)
-        may = [one for one in found if self._may(one.keep) and self._may(one.drop)]
-        return [(one.keep, one.drop, one.score, one.reason) for one in may]
+        allowed = (one for one in found if self._may(one.keep) and self._may(one.drop))
+        return [(one.keep, one.drop, one.score, one.reason) for one in allowed]
 
     @cached_property
     def _same(self) -> list[tuple[Uri, Uri]]:
@@ -299,7 +301,7 @@ class Looking:
             if card is None or uri in recent or uri in self._taken or not _may_be_summed_up(uri, card.type):
                 continue
             updated = self._updated(uri)
-            if updated >= self._before or any(edge.type in STANDS_BACK for edge in self._out(uri)):
+            if updated >= self._before or any(stands_back(edge.type) for edge in self._out(uri)):
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""
