@@ -252,7 +252,8 @@ class Search:
                 )
                 seen = {id: marks.find(columns, texts, asked) for id, *texts in rows}
                 told |= {(bare, id): marked for id, marked in seen.items() if marked}
-                unseen = [id for id, marked in seen.items() if not marked]
+                by_words = {found.id for found in page if found.rank}
+                unseen = [id for id, marked in seen.items() if not marked and id in by_words]
                 told |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
         nothing = marks.Marked("", ())
         return [Hit(f.uri, _score(f), *told.get((f.tier <= FILE, f.id), nothing)) for f in page]

@@ -83,6 +83,8 @@ class Pool:
     words: list[str]
     share: float
     units: dict[Uri, Unit] = field(default_factory=dict)
+    is_short: bool = False
+    """The question has few words: it may well be a name."""
     is_full: bool = False
     """More has words of the question than is here."""
     floor: float = 0.0
@@ -130,7 +132,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     gathered = index.gather(
         question.query, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters
     )
-    pool = Pool(question, gathered.words, 0.0, is_full=len(gathered.texts) >= limit)
+    pool = Pool(question, gathered.words, 0.0, is_short=few, is_full=len(gathered.texts) >= limit)
     pool.beside = gathered.beside if sees is None else []
     may = sees or anybody
     texts = [found for found in gathered.texts if may(found.uri)]

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from kgd.graph.edges import Edge, EdgeSource
-from kgd.index.ranking import SOME, Found
+from kgd.index.ranking import BEGUN, SOME, Found
 from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.pool import Pool, Unit, normalise
 from kgd.retrieval.question import Once, Step
@@ -106,10 +106,13 @@ def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], 
 def hop(pool: Pool, around: Surroundings) -> None:
     """Let the best units hand on a part of their score. The best one keeps its place."""
     handed: dict[Uri, tuple[float, Unit, Step]] = {}
-    order = ranked(pool)
+    order = best_of(pool, BY_FOLLOWING.best)
+    giving = order
+    if pool.is_short and (whole := [unit for unit in order if unit.tier >= BEGUN]):
+        giving = whole  # what has a part of a name is not what was meant: what it leads to is none the more
     if around.mentions is not None:
-        around.mentions.look_up([uri for unit in order[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
-    for place, unit in enumerate(order[: BY_FOLLOWING.best]):
+        around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
+    for place, unit in enumerate(giving):
         for step, part in _leading(unit, around, pool, place):
             target = step.source if step.backwards else step.target
             key, gained = pool.key(target), unit.score * part
@@ -125,14 +128,14 @@ def hop(pool: Pool, around: Surroundings) -> None:
             reached.score += gained
             reached.tier = max(reached.tier, SOME)
     if order:
-        others = max((unit.score for unit in order[1:]), default=0.0)
+        others = max((unit.score for unit in pool.units.values() if unit is not order[0]), default=0.0)
         order[0].score = max(order[0].score, others + AHEAD)
     normalise(pool.units.values())
 
 
 def further(pool: Pool, around: Surroundings, depth: int) -> None:
     """Add what lies up to `depth` relations away from the best units, the nearest first, at most `MOST_CONTEXT`."""
-    frontier = [(-unit.score, unit.key, len(unit.steps), unit) for unit in ranked(pool)[: BY_RELATION.best]]
+    frontier = [(-unit.score, unit.key, len(unit.steps), unit) for unit in best_of(pool, BY_RELATION.best)]
     heapq.heapify(frontier)
     added = 0
     while frontier and added < MOST_CONTEXT:
@@ -154,8 +157,10 @@ def further(pool: Pool, around: Surroundings, depth: int) -> None:
                 added += 1
 
 
-def ranked(pool: Pool) -> list[Unit]:
-    return sorted(pool.units.values(), key=lambda unit: (-round(unit.score, 9), unit.key))
+def best_of(pool: Pool, most: int) -> list[Unit]:
+    """The best units, in order."""
+    scores = ((-round(unit.score, 9), key) for key, unit in pool.units.items())
+    return [pool.units[key] for _, key in heapq.nsmallest(most, scores)]
 
 
 def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit, Step]]) -> None:
