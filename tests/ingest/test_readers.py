@@ -39,7 +39,7 @@ GOOD = {
     "named.md": (made.pdf("It is a PDF all the same"), "", "It is a PDF all the same"),
     "i.docx": (made.docx("The plan", "First this."), "The plan", "# The plan\n\nFirst this."),
     "j.xlsx": (made.xlsx([["name", "age"], ["Ann", 3, None]]), "", "## Sheet\n\n| name | age |\n| Ann | 3 |"),
-    "k.pptx": (made.pptx("Hello", "World"), "", "## Slide 1: Hello\n\nWorld"),
+    "k.pptx": (made.pptx("Hello", "World"), "Hello", "## Slide 1: Hello\n\nWorld"),
     "l.epub": (made.epub("<h1>Two</h1>later", "<h1>One</h1>first"), "A Book", "# One\n\nfirst\n\n# Two\n\nlater"),
     "m.py": (b"def f():\n    pass\n", "", "def f():\n    pass\n"),
     "n.md": (b"A\x00B" * 0 + "a\u0007b\ud7ffc\x1b[31m".encode(), "", "ab\ud7ffc[31m"),

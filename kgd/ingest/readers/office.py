@@ -81,15 +81,17 @@ def _slides(data: bytes) -> Text:
 
     show = pptx.Presentation(BytesIO(data))
     out: list[str] = []
+    called = one_line(show.core_properties.title or "")
     for number, slide in enumerate(show.slides, 1):
         shape = slide.shapes.title
         title = one_line(shape.text_frame.text) if shape is not None and shape.has_text_frame else ""
+        called = called or title
         texts = [text for one in slide.shapes if one != shape for text in _of_shape(one)]
         if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame) is not None and frame.text.strip():
             texts.append(f"Notes: {frame.text.strip()}")
         out.append(f"## Slide {number}{f': {title}' if title else ''}\n\n" + "\n\n".join(texts) + "\n")
     text = clean("\n".join(out)[: 2 * TEXT_LIMIT])
-    return Text("pptx", "markdown", one_line(show.core_properties.title or ""), text)
+    return Text("pptx", "markdown", called, text)
 
 
 def _of_shape(shape: Any) -> Iterator[str]:
