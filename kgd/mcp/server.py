@@ -120,7 +120,7 @@ class Surface:
         yield self._session(context_id=self._daemon.contexts.open()[0])
 
     def _session(self, **known: Any) -> Session:
-        return Session(self._daemon, **known)
+        return Session(self._daemon, by_agent=True, **known)
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None

@@ -46,6 +46,8 @@ class Session:
     client: str = ""
     context_id: str | None = ""
     trusted: bool = True
+    by_agent: bool = False
+    """An agent asks, over MCP: a text that it read may have told it to."""
     progress: Progress = lambda done, total, message: None
     here: Workspace | None = None
     """The workspace of `cwd`, once it was looked for: finding it reads a dozen files."""

@@ -220,7 +220,7 @@ def test_a_document_that_somebody_moved_or_wrote_is_respected(ask: Ask, ws: Work
 def test_an_agent_takes_in_neither_hidden_files_nor_what_the_repository_ignores(
     ask: Ask, code: Path, tmp_path: Path
 ) -> None:
-    agent = Ask(replace(ask.session, trusted=False))
+    agent = Ask(replace(ask.session, by_agent=True))
     (code / ".gitignore").write_text("*.local.md\n")
     until(lambda: ask.get(uris="./.gitignore")["nodes"])
     hidden = tmp_path / "home/.ssh/notes.md"

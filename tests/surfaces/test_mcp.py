@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
+from kgd import tools
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS
 from kgd.tools.schemas import full_schema
@@ -83,6 +85,19 @@ async def test_instructions_and_name_are_given_at_the_start(connect: Connect) ->
         assert "search" in (client.instructions or "")
         assert client.server_info is not None
         assert client.server_info.name == "kgd"
+
+
+async def test_a_client_is_an_agent_and_takes_in_no_hidden_file(
+    connect: Connect, session: Session, tmp_path: Path
+) -> None:
+    hidden = tmp_path / ".secrets" / "notes.md"
+    hidden.parent.mkdir()
+    hidden.write_text("# Notes\n\nThe key is below the third stone.\n")
+    async with connect() as client:
+        for source in (hidden, hidden.parent):
+            arguments = {"source": str(source), "workspace": "shop"}
+            assert (await refused(client, "ingest", arguments))["code"] == "FORBIDDEN"
+    assert tools.call(session, "ingest", {"source": str(hidden), "workspace": "shop"})["nodes"], "a person may"
 
 
 @pytest.mark.requirement("U3")

@@ -96,7 +96,7 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         )  # fmt: skip
     path = located(params.source, session.cwd)
     workspace = addressing.choose(session, params.workspace, writing=True)
-    if not session.trusted:
+    if session.by_agent or not session.trusted:
         _refuse_private(session, workspace, path)
     if (inside := _in_tree(workspace, path)) is not None and not _is_stored(params.kind):
         return _served(session, workspace, path, inside, params)
