@@ -109,9 +109,16 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
 
 def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
     """Of these texts, those in which somebody of one of these names speaks."""
+    known = connection.execute(
+        "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
+        (orjson.dumps(list(names)).decode(),),
+    )
+    people = [name for (name,) in known]
+    if not people:
+        return set()
     rows = connection.execute(
         f"SELECT DISTINCT people.doc FROM people JOIN json_each(?) AS asked ON asked.value = people.doc"
-        f" WHERE people.person IN ({', '.join('?' * len(names))})",
-        (orjson.dumps(list(ids)).decode(), *names),
+        f" WHERE people.person IN ({', '.join('?' * len(people))})",
+        (orjson.dumps(list(ids)).decode(), *people),
     )
     return {id for (id,) in rows}

@@ -218,23 +218,19 @@ class Search:
         while True:
             rows = self._connection.execute(
                 # Not `ORDER BY rank`: for that SQLite prepares a second statement, a fifth of a small question's time.
-                f"SELECT {table}.rowid, bm25({weights}) AS score FROM {table} {join}"
-                f" WHERE {table} MATCH ? {condition.sql} ORDER BY score LIMIT ?",
+                f"SELECT round(score, {RANK_DIGITS}), uri, id FROM ("
+                f"SELECT {table}.rowid AS row, bm25({weights}) AS score FROM {table} {join}"
+                f" WHERE {table} MATCH ? {condition.sql} ORDER BY score LIMIT ?) CROSS JOIN {details} ON id = row",
                 (match, *condition.values, limit),
             ).fetchall()
-            ranks = {id: round(rank, RANK_DIGITS) for id, rank in rows}
+            rows.sort()
             # Equal scores at the end of the list: the URI that comes first may be just behind it.
-            if len(rows) < limit or limit >= MAX_TIES or ranks[rows[-1][0]] != ranks[rows[want - 1][0]]:
+            if len(rows) < limit or limit >= MAX_TIES or rows[-1][0] != rows[want - 1][0]:
                 break
             limit *= 8
-        worst = ranks[rows[min(want, len(rows)) - 1][0]] if rows else 0.0
-        uris = self._connection.execute(
-            f"SELECT id, uri FROM {details} WHERE id IN (SELECT value FROM json_each(?))",
-            (_json(id for id, rank in ranks.items() if rank <= worst),),
-        )
         once: dict[Uri, Found] = {}  # what is stored about a part of a file is beside what was read from the file
-        for found in sorted(Found(ranks[id], uri, id, tier) for id, uri in uris):
-            once.setdefault(found.uri, found)
+        for rank, uri, id in rows:
+            once.setdefault(uri, Found(rank, uri, id, tier))
         return list(once.values())[:want]
 
     def explain(self, page: Sequence[Found]) -> list[Hit]:

@@ -21,11 +21,9 @@ from kgd.retrieval.question import Question, Step
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-GATHERED = 250
-"""Texts with words of the question that are ranked."""
-GATHERED_FEW = 60
-"""The same for a question of few words."""
-NEAREST = 60
+GATHERED, GATHERED_SHORT = 150, 60
+"""Texts with words of the question that are ranked; of one of few words."""
+NEAREST, NEAREST_SHORT = 60, 20
 """Texts near to the question in meaning that are ranked."""
 
 ADDRESS = 0.5
@@ -128,10 +126,8 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     index = workspace.text()
     filters = filters_of(question)
     few = len(terms(question.query)) < ranking.LONG
-    limit = (GATHERED_FEW if few else GATHERED) * (1 if sees is None else 2)
-    gathered = index.gather(
-        question.query, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters
-    )
+    limit = (GATHERED_SHORT if few else GATHERED) * (1 if sees is None else 2)
+    gathered = index.gather(question.query, limit=limit, surrounded=question.max_depth > 0, sees=sees, **filters)
     pool = Pool(question, gathered.words, 0.0, is_short=few, is_full=len(gathered.texts) >= limit)
     pool.beside = gathered.beside if sees is None else []
     may = sees or anybody
@@ -176,9 +172,10 @@ def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str,
     if any(filters.values()) or may is not anybody:
         few = index.few_in(**filters)
         within = [uri for uri in few if may(uri)] if few is not None else None
-    wanted = NEAREST if within is not None or not any(filters.values()) else 4 * NEAREST
+    enough = NEAREST_SHORT if pool.is_short else NEAREST
+    wanted = enough if within is not None or not any(filters.values()) else 4 * enough
     near = meaning.nearest(pool.question.query, wanted, within)
-    while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < NEAREST:
+    while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < enough:
         wanted *= 8  # what may not be read takes no place from what may
         near = meaning.nearest(pool.question.query, wanted, within)
     if not near.hits:  # the question says nothing to it, or it cannot be asked just now

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgd.errors import Unavailable
 from kgd.graph.edges import EdgeSource
 from kgd.index import ranking
-from kgd.index.ranking import LONG, Found, Hit
+from kgd.index.ranking import Found, Hit
 from kgd.model.standing import stands_back
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
@@ -150,12 +150,11 @@ def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Ite
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it has too little to do with the question."""
-    few = len(pool.words) < LONG
-    if few and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
+    if pool.is_short and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > (unit.similarity or 0.0):
         return 0.0
-    low, high = BANDS[unit.tier] if few else KNOWLEDGE
+    low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE
     score = low + (high - low) * unit.score
     if doubted and (unit.key in doubted or any(uri in doubted for uri in unit.texts)):
         score *= ranking.DOUBTED_SHARE
@@ -196,7 +195,7 @@ def _with_rest(
         ]
     if question.tags:
         return order
-    ends = (BARE, BARE_SOME) if len(pool.words) < LONG else (KNOWLEDGE[0], BARE_SOME)
+    ends = (BARE, BARE_SOME) if pool.is_short else (KNOWLEDGE[0], BARE_SOME)
     bare = index.bare_files(question.query, limit=wanted + size, sees=sees, **filters)
     for one in bare:
         good = max(0.0, -one.rank)

@@ -33,6 +33,8 @@ AHEAD = 0.01
 """By how much the best unit stays ahead of what it handed its score to."""
 MOST_EDGES = 60
 """Relations of one node that are gone along, the cheapest first."""
+MOST_BROUGHT = 60
+"""Nodes without words of the question that one hop may bring, those that were handed most."""
 TEXTS = 5
 """Chunks of a document whose relations are gone along."""
 MOST_CONTEXT = 100
@@ -165,10 +167,13 @@ def best_of(pool: Pool, most: int) -> list[Unit]:
 
 def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit, Step]]) -> None:
     """Make units of what was reached and has no words of its own, where it may be a hit at all."""
-    fresh = sorted(
-        step.source if step.backwards else step.target for key, (_, _, step) in handed.items() if key not in pool.units
+    fresh = (
+        (-gained, step.source if step.backwards else step.target)
+        for key, (gained, _, step) in handed.items()
+        if key not in pool.units
     )
-    added = [pool.take(found) for found in around.find(fresh)] if fresh else []
+    brought = sorted(uri for _, uri in heapq.nsmallest(MOST_BROUGHT, fresh))
+    added = [pool.take(found) for found in around.find(brought)] if brought else []
     if pool.share:
         around.measure(added)
     for unit in added:
