@@ -6,6 +6,7 @@ it has written already is found to be there, so nothing is done twice.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
@@ -21,7 +22,7 @@ import orjson
 from kgd.config import person_environment
 from kgd.daemon.sources import beginning
 from kgd.daemon.taking_in import Report, Request, Stopped, TakingIn
-from kgd.errors import InvariantViolation, KgdError, Limit, NotFound
+from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Unavailable
 from kgd.git.files import replace as replace_file
 from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Kind
 from kgd.ingest.kinds import KINDS, recognised
@@ -225,7 +226,8 @@ class Jobs:
         finally:
             with self._changed:
                 self._note(job, report)
-        Mentions.of(self._workspace)  # begins to look for names; else the first question would, and not find them yet
+        with contextlib.suppress(Unavailable):  # that its file cannot be opened is no failure of the job
+            Mentions.of(self._workspace)  # begins to look for names; else the first question would, and not find them
         self._end(job, DONE)
 
     def _note(self, job: Job, report: Report) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, RLock
@@ -118,6 +119,8 @@ class Database:
         self._idle: list[sqlite3.Connection] = []
         self._pool = Lock()
         self._era = 0
+        self.on_damage: Callable[[], None] = lambda: None
+        """Called when somebody who reads meets damage, before they are told of it. It must not block."""
 
     @classmethod
     def open(cls, path: Path, schema: Schema = INDEX) -> Database:
@@ -127,6 +130,9 @@ class Database:
             Unavailable: It is locked, or the disk refuses. The file is as it was.
         """
         database = cls(path, schema)
+        if path.is_dir() and not path.is_symlink():  # nobody but a person makes one here; what is in it is theirs
+            with contextlib.suppress(OSError):
+                path.rename(path.with_name(f"{path.name}.folder-{secrets.token_hex(4)}"))
         try:
             if not database._is_sound():
                 database.recreate()
@@ -188,6 +194,15 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees what was committed last; never waits for a writer. Errors as for `write`."""
+        try:
+            with self._reading() as connection:
+                yield connection
+        except IndexDamaged:
+            self.on_damage()
+            raise
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
         with _told_apart(self.path):
             with self._pool:
                 era = self._era

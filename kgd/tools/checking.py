@@ -35,6 +35,7 @@ REMEDIES = {
     "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
 }
 """What helps where a stage does not work and its own words name no command."""
+BY_ITSELF = "Nothing is lost; it is tried again by itself."
 
 
 class Problem(TypedDict):
@@ -184,7 +185,7 @@ def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
     if state == "fixed":
         answer["detail"] = before.blocker
     elif stage.state in levels and "`" not in stage.blocker:
-        answer["next"] = REMEDIES[stage.name.partition(" ")[0]]
+        answer["next"] = REMEDIES.get(stage.name.partition(" ")[0], BY_ITSELF)
     return answer
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
 from kgd.mentions.mentions import Mentions as Found
@@ -147,9 +147,12 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     return answer
 
 
-def mentioned(session: Session, workspace: Workspace) -> Mentions:
-    """Which texts name which nodes, as the caller may see them."""
-    found = Found.of(workspace)
+def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
+    """Which texts name which nodes, as the caller may see them; None where nothing can be known of that just now."""
+    try:
+        found = Found.of(workspace)
+    except Unavailable:  # its file cannot be opened: a search goes by the rest
+        return None
     sees = sight.sight(session, workspace.id)
     found.catch_up()
     return found if sees is None else SeenMentions(found, sees)

@@ -120,6 +120,8 @@ class Derived:
         self._thread: threading.Thread | None = None
         self._tip = self._tree = b""
         self._database = Database.open(folder / "index.sqlite")
+        self._is_mending = False
+        self._database.on_damage = self._met_damage
         self._text = TextIndex(self._database)
         self._feed = Feed(self._database)
         self.followers: list[Callable[[], None]] = []
@@ -279,6 +281,17 @@ class Derived:
         self._counted.begin()
         self._enqueue(_REBUILD)
 
+    def _met_damage(self) -> None:
+        """Somebody who reads did: they are refused this once, and who asks next waits until the index is made anew."""
+        if threading.current_thread() is self._thread:
+            return  # which mends it by itself
+        with self._changed:
+            if self._is_mending or self._thread is None:
+                return
+            self._is_mending = True
+        log.warning("the index was found damaged and is built anew")
+        self._mend()
+
     def _catch_up(self) -> None:
         with self._changed:
             goal = self._noted
@@ -370,6 +383,8 @@ class Derived:
         except BaseException:
             self._counted.end()
             raise
+        finally:
+            self._is_mending = False
         self._bring_to(self._tip, self._counted.end)
         self._apply_files(_Files(self._code_files(), (), True))
         for file, docs in self._code_docs():

@@ -86,8 +86,8 @@ def _search(session: Session, workspace: Workspace, params: QueryContainerParams
     uris: list[Uri]
     if params.query.strip():
         types = sorted(board.types())
-        hits = workspace.search(params.query, types=types, limit=LOOKED_THROUGH) if types else []
-        lines = (board.line(hit.uri) for hit in hits if sees is None or sees(hit.uri))
+        hits = workspace.search(params.query, types=types, limit=LOOKED_THROUGH, sees=sees) if types else []
+        lines = (board.line(hit.uri) for hit in hits)
         uris = [line.uri for line in lines if line and status in (None, line.status)]
     else:
         uris = [line.uri for line in board.lines(status, sees=sees)]
