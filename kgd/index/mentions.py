@@ -168,8 +168,7 @@ class MentionsFile:
         """How new names are looked for in older texts: of each the ways in which it may be written."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT phrase FROM touched JOIN keys USING (id)"
-                " WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
+                "SELECT phrase FROM touched JOIN keys USING (id) WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
             )
             return [phrase.split("\n") for (phrase,) in rows]
 

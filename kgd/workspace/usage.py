@@ -87,11 +87,7 @@ class Usage:
         decided = self._file.decided()
         found = suggestions(self._file.tally(LEAST_TOGETHER), self._between, self._weight_of)
         exists = self._workspace.exists
-        return [
-            one
-            for one in found
-            if not self.is_decided(one, decided) and exists(one.source) and exists(one.target)
-        ]
+        return [one for one in found if not self.is_decided(one, decided) and exists(one.source) and exists(one.target)]
 
     def tally(self) -> Tally:
         """All that was counted. Raises as `suggestions`; O(nodes and relations that were read)."""

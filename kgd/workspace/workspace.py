@@ -497,8 +497,12 @@ class Workspace:
         return {
             stage.name: stage
             for stage in (
-                commit, *self._publication.health(), *self._derived.health(), *self.meaning.health(),
-                self._upkeep.health(), *(stage() for stage in self._stages),
+                commit,
+                *self._publication.health(),
+                *self._derived.health(),
+                *self.meaning.health(),
+                self._upkeep.health(),
+                *(stage() for stage in self._stages),
             )
         }
 

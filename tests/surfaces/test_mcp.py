@@ -94,7 +94,7 @@ async def test_a_client_is_an_agent_and_takes_in_no_hidden_file(
     hidden.parent.mkdir()
     hidden.write_text("# Notes\n\nThe key is below the third stone.\n")
     async with connect() as client:
-        for source in (hidden, hidden.parent):
+        for source in (hidden, hidden.parent, session.daemon.home.registry, session.daemon.home.state):
             arguments = {"source": str(source), "workspace": "shop"}
             assert (await refused(client, "ingest", arguments))["code"] == "FORBIDDEN"
     assert tools.call(session, "ingest", {"source": str(hidden), "workspace": "shop"})["nodes"], "a person may"

@@ -119,7 +119,7 @@ def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
     """What an agent may not take in by itself, since all of the team reads it then, and a text may have told it to.
 
     Raises:
-        Forbidden: It is hidden, or the code repository that it lies in ignores it.
+        Forbidden: It is hidden, kgd's own, or the code repository that it lies in ignores it.
     """
     by_hand = f"A person takes it in with `kgd ingest {path.name[:60]}`, in its folder."
     root = workspace.layout.code_tree
@@ -127,6 +127,9 @@ def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
     below = next((path.relative_to(home) for home in homes if path.is_relative_to(home)), path)
     if any(part.startswith(".") for part in below.parts):
         raise Forbidden("hidden files and folders are not taken in for an agent", at="source", next=by_hand)
+    home = session.daemon.home
+    if any(path.is_relative_to(os.path.realpath(own)) for own in (home.config, home.state, home.logs)):
+        raise Forbidden("kgd's own settings, state and logs are not taken in for an agent", at="source", next=by_hand)
     if root is not None and path.is_relative_to(homes[0]) and _in_tree(workspace, path) is None:
         raise Forbidden("the code repository ignores this file", at="source", next=by_hand)
 
