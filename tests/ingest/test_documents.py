@@ -223,9 +223,9 @@ def test_an_agent_takes_in_neither_hidden_files_nor_what_the_repository_ignores(
     agent = Ask(replace(ask.session, by_agent=True))
     (code / ".gitignore").write_text("*.local.md\n")
     until(lambda: ask.get(uris="./.gitignore")["nodes"])
-    hidden = tmp_path / "home/.ssh/notes.md"
+    hidden = tmp_path / "elsewhere/.ssh/notes.md"
     hidden.parent.mkdir(parents=True)
-    ignored, plain = code / "keys.local.md", tmp_path / "home/plain.md"
+    ignored, plain = code / "keys.local.md", tmp_path / "elsewhere/plain.md"
     for file in (hidden, ignored, plain):
         file.write_text("# Notes\n\nThe key is below the third stone.\n")
     for file in (hidden, hidden.parent, ignored):
