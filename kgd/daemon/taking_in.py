@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 AUTO = "auto"
 URL, TEXT = "url", "text"
 """Types of the `source` of what came as text, with and without the URL that it is from."""
+ATTEMPTS = 20
+"""At one document, while others write to the same nodes."""
 TROUBLES = 100
 """Lines of trouble that a report holds; the others are counted."""
 
@@ -120,7 +122,7 @@ class TakingIn:
         given, kind = self._text()
         with Reading() as reading:
             around = Around(self.workspace, reading, sees=sees)
-            self._write(kind.take(given, around), kind, given.name or "a text", around)
+            self._write(lambda: kind.take(given, around), given.name or "a text")
         self.report.done = 1
 
     def _folder(self, root: Path, around: Around) -> None:
@@ -144,7 +146,8 @@ class TakingIn:
         around.names.add(path.removesuffix(".md") for path in around.paths)
         self.report.total = len(folder.paths)
         if chosen is not None and chosen.together is not None:
-            self._write(chosen.together(self._given(folder.paths, root, chosen, around), around), chosen, base, around)
+            together = chosen.together
+            self._write(lambda: together(self._given(folder.paths, root, chosen, around), around), base)
             return
         for number, path in enumerate(folder.paths, 1):
             if self.stop.is_set():
@@ -220,33 +223,39 @@ class TakingIn:
                 if not again:
                     self.report.counts[f"{kind.name}s_unchanged"] += 1
                 return
-            self._write(kind.take(given, around), kind, given.name, around)
+            self._write(lambda: kind.take(given, around), given.name)
         except (Stopped, Unavailable):
             raise
-        except Stale:  # somebody wrote at the same time: what is stored now is compared anew
-            try:
-                self._write(kind.take(given, around), kind, given.name, around)
-            except Unavailable:
-                raise
-            except KgdError as error:
-                self._unread(given.name, error)
         except KgdError as error:
             self._unread(given.name, error)
 
-    def _write(self, found: Iterable[Taken], kind: Kind, name: str, around: Around) -> None:
-        for taken in found:
-            self.allow(taken.uri)
-            for line in taken.trouble:
-                self.report.say(f"{name}: {line}")
-            for number, edits in enumerate(taken.commits, 1):
-                if self.stop.is_set():
-                    raise Stopped
-                if self.submit is not None:
-                    part = f" ({number} of {len(taken.commits)})" if len(taken.commits) > 1 else ""
-                    self.submit(edits, f"ingest {name[-120:]}{part}")
-            self.report.counts.update(taken.counts)
-            if len(self.report.uris) < TROUBLES:
-                self.report.uris.append(taken.uri)
+    def _write(self, take: Callable[[], Iterable[Taken]], name: str) -> None:
+        """Where somebody writes at the same time, what is stored then is compared anew."""
+        done = 0
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                for number, taken in enumerate(take()):
+                    if number >= done:
+                        self._write_one(taken, name)
+                        done += 1
+                return
+            except Stale:
+                if not attempts_left:
+                    raise
+
+    def _write_one(self, taken: Taken, name: str) -> None:
+        self.allow(taken.uri)
+        for number, edits in enumerate(taken.commits, 1):
+            if self.stop.is_set():
+                raise Stopped
+            if self.submit is not None:
+                part = f" ({number} of {len(taken.commits)})" if len(taken.commits) > 1 else ""
+                self.submit(edits, f"ingest {name[-120:]}{part}")
+        for line in taken.trouble:
+            self.report.say(f"{name}: {line}")
+        self.report.counts.update(taken.counts)
+        if len(self.report.uris) < TROUBLES:
+            self.report.uris.append(taken.uri)
 
     def _unread(self, name: str, error: KgdError) -> None:
         self.report.counts["unread"] += 1
