@@ -213,7 +213,7 @@ VERBS: tuple[Verb, ...] = (
           _many("--tags", "TAG", "with this tag; repeated: with any of them"), _TYPES, _HITS),
          call="search", ask="search", print="search"),
 
-    Verb("search", "Reading", "find nodes by words",
+    Verb("search", "Reading", "find nodes by words, meaning and what leads to them",
          (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES,
           _many("--tags", "TAG", "with this tag; repeated: with any of them"),
           _arg("--namespace", help="below this path", metavar="PATH"), _EDGE_TYPES,

@@ -250,7 +250,7 @@ class Meaning:
             self._choice, self._retry, self._quiet_until = choice, RETRY, 0.0
         if choice.kind == "off":
             self._embedding.let_go()
-            why = "it is off in workspaces.yaml: search goes by words alone"
+            why = "as workspaces.yaml says; search goes by words and the graph"
             self._stage = Stage("embedding", "off", None, why)
             return
         anew, self._anew = self._anew, False
