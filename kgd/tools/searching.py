@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -17,7 +17,7 @@ from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of
 from kgd.retrieval.question import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, cursors, sight
+from kgd.tools import addressing, cursors, origins, sight
 from kgd.tools.budget import Room
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.origins import Origin
@@ -85,9 +85,12 @@ def search(session: Session, params: SearchParams) -> SearchResult:
     sees = sight.sight(session, workspace.id)
     sources = sight.sources(session, workspace.id, workspace.sources())
     found = _retrieved(session, workspace, params, offset, sees, sources)
+    is_far = origins.trust_in(session, workspace) == "remote"
     room, hits = Room(params.budget), []
     for hit in found.hits:
         answer = _answer(sources, hit)
+        if answer is not None and is_far:
+            answer = cast("HitAnswer", origins.fence(answer))
         if answer is not None and not room.take(answer, first=True):
             break
         offset += 1
@@ -104,6 +107,8 @@ def search(session: Session, params: SearchParams) -> SearchResult:
                 edges.append(edge)
     mark(workspace, hits, sees)
     result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": edges}
+    if is_far:
+        result["origin"] = origins.of_remote(workspace.id)
     if found.more or offset - start < len(found.hits):
         result["cursor"] = cursors.write("search", question, [offset])
     return result

@@ -61,7 +61,8 @@ def test_a_clone_is_read_and_never_written(site: MakeSite, there: Path) -> None:
     here.up("shop", node("concept://shop/a", ("concept://infra/keys", 0.5)))
     here.know("infra", remote=str(there))
     until(lambda: len(walk(here)) == 3)
-    assert [hit["uri"] for hit in here.ask("search", query="vault", workspace="infra")["hits"]]
+    found = here.ask("search", query="keys", workspace="infra")
+    assert (found["hits"][0]["summary"], found["origin"]["trust"]) == ("how keys\\u200b are kept", "remote")
     with pytest.raises(Forbidden, match="submit_subgraph"):
         here.ask("put", workspace="infra", changes=[node("concept://infra/mine")])
 
