@@ -17,6 +17,7 @@ from pathlib import Path
 from bench import corpus
 from bench.corpus import Made
 from bench.row import Row, line, value
+from kgd.config import one_thread_each
 from kgd.git.layout import locate
 from kgd.retrieval.question import Question
 from kgd.retrieval.retrieve import retrieve
@@ -32,6 +33,7 @@ ANSWER_MS = {10_000: 10.0, 100_000: 60.0}
 
 def rows(made: Sequence[Made], folder: Path) -> Iterator[Row]:
     """For each workspace: embedding it from nothing, reading the vectors again after a restart, and questions."""
+    one_thread_each()  # as the daemon does
     for one in made:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(one.layout.git_dir, folder / ".git", symlinks=True)

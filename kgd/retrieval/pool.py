@@ -21,7 +21,7 @@ from kgd.retrieval.question import Question, Step
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-GATHERED, GATHERED_SHORT = 150, 60
+GATHERED, GATHERED_SHORT = 200, 60
 """Texts with words of the question that are ranked; of one of few words."""
 NEAREST, NEAREST_SHORT = 60, 20
 """Texts near to the question in meaning that are ranked."""
