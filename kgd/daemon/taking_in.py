@@ -62,8 +62,12 @@ class Report:
     total: int | None = None
 
     def say(self, line: str) -> None:
+        """Once, though an attempt that was cut off has said it."""
+        line = " ".join(line.split())[:300]
+        if line in self.trouble:
+            return
         if len(self.trouble) < TROUBLES:
-            self.trouble.append(" ".join(line.split())[:300])
+            self.trouble.append(line)
         else:
             self.more_trouble += 1
 
@@ -134,14 +138,17 @@ class TakingIn:
         base = self._place(root.name, "")[0]
         named = []
         for what, count in folder.left.most_common():
-            self.report.counts["left"] += count
             if what in ("symbolic link", "pipe, socket or device"):
                 self.report.say(f"{count} of the entries: a {what} is not followed")
             else:
                 named.append(f"{count} {what if what != '.' else 'without a suffix'}")
+        self.report.counts["left"] = folder.left.total()  # not added to what an attempt that was cut off counted
         if named:
             rest = f" and {len(named) - SUFFIXES} other kinds" if len(named) > SUFFIXES else ""
-            self.report.say(f"{base}: left, being no documents by their names: {', '.join(named[:SUFFIXES])}{rest}")
+            what = chosen.name if chosen is not None else "document"
+            self.report.say(f"{base}: left, being no {what} by its name: {', '.join(named[:SUFFIXES])}{rest}")
+        if chosen is None and any(suffix in folder.left for suffix in (".json", ".jsonl", ".ndjson")):
+            self.report.say(f"{base}: if these are conversations, take it in with kind 'conversation'")
         around.paths = {f"{base}/{path}" for path in folder.paths}
         around.names.add(path.removesuffix(".md") for path in around.paths)
         self.report.total = len(folder.paths)

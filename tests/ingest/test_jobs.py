@@ -51,6 +51,7 @@ def test_a_job_that_was_cut_off_goes_on_when_the_workspace_is_opened_and_nothing
     session: Session, folder: Path, tmp_path: Path
 ) -> None:
     ws, daemon = session.daemon.workspace("shop"), session.daemon
+    (folder / "cover.png").write_bytes(b"nothing to read")
     cut = threading.Event()
     ws.on_commit(lambda uris: cut.set() if any("/09.md" in uri for uri in uris) else None)
 
@@ -71,6 +72,7 @@ def test_a_job_that_was_cut_off_goes_on_when_the_workspace_is_opened_and_nothing
         job = again.jobs(opened).wait(answer["job"], 60)
         assert (job.state, job.done, job.counts["documents_new"]) == ("done", 30, 30)
         assert "documents_unchanged" not in job.counts
+        assert (job.counts["left"], len(job.trouble)) == (1, 1), "told once, though it was looked through twice"
         found = opened.by_source("file")
         assert len(found) == len(set(found)) == 60
         assert all(entry.subject.startswith("ingest library/") for entry in opened.history(limit=30))

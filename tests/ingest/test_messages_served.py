@@ -142,6 +142,7 @@ def test_a_folder_of_sessions_is_a_thread_each(ask: Ask, tmp_path: Path) -> None
         (folder / f"{name}.jsonl").write_text(lines(said(f"on {name}")))
     (folder / "README.md").write_text("# Sessions\n")
     (folder / "package.json").write_text("{}")
+    assert any("kind 'conversation'" in line for line in ask.ingest(source=str(folder))["trouble"])
     answer = ask.ingest(source=str(folder), kind="conversation")
     assert answer["nodes"] == ["thread://shop/mon", "thread://shop/tue"]
     assert (answer["counts"]["messages_new"], answer["counts"]["unread"]) == (2, 1)
