@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Forbidden, InvariantViolation, KgdError
 from kgd.graph.edges import Card, Edge, EdgeSource
-from kgd.model.access import Policy, Principal, Verb, may
+from kgd.model.access import Policy, Principal, Scope, Verb, may
 from kgd.model.uri import Uri, workspace_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 Sees = Callable[[Uri], bool]
+
+KNOWN = 100_000
+"""Nodes of which it is remembered whether holders of the same scopes may read them; 10 MB at most, for each of a few.
+A search asks about every text that has a word of its question."""
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
 _PLACE = re.compile(r"(?:[a-z][a-z0-9+.-]*:/|(?:nodes|conflicts|log|bulk|memories|kept)/)[^\s'\"]+")
@@ -49,17 +54,25 @@ def sight(session: Session, workspace_id: str) -> Sees | None:
         return None
     if _sees_all(principal, workspace_id):
         return None
-    known: dict[Uri, bool] = {}
+    known = _known(principal.scopes, workspace_id)
 
     def sees(uri: Uri) -> bool:
         answer = known.get(uri)
         if answer is None:
+            if len(known) >= KNOWN:
+                known.clear()
             # Reading is the tokens' business alone, so the rules of another workspace's policy are not needed here.
             home = workspace_of(uri) or workspace_id
             answer = known[uri] = may(principal, Policy(home), Verb.READ, uri)
         return answer
 
     return sees
+
+
+@lru_cache(maxsize=4)
+def _known(scopes: tuple[Scope, ...], workspace_id: str) -> dict[Uri, bool]:
+    """What reading comes to is a matter of the scopes alone, and a token's scopes never change."""
+    return {}
 
 
 def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) -> list[EdgeSource]:
