@@ -110,7 +110,8 @@ class TextIndex:
                 self._forget_file(connection, uri)
             for file in upserts:
                 self._forget_file(connection, file.uri)
-                row = (file.uri, default_type(file.uri), file.kind, _path(file.uri), file.path.rpartition("/")[2])
+                name = words.clean(file.path.rpartition("/")[2])  # a file system holds names that are no text
+                row = (file.uri, default_type(file.uri), file.kind, _path(file.uri), name)
                 id = connection.execute(
                     "INSERT INTO files (uri, type, kind, path, name) VALUES (?, ?, ?, ?, ?)", row
                 ).lastrowid

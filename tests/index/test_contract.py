@@ -132,6 +132,12 @@ def test_who_speaks_is_known_of_messages_and_of_conversations_in_a_text(index: I
     }
 
 
+def test_a_file_whose_name_is_no_text_keeps_no_other_from_being_found(index: Index) -> None:
+    index.apply_files([FileDoc(uri("file://w/%FF.py"), "\udcff.py", "python"),
+                       FileDoc(uri("file://w/session.py"), "session.py", "python")])  # fmt: skip
+    assert [one.uri for one in index.bare_files("session")] == ["file://w/session.py"]
+
+
 def test_bare_files_with_all_words_are_apart_from_those_with_some(index: Index) -> None:
     paths = ("src/auth/session.py", "src/auth/keys.py", "docs/readme.md")
     index.apply_files([FileDoc(Uri(f"file://w/{path}"), path, "python") for path in paths])
