@@ -162,6 +162,16 @@ def test_few_words_find_what_has_all_of_them_first_then_the_last_one_begun(ws: W
 
 
 @pytest.mark.requirement("U4")
+def test_a_name_leads_to_what_belongs_to_it_and_not_to_what_belongs_to_its_like(ws: Workspace, asked: Asked) -> None:
+    ws.submit(change(
+        upsert("disk-0042", to(uri("rack"), "stands_in", 0.5), name="Storage of the archive"),
+        upsert("disk-0007", to(uri("shelf"), "stands_in", 0.5), name="Storage of the mail"),
+        upsert("rack", name="North"), upsert("shelf", name="South"),
+    ))  # fmt: skip
+    assert set(uris(asked("disk-0042"))) == {uri("disk-0042"), uri("disk-0007"), uri("rack")}
+    assert {uri("rack"), uri("shelf")} < set(uris(asked("disk 0099")))  # nobody's: what is like it is all there is
+
+
 def test_pages_are_one_order_whatever_their_size_far_behind_what_is_ranked(ws: Workspace, asked: Asked) -> None:
     chance = random.Random(1)
     ws.submit(change(*(
