@@ -28,6 +28,8 @@ def opened(data: bytes) -> zipfile.ZipFile:
         files = archive.infolist()
     except BROKEN:
         raise Unreadable("it is broken: no sound archive") from None
-    if len(files) > MOST_FILES or sum(file.file_size for file in files) > MOST_BYTES:
+    if len(files) > MOST_FILES:
+        raise Unreadable(f"it has more than {MOST_FILES:,} files in it")
+    if sum(file.file_size for file in files) > MOST_BYTES:
         raise Unreadable(f"unpacked it would have more than {MOST_BYTES >> 20} MiB")
     return archive
