@@ -115,7 +115,8 @@ def test_a_walk_may_begin_on_a_hub(here: Site) -> None:
 
 def test_search_and_history_of_a_hub_are_asked_of_the_hub(here: Site) -> None:
     found = here.ask("search", query="kept", workspace="infra")
-    assert [one["uri"] for one in found["hits"]] == ["concept://infra/keys"]
+    assert [one["uri"] for one in found["hits"]] == ["concept://infra/keys", "concept://infra/long"]
+    assert found["hits"][1]["path"] == ["concept://infra/keys", "concept://infra/long"]
     assert found["origin"] == {"workspace": "infra", "trust": "remote"}
     found = here.ask("history", uri="concept://infra/keys")
     assert found["workspace"] == "infra"

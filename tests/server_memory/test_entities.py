@@ -29,8 +29,9 @@ def triples(graph: dict[str, Any]) -> set[tuple[str, str, str]]:
 def test_an_entity_is_found_walked_and_read_by_kgds_own_tools(ask: Ask) -> None:
     ask.create_entities(entities=[entity("Ann Lee", "person", "Knows the ledger by heart"), entity("ledger")])
     ask.create_relations(relations=[relation("Ann Lee", "ledger", "maintains")])
-    (hit,) = ask.search(query="heart")["hits"]
-    assert hit["uri"] == "entity://shop/Ann%20Lee"
+    hits = ask.search(query="heart")["hits"]
+    assert [hit["uri"] for hit in hits] == ["entity://shop/Ann%20Lee", "entity://shop/ledger"]
+    assert hits[1]["path"] == [hit["uri"] for hit in hits]
     (node,) = ask.get(uris=["entity://shop/Ann%20Lee"], include=["content", "relations"])["nodes"]
     assert (node["type"], node["name"]) == ("person", "Ann Lee")
     assert node["data"]["observations"] == ["Knows the ledger by heart"]

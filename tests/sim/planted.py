@@ -102,8 +102,8 @@ BUGS = {
         (f"{TREES}test_rules_that_are_not_known_here_are_not_guessed",),
     ),
     "chunks": Bug(
-        "chunks of two sources are mixed", "kgd/workspace/merge_tree.py",
-        "        self._choose_chunks()\n", "",
+        "chunks of two sources are mixed", "kgd/workspace/merge_parts.py",
+        "        decided = self._choose_chunks()\n", "        decided = set[str]()\n",
         (f"{TREES}test_messages_of_one_part_are_merged_one_by_one_and_chunks_are_those_of_one_source",),
     ),
     "settings": Bug(
