@@ -32,6 +32,7 @@ from bench import (
     commits,
     corpus,
     hub,
+    ingesting,
     knowing,
     machine,
     mcp_calls,
@@ -126,6 +127,9 @@ class Run:
     def meanings(self) -> Iterator[Row]:
         yield from meaning.rows([self.made(nodes) for nodes in self.sizes[1:] or self.sizes], self.folder / "meaning")
 
+    def documents(self) -> Iterator[Row]:
+        yield from ingesting.rows(self.folder / "documents")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
@@ -135,7 +139,7 @@ SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
-    "histories": Run.histories, "meaning": Run.meanings, "idle": Run.idle,
+    "histories": Run.histories, "meaning": Run.meanings, "documents": Run.documents, "idle": Run.idle,
 }  # fmt: skip
 
 

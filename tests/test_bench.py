@@ -12,6 +12,7 @@ from bench import (
     commits,
     corpus,
     hub,
+    ingesting,
     knowing,
     mcp_calls,
     meaning,
@@ -105,3 +106,7 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
     assert verdict({**row, "target": 2.5}) == "missed"
     assert verdict({"what": "x", "value": 3.0, "unit": "s", "target": 2.0}) == "missed"
     assert verdict({"what": "x", "peer": "y", "not_measured": "no npm"}) == "not measured"
+
+
+def test_taking_in_documents_is_measured(tmp_path: Path) -> None:
+    told(list(ingesting.rows(tmp_path, 3)))
