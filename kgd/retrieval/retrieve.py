@@ -152,7 +152,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it has too little to do with the question."""
     if pool.is_short and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
         return 0.0
-    if unit.score <= 0 or pool.question.min_similarity > (unit.similarity or 0.0):
+    if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0
     low, high = BANDS[unit.tier] if pool.is_short else KNOWLEDGE
     score = low + (high - low) * unit.score

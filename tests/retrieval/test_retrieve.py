@@ -241,6 +241,16 @@ def test_similarity_is_refused_where_nothing_is_known_of_it(ws: Workspace, asked
 
 
 @pytest.mark.requirement("U7")
+def test_what_has_the_words_is_found_though_its_vector_points_away(ws: Workspace, asked: Asked) -> None:
+    ws.meaning.follow()
+    far = "A text.\n\nmore to say\n\nfrom standard input\n\nmore to say\n\nfrom standard input"
+    ws.submit(change(upsert("auth", summary="who may", content=far, tags=("core", "new")), upsert("b", summary="z")))
+    assert ws.meaning.catch_up(30)
+    assert ws.meaning.similarity("who", [uri("auth")])[uri("auth")] < 0
+    assert uris(asked("who"))[0] == uri("auth")
+    assert uri("auth") not in uris(asked("who", min_similarity=0.01))
+
+
 def test_meaning_finds_what_has_none_of_the_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(
