@@ -38,6 +38,14 @@ def fill(machine: Machine) -> None:
         client.call("put", changes=[{"op": "delete", "uri": "fact/4"}])
 
 
+def at_rest(status: dict[str, Any]) -> bool:
+    """Whether the code was read, and all texts were looked through and embedded."""
+    stages = {stage["name"]: stage for stage in status["stages"]}
+    done, _, all_of = stages["embedding"].get("about", "").partition(": ")[2].removesuffix(" texts").partition(" of ")
+    code, mentions = status["workspace"].get("code", {"state": "ready"}), stages.get("mentions", {"state": "ok"})
+    return code["state"] == "ready" and mentions["state"] == "ok" and bool(done) and done == all_of
+
+
 def answers(machine: Machine) -> dict[str, Any]:
     """What the workspace says about all that `fill` wrote, versions and history included."""
     uris = [f"fact/{number}" for number in range(20)] + ["moved/3", "src/auth"]
@@ -49,6 +57,8 @@ def answers(machine: Machine) -> dict[str, Any]:
         "history": ("history", {"diff": True, "limit": 100}),
     }
     with machine.client() as client:
+        client.call("search", query="zebra")  # from then on mentions are kept
+        until(lambda: at_rest(client.call("status")))
         found = {name: client.call(tool, **arguments) for name, (tool, arguments) in asked.items()}
     for answer in found.values():
         for name in ("context_id", "hint"):
