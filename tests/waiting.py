@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def until(condition: Callable[[], object], seconds: float = 15.0, say: Callable[[], object] = lambda: "") -> float:
@@ -13,3 +14,11 @@ def until(condition: Callable[[], object], seconds: float = 15.0, say: Callable[
         assert time.monotonic() < began + seconds, f"it did not come about within {seconds:g} s: {say()}"
         time.sleep(0.01)
     return time.monotonic() - began
+
+
+def at_rest(status: dict[str, Any]) -> bool:
+    """Whether the code was read, and all texts were looked through and embedded."""
+    stages = {stage["name"]: stage for stage in status["stages"]}
+    done, _, all_of = stages["embedding"].get("about", "").partition(": ")[2].removesuffix(" texts").partition(" of ")
+    code, mentions = status["workspace"].get("code", {"state": "ready"}), stages.get("mentions", {"state": "ok"})
+    return code["state"] == "ready" and mentions["state"] == "ok" and bool(done) and done == all_of

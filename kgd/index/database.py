@@ -274,6 +274,8 @@ class Database:
 def _told_apart(path: Path) -> Iterator[None]:
     try:
         yield
+    except UnicodeDecodeError as error:  # what SQLite says of the damage, with bytes of it
+        raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
     except sqlite3.Error as error:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         unreadable = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")

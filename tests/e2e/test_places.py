@@ -15,7 +15,7 @@ import pytest
 from kgd.cli.verbs import EXIT_CODES
 from kgd.config import Home
 from tests.e2e.conftest import Machine, git, make_repository
-from tests.waiting import until
+from tests.waiting import at_rest, until
 
 pytestmark = pytest.mark.slow
 
@@ -36,14 +36,6 @@ def fill(machine: Machine) -> None:
         relate = {"op": "relate", "source": "fact/1", "target": "fact/2", "type": "next", "weight": 0.25}
         client.call("put", changes=[relate, {"op": "move", "uri": "fact/3", "to": "moved/3"}])
         client.call("put", changes=[{"op": "delete", "uri": "fact/4"}])
-
-
-def at_rest(status: dict[str, Any]) -> bool:
-    """Whether the code was read, and all texts were looked through and embedded."""
-    stages = {stage["name"]: stage for stage in status["stages"]}
-    done, _, all_of = stages["embedding"].get("about", "").partition(": ")[2].removesuffix(" texts").partition(" of ")
-    code, mentions = status["workspace"].get("code", {"state": "ready"}), stages.get("mentions", {"state": "ok"})
-    return code["state"] == "ready" and mentions["state"] == "ok" and bool(done) and done == all_of
 
 
 def answers(machine: Machine) -> dict[str, Any]:

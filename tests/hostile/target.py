@@ -20,7 +20,7 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import BY_CODE
 from tests.daemon.conftest import ROOT
-from tests.waiting import until
+from tests.waiting import at_rest, until
 
 SECONDS = 1.0
 """Of the daemon's own time, within which everything is refused, and the next normal call answered."""
@@ -55,6 +55,7 @@ class Target:
         with self.mcp() as warm:  # so that what is measured later is the attack, not the first use of something
             warm.tool(1, "search", {"query": "honest"})
         until(self.in_step, say=self.status)
+        until(lambda: at_rest(self.status()), say=self.status)  # the model of meaning is loaded by then
 
     # ---- asking as an honest client
 
