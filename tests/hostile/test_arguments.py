@@ -20,11 +20,11 @@ GROUPS = {name: found for name, found in GROUPS.items() if name != "ALL" and isi
 @pytest.mark.parametrize("group", GROUPS)
 def test_each_is_refused_with_its_code_and_nothing_is_written(target: Target, group: str) -> None:
     tip = target.status()["workspace"]["tip"]
-    with target.memory() as cost, target.wire() as calls, target.mcp() as mcp:
+    with target.wire() as calls, target.mcp() as mcp:
         calls.line()
         for key, bad in enumerate(GROUPS[group], 1):
             for ask in (calls.ask, mcp.tool):
-                with cost.in_time(bad.name):
+                with target.memory() as cost, cost.in_time(bad.name):
                     answer = ask(key, bad.tool, bad.arguments)
                 assert answer["id"] == key
                 error = refusal(answer)
