@@ -20,7 +20,7 @@ test: $(VENV)/.develop ## linters and the tests, under 3 minutes
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -q -n 3 $(TOGETHER)
 
-test-all: $(VENV)/.develop ## the same and the slower tests, under 12 minutes
+test-all: $(VENV)/.develop ## the same and the slower tests, about a quarter of an hour
 	@$(MAKE) --no-print-directory lint
 	$(PYTEST) -q -n 3 $(TOGETHER) -m "not soak"
 
