@@ -41,7 +41,8 @@ class Downloaded:
             library: Any = importlib.import_module("fastembed")
         except ImportError as error:
             raise Unavailable(
-                "an embedder of kind fastembed needs that library", next="Run `pip install 'kgd[fastembed]'`."
+                "an embedder of kind fastembed needs that library",
+                next="Run `uv tool install '.[fastembed]'` in the clone of kgd.",
             ) from error
         try:
             return cls(library.TextEmbedding(model_name=choice.model, threads=1), choice)

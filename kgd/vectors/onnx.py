@@ -53,7 +53,8 @@ class Onnx:
             import onnxruntime
         except ImportError as error:
             raise Unavailable(
-                "an embedder of kind onnx needs onnxruntime", next="Run `pip install 'kgd[onnx]'`."
+                "an embedder of kind onnx needs onnxruntime",
+                next="Run `uv tool install '.[onnx]'` in the clone of kgd.",
             ) from error
         folder = Path(os.path.expanduser(choice.dir))
         model = next((folder / place for place in _PLACES if (folder / place).is_file()), folder / _PLACES[0])

@@ -136,5 +136,5 @@ def test_the_limited_process_opens_no_file_no_socket_and_no_program() -> None:
 def test_without_the_extra_the_refusal_names_it(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mammoth" else there(name))
-    with pytest.raises(Unreadable, match=r"extra `docs`.*kgd\[docs\]"):
+    with pytest.raises(Unreadable, match=r"extra `docs`.*'\.\[docs\]'"):
         reading.read("a.docx", made.docx("x"))

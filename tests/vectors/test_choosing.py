@@ -116,7 +116,7 @@ def test_a_library_that_is_missing_is_said_with_how_to_get_it(monkeypatch: pytes
         monkeypatch.setitem(sys.modules, library, None)
         with pytest.raises(Unavailable, match=library) as missing:
             opened(choice, str)
-        assert f"kgd[{kind}]" in missing.value.next
+        assert f".[{kind}]" in missing.value.next
 
 
 def test_questions_go_on_to_a_replaced_endpoint_only_where_the_new_one_is_the_same() -> None:

@@ -22,7 +22,9 @@ def require(format: str) -> None:
         Unreadable: The extra is not installed.
     """
     if importlib.util.find_spec(LIBRARIES[format]) is None:
-        raise Unreadable(f".{format} needs the extra `docs`", next="Install it: `pip install 'kgd[docs]'`.")
+        raise Unreadable(
+            f".{format} needs the extra `docs`", next="Install it: `uv tool install '.[docs]'` in the clone of kgd."
+        )
 
 
 def read(format: str, data: bytes) -> Text:
