@@ -19,7 +19,7 @@ def ingested(answer: Answer) -> None:
     """How much became of it, then what could not be taken."""
     did = "would be taken in" if answer.get("dry_run") else "looked at" if answer["kind"] == "tree" else "taken in"
     what = answer["source"] or "the text"
-    say(f"{what} {did}: {words.counts(answer['counts']) if answer['counts'] else 'nothing'}")
+    say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
     nodes = answer.get("nodes", [])
     for uri in nodes[:SHOWN]:
         say(f"  {uri}")

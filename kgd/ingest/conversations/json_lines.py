@@ -82,7 +82,7 @@ def _values(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _why(error: ValueError) -> str:
-    return str(error).split(":")[0][:80]
+    return str(error).partition(": line ")[0][:80]
 
 
 def _take(
