@@ -247,10 +247,12 @@ def main() -> int:
     parser.add_argument("--json", help="write all figures there too")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    found = list(sets(Path(options.data))) if options.data and Path(options.data).is_dir() else []
-    if not found:
-        print("skipped: no sets there. `make bench-retrieval DATA=DIR` takes a folder of .jsonl or .jsonl.gz files.")
+    if not options.data:
+        print("skipped: `make bench-retrieval DATA=DIR` takes a folder of .jsonl or .jsonl.gz files (docs/search.md).")
         return 0
+    found = list(sets(Path(options.data)))
+    if not found:
+        parser.error(f"{options.data} has no sets: .jsonl or .jsonl.gz files of documents and queries (docs/search.md)")
     embedders = ("off", "builtin") if options.embedder == "both" else (options.embedder,)
     kept = []
     for one in found:
