@@ -1,7 +1,8 @@
 """This file is where `make bench` runs: every row of docs/performance.md, printed as it is found, and written as JSON.
 
 One thing at a time, since all of them want the whole machine. What a row needs and is not there makes it a row that
-was not measured, never a failure of the run.
+was not measured. A section that fails or takes too long is named at the end, and the exit code is 1 then; the others
+are measured all the same. The JSON is written after each section, so that a run which is killed leaves what it found.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import argparse
 import datetime
 import logging
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import orjson
 
@@ -47,10 +52,14 @@ from bench import (
 from bench.corpus import Made
 from bench.row import Row, line, verdict
 
+log = logging.getLogger("bench")
+
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (1_000, 10_000, 100_000)
 MIDDLE = 10_000
 """The size for what does not depend on it much."""
+SECTION_SECONDS = 240
+"""After which a section is broken off: twice what the longest one takes on two quiet cores."""
 
 
 class Run:
@@ -134,7 +143,8 @@ class Run:
         yield from client.idle(self.folder / "idle")
 
 
-SECTIONS: dict[str, Callable[[Run], Iterator[Row]]] = {
+Section = Callable[[Run], Iterator[Row]]
+SECTIONS: dict[str, Section] = {
     "starts": Run.starts, "calls": Run.calls, "memory": Run.memory,
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
@@ -151,28 +161,82 @@ def main() -> int:
     sys.path.append(str(PYTHON_PEERS))
     subprocess.run([ROOT / "bench/install_peers.sh", sys.executable], check=False)
     began = time.monotonic()
-    found: list[Row] = []
+    now = datetime.datetime.now(datetime.UTC)
+    file = RESULTS / f"{now:%Y-%m-%d-%H%M}.json"
     with tempfile.TemporaryDirectory(prefix="kgd-bench-", ignore_cleanup_errors=True) as folder:
         about = machine.describe(Path(folder))
         print(orjson.dumps(about, option=orjson.OPT_INDENT_2).decode(), flush=True)
+        result: dict[str, Any] = {"at": now, "machine": about, "sizes": options.sizes, "rows": [], "failed": {}}
         run = Run(Path(folder), options.sizes)
-        for name in options.sections or SECTIONS:
-            section = time.monotonic()
-            print(f"\n{name}", flush=True)
-            for row in SECTIONS[name](run):
-                found.append({"section": name, **row})
-                print(line(row), flush=True)
-            print(f"  ({time.monotonic() - section:.0f} s)", flush=True)
-    took = round(time.monotonic() - began)
-    counts = {word: sum(verdict(row) == word for row in found) for word in ("met", "missed", "not measured")}
-    print(f"\n{', '.join(f'{count} {word}' for word, count in counts.items())}; {took} s")
-    rows = [{**row, "verdict": verdict(row)} for row in found]
-    now = datetime.datetime.now(datetime.UTC)
-    file = RESULTS / f"{now:%Y-%m-%d-%H%M}.json"
-    result = {"at": now, "seconds": took, "machine": about, "sizes": options.sizes, "rows": rows}
-    file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
-    print(file.relative_to(ROOT))
-    return 0
+        for rows, failed in measured(run, {name: SECTIONS[name] for name in options.sections or SECTIONS}):
+            result["rows"] += rows
+            result["failed"] |= failed
+            result["seconds"] = round(time.monotonic() - began)
+            file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
+    print("\n".join(summary(result["rows"], result["failed"])))
+    print(f"\n{result['seconds']} s; {file.relative_to(ROOT)}")
+    return 1 if result["failed"] else 0
+
+
+def measured(
+    run: Run, sections: Mapping[str, Section], seconds: float = SECTION_SECONDS
+) -> Iterator[tuple[list[Row], dict[str, str]]]:
+    """The rows of one section after the other, printed as they come, and by name of the section why it was not ended.
+
+    What it found before that counts.
+    """
+    for name, section in sections.items():
+        begun = time.monotonic()
+        rows: list[Row] = []
+        failed: dict[str, str] = {}
+        print(f"\n{name}", flush=True)
+        try:
+            with at_most(seconds):
+                for row in section(run):
+                    rows.append({"section": name, **row, "verdict": verdict(row)})
+                    print(line(row), flush=True)
+        except Exception as error:
+            failed[name] = "; ".join(_reasons(error))
+            log.exception("section %s failed", name)
+            print(f"  {'FAILED':12}  {failed[name]}", flush=True)
+        print(f"  ({time.monotonic() - begun:.0f} s)", flush=True)
+        yield rows, failed
+
+
+def summary(rows: Sequence[Row], failed: dict[str, str]) -> Iterator[str]:
+    """What is to be known at the end: how many rows of each verdict, which are missed, which sections failed."""
+    yield ""
+    for word in ("missed", "not measured"):
+        found = [f"{row['section']:10} {line(row)[16:]}" for row in rows if row["verdict"] == word]
+        yield from [f"{word}:", *(f"  {one}" for one in found), ""] if found else []
+    yield from (f"section failed: {name}: {why}" for name, why in failed.items())
+    counts = {word: sum(row["verdict"] == word for row in rows) for word in ("met", "missed", "not measured")}
+    yield f"{', '.join(f'{count} {word}' for word, count in counts.items())}; {len(failed)} sections failed"
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block once it took so long; what it started is stopped as after any other error."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"broken off after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _reasons(error: BaseException) -> Iterator[str]:
+    """What happened, also within groups, as tasks that wait for each other raise them."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _reasons(one)
+    else:
+        yield f"{type(error).__name__}: {error}"[:300]
 
 
 def _options() -> argparse.Namespace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,9 @@ from bench import (
     sync,
     traverse,
 )
+from bench.__main__ import Run, measured, summary
 from bench.corpus import Made
-from bench.row import Row, line, verdict
+from bench.row import Row, line, value, verdict
 
 pytestmark = pytest.mark.slow
 
@@ -110,3 +113,26 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
 
 def test_taking_in_documents_is_measured(tmp_path: Path) -> None:
     told(list(ingesting.rows(tmp_path, 3)))
+
+
+def test_a_section_that_fails_or_takes_too_long_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
+    def fails(_: Run) -> Iterator[Row]:
+        yield value("found before", "s", 2.0, 1.0)
+        raise RuntimeError("no such thing")
+
+    def never_ends(_: Run) -> Iterator[Row]:
+        threading.Event().wait()
+        yield value("never", "s", 1.0)
+
+    def works(_: Run) -> Iterator[Row]:
+        yield value("works", "s", 1.0, 2.0)
+
+    sections = {"fails": fails, "never ends": never_ends, "works": works}
+    found = list(measured(Run(tmp_path, [NODES]), sections, seconds=0.2))
+    rows = [row["what"] for some, _ in found for row in some]
+    failed = {name: why for _, some in found for name, why in some.items()}
+    assert rows == ["found before", "works"]
+    assert failed == {"fails": "RuntimeError: no such thing", "never ends": "TimeoutError: broken off after 0.2 s"}
+    said = "\n".join(summary([row for some, _ in found for row in some], failed))
+    assert "found before: 2 s" in said.partition("missed:")[2]
+    assert "1 met, 1 missed, 0 not measured; 2 sections failed" in said
