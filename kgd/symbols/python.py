@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 from collections.abc import Iterator
 
@@ -17,6 +18,8 @@ _COLLECTIONS = frozenset({
     "Iterable", "Iterator", "Collection", "Generator", "AsyncIterator", "AsyncIterable", "AbstractSet", "deque",
     "Deque",
 })  # fmt: skip
+_PARSING = threading.Lock()
+"""One parse at a time: CPython counts its depth in one place for all threads, and a filter of warnings is everybody's."""
 _MAPPINGS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"])
 _WRAPPERS = frozenset(["Optional", "Annotated", "Final", "ClassVar", "Awaitable", "Coroutine", "Type", "type"])
 
@@ -29,7 +32,7 @@ def parse(source: str | bytes) -> ast.Module | None:
     if any(one[0].count(".") > DOTS for one in _CHAIN.finditer(text)):
         return None
     try:
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a file's author wrote is none of our business
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,40 @@ def test_another_language_is_read_as_soon_as_its_grammar_is_installed(
         sys.modules.pop("tree_sitter_zig", None)
         for cached in (grammars.grammar, grammars.tags, grammars.tag_query):
             cached.cache_clear()
+
+
+def test_modules_are_read_in_several_threads_while_what_is_collected_runs_code() -> None:
+    """CPython's parser answers SystemError where a second thread came between the building of one tree."""
+
+    class Loud:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            for _ in range(50):
+                pass
+
+    source = Path(extract.__code__.co_filename).parent.joinpath("python.py").read_bytes()
+    whole = extract("a.py", source, "python")
+    found: list[object] = []
+
+    def read() -> None:
+        for _ in range(40):
+            for _ in range(100):
+                Loud()
+            try:
+                found.append(extract("a.py", source, "python") == whole)
+            except SystemError as error:
+                found.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for one in readers:
+            one.start()
+        for one in readers:
+            one.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert found == [True] * 120
