@@ -47,6 +47,7 @@ PROGRAMS = {
     "mount": _can_mount,
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
     "registry": _can_download,
+    "chromium": lambda: bool(shutil.which("chromium")) and (ROOT / "node_modules/axe-core/axe.min.js").exists(),
     "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
     "server-memory": lambda: bool(shutil.which("node")) and any(program.exists() for program in SERVER_MEMORY),
 }

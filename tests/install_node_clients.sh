@@ -7,5 +7,6 @@ npm install --prefix . --no-save --no-package-lock --no-audit --no-fund --loglev
     node@22 \
     @modelcontextprotocol/inspector@2 \
     @modelcontextprotocol/conformance@0.2.0-alpha.12 \
-    @modelcontextprotocol/server-memory@2026.8.31
+    @modelcontextprotocol/server-memory@2026.8.31 \
+    axe-core@4.14.1
 node_modules/.bin/node --version

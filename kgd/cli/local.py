@@ -10,7 +10,7 @@ from typing import Any
 
 from kgd.cli.output import show
 from kgd.client.connection import Connection
-from kgd.config import Home, shell
+from kgd.config import Home, has_screen, shell
 from kgd.errors import Invalid, Unavailable
 
 Given = dict[str, Any]
@@ -78,6 +78,19 @@ def agents(given: Given, options: Given) -> int:
     from kgd.cli import agents
 
     return agents.agents(given, options)
+
+
+def ui(given: Given, options: Given) -> int:
+    """Open the pages in the person's browser, where there is one; the link is printed all the same."""
+    stays = given.pop("print", False) or options.get("json") or options.get("quiet")
+    with Connection(Home.find()) as connection:
+        answer = connection.call("ui", given)
+    if not stays and has_screen():
+        import webbrowser
+
+        answer["opened"] = webbrowser.open(answer["url"])
+    show("ui", answer, options)
+    return 0
 
 
 def down(given: Given, options: Given) -> int:

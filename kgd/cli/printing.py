@@ -117,6 +117,13 @@ def doctor(answer: Answer) -> None:
             say(f"{'':<8} {check['next']}")
 
 
+def ui(answer: Answer) -> None:
+    say(answer["url"])
+    if answer.get("opened"):
+        say("Your browser shows it; if it does not, open this link there.")
+    say(f"It lets one browser in, once, within {answer['minutes']} minutes. Over ssh, forward its port first.")
+
+
 def fsck(answer: Answer) -> None:
     for one in answer["problems"]:
         say(f"{one['level']:<8} {one['path']}{tail(one['reason'])}")

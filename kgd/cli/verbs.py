@@ -91,6 +91,8 @@ VERBS: tuple[Verb, ...] = (
           _flag("--replace", help="take the place of another repository of this id")),
          call="up", ask="place", print="init", writes=True),
     Verb("down", "Running", "stop the daemon; the next command that needs it starts it again", own="down"),
+    Verb("ui", "Running", "see it all in the browser: a link that lets one browser in, once",
+         (_flag("--print", help="print the link, and open nothing"),), own="ui"),
     Verb("status", "Running", "how kgd is here: the daemon, the workspace, what waits and why", call="status",
          print="status"),
     Verb("doctor", "Running", "check everything, and say what helps",

@@ -147,6 +147,14 @@ def wants_color() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def has_screen(platform: str = sys.platform) -> bool:
+    """Whether a browser of this person could be seen here."""
+    env = os.environ
+    if env.get("SSH_CONNECTION"):
+        return False
+    return platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
+
+
 def person_environment() -> dict[str, str]:
     """What a git program needs of a person's environment to be theirs: identity, agents, proxies, language."""
     prefixes = ("GIT_", "SSH_", "XDG_", "LC_")

@@ -66,6 +66,8 @@ class Daemon:
         self.upstream = Upstream(self)
         self.listening = ""
         """Where this daemon serves others as a hub; empty where it does not."""
+        self.pages: Callable[[], str] | None = None
+        """Makes a link to the pages that lets one browser in; may block for a moment. None where there are none."""
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
         self.clones = Clones(Path(home.state) / "clones", _network)

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kgd.mcp.http import HttpServer
     from kgd.mcp.server import Surface
     from kgd.serve.hub import Hub
+    from kgd.serve.pages import Pages
 
 WARM_SECONDS = 3.0
 """After so long a daemon gets ready for MCP, unless somebody speaks it before."""
@@ -47,6 +49,8 @@ class Parts:
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
+        self._pages: Pages | None = None
+        self._sessions = Path(home.state) / "ui-sessions.json"
         self._hub: Hub | None = None
         self._starting_hub: asyncio.Task[None] | None = None
 
@@ -59,6 +63,10 @@ class Parts:
         asyncio.get_running_loop().call_later(WARM_SECONDS, self._usual_surface)
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         self.daemon.organisation.start()
+        loop = asyncio.get_running_loop()
+        self.daemon.pages = lambda: self._serve_pages(loop).link()
+        if self._sessions.exists():
+            loop.run_in_executor(None, lambda: self._serve_pages(loop).start_again())
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
         if self._listen:
@@ -108,7 +116,18 @@ class Parts:
             server, serving = self._http
             server.stop()
             await asyncio.wait([serving], timeout=3)
+        if self._pages:
+            await self._pages.close()
         await asyncio.to_thread(self.daemon.close)
+
+    def _serve_pages(self, loop: asyncio.AbstractEventLoop) -> Pages:
+        """Imported when somebody wants to look: most daemons serve agents alone."""
+        from kgd.serve.pages import Pages
+        from kgd.ui.sessions import Sessions
+
+        if self._pages is None:
+            self._pages = Pages(self.daemon, self._home, Sessions(self._sessions, time.time), loop)
+        return self._pages
 
     async def _start_http(self, port: int) -> None:
         surface = await self._usual_surface()

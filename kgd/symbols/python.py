@@ -19,7 +19,7 @@ _COLLECTIONS = frozenset({
     "Deque",
 })  # fmt: skip
 _PARSING = threading.Lock()
-"""One parse at a time: CPython counts its depth in one place for all threads, and a filter of warnings is everybody's."""
+"""One parse at a time: CPython counts its depth in one place for all threads; so are filters of warnings."""
 _MAPPINGS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"])
 _WRAPPERS = frozenset(["Optional", "Annotated", "Final", "ClassVar", "Awaitable", "Coroutine", "Type", "type"])
 

@@ -25,6 +25,7 @@ from kgd.tools.knowing.context import CONTEXT
 from kgd.tools.knowing.prime import PRIME
 from kgd.tools.knowing.stale import STALE
 from kgd.tools.noticing import NOTICE
+from kgd.tools.opening import OPEN_PAGES
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
 from kgd.tools.reading import GET
@@ -61,7 +62,8 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, IMPORT, EXPORT, COMPRESS, *GRAPH_TOOLS,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, OPEN_PAGES, IMPORT, EXPORT, COMPRESS,
+        *GRAPH_TOOLS,
     )
 }  # fmt: skip
 

@@ -1,0 +1,15 @@
+"""This room has a file for each page: what it asks of the tools, and what its forms do."""
+
+from __future__ import annotations
+
+from kgd.ui.entry import Entry
+from kgd.ui.pages import first, graph, node, overview, search
+
+ENTRIES: tuple[Entry, ...] = (*overview.ENTRIES, *graph.ENTRIES, *node.ENTRIES, *search.ENTRIES)
+"""Addresses below a workspace."""
+
+PAGES: tuple[Entry, ...] = first.ENTRIES
+"""Addresses that belong to no workspace."""
+
+NAVIGATION: tuple[tuple[str, str], ...] = (("overview", "Overview"), ("graph", "Graph"))
+"""What every page leads to, in order: its name, and what it is called."""

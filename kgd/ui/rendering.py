@@ -1,0 +1,101 @@
+"""This file is where a page becomes HTML: templates that escape everything, and the headers that go with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
+
+from kgd.ui.asked import ROOT, address
+from kgd.ui.markdown import laid_out, shown
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "x-frame-options": "DENY",
+}
+STATIC = {
+    "kgd.css": "text/css; charset=utf-8",
+    "kgd.js": "text/javascript; charset=utf-8",
+    "htmx.js": "text/javascript; charset=utf-8",
+    "idiomorph.js": "text/javascript; charset=utf-8",
+    "sse.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""What pages load, and as what. Nothing else is given out of the folder."""
+
+
+def page(template: str, told: Mapping[str, Any]) -> str:
+    return _environment().get_template(template).render(told)
+
+
+@cache
+def asset(name: str) -> tuple[bytes, str]:
+    """A file that pages load, and a digest of it, which its address carries so that it may be kept for ever."""
+    data = files("kgd.ui").joinpath("static", name).read_bytes()
+    return data, hashlib.sha256(data).hexdigest()[:16]
+
+
+def ago(moment: str | float, now: float | None = None) -> str:
+    """How long ago, in the largest unit that says something."""
+    try:
+        then = datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else float(moment)
+    except ValueError:
+        return shown(str(moment))
+    seconds = max(0.0, (datetime.now(UTC).timestamp() if now is None else now) - then)
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {name}{'s' if count != 1 else ''} ago"
+    return "just now"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("kgd.ui"), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, finalize=_finalize, auto_reload=False,
+    )  # fmt: skip
+    made.filters |= {
+        "exact": exact,
+        "ago": ago,
+        "shown": shown,
+        "markdown": laid_out,
+        "counted": counted,
+        "sentence": sentence,
+    }
+    made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
+    return made
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def exact(text: str) -> Markup:
+    """As it is written, for a field that it may be sent back from."""
+    return escape(text)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _finalize(value: Any) -> Any:
+    """What stands in a page is seen as it is: nothing in it is invisible or turns a line around."""
+    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,0 +1,153 @@
+"""A workspace behind a real daemon, and a real Chromium that looks at its pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from kgd.client.connection import Connection
+from kgd.config import Home
+from tests.conftest import ROOT
+from tests.daemon.conftest import end_daemon
+from tests.surfaces.conftest import make_code
+
+AXE = ROOT / "node_modules/axe-core/axe.min.js"
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+WAIT = 20_000
+"""Milliseconds until what a page should show is missed, on a machine that is busy."""
+
+
+class Desk:
+    """A code repository with a workspace `shop`, a home, and the program and the daemon that belong to it."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home.at(str(root / "home"))
+        self.code = make_code(root / "shop")
+        self.environment = {**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)}
+        self("up", "--quiet")
+
+    def __call__(self, *words: str, stdin: str = "") -> str:
+        """What the program prints."""
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=self.code, env=self.environment, input=stdin,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """The answer of one tool, from the daemon; quicker than a program."""
+        with Connection(self.home) as connection:
+            return connection.call(name, {"workspace": "shop", **arguments})
+
+    def put(self, uri: str, **fields: Any) -> dict[str, Any]:
+        """Write one node."""
+        return self.call("put", changes=[{"op": "upsert", "uri": uri, **fields}])
+
+    def node(self, uri: str) -> dict[str, Any]:
+        """One node as it is now."""
+        found: dict[str, Any] = self.call("get", uris=[uri], budget=100_000)["nodes"][0]
+        return found
+
+    def link(self) -> str:
+        """An address that lets one browser in."""
+        return str(json.loads(self("ui", "--json"))["url"])
+
+    def git(self, *words: str) -> str:
+        """What git says in the workspace's work tree."""
+        done = subprocess.run(
+            ["git", "-C", str(self.code / ".kgd"), *words], env=self.environment, check=True, capture_output=True,
+            text=True,
+        )  # fmt: skip
+        return done.stdout
+
+
+@dataclass
+class Watched:
+    """What a browser noticed that should not be: refused content, errors of scripts, requests to other hosts."""
+
+    troubles: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """One for all tests of a module; each uses nodes of its own."""
+    root = tmp_path_factory.mktemp("desk")
+    made = Desk(root)
+    yield made
+    end_daemon(made.home)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def context(chromium: Browser, desk: Desk, watched: Watched) -> Iterator[BrowserContext]:
+    """A browser without a past. Whatever it asked of other hosts, or was refused, fails the test at its end."""
+    made = chromium.new_context(viewport={"width": 1200, "height": 800}, reduced_motion="reduce")
+    made.set_default_timeout(WAIT)
+    made.on("console", lambda said: watched.troubles.append(said.text) if said.type == "error" else None)
+    made.on("weberror", lambda error: watched.troubles.append(str(error.error)))
+    made.on("request", lambda asked: _note_other_host(asked.url, watched))
+    yield made
+    made.close()
+    assert not watched.elsewhere
+    assert not watched.troubles
+
+
+@pytest.fixture
+def page(context: BrowserContext, desk: Desk) -> Page:
+    """A page of a browser that was let in, at the overview."""
+    made = context.new_page()
+    made.goto(desk.link())
+    made.wait_for_url("**/overview")
+    return made
+
+
+def at(page: Page, place: str) -> Page:
+    """Go to a page of the workspace."""
+    parts = urlsplit(page.url)
+    page.goto(f"{parts.scheme}://{parts.netloc}/ui/w/shop/{place}")
+    return page
+
+
+def axe(page: Page) -> list[str]:
+    """What axe finds on this page, in light and in dark."""
+    page.evaluate(AXE.read_text())  # not by a script element, which the page's policy would refuse
+    found: list[str] = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        told = page.evaluate("axe.run().then(found => found.violations)")
+        found += [f"{scheme}: {one['id']}: {one['nodes'][0]['html'][:200]}" for one in told]
+    return found
+
+
+def _note_other_host(url: str, watched: Watched) -> None:
+    if urlsplit(url).hostname != "127.0.0.1":
+        watched.elsewhere.append(url)
