@@ -50,7 +50,7 @@ def wheel_of(language: str) -> Wheel:
 def to_install(language: str) -> str:
     """What to install so that a language can be read."""
     if language in KNOWN:
-        return "kgd[code]"
+        return "the extra `code` of kgd (docs/code.md)"
     return f"tree-sitter {wheel_of(language).module.replace('_', '-')}"
 
 

@@ -103,7 +103,7 @@ def test_a_language_without_its_grammar_is_none_that_can_be_read(monkeypatch: py
         assert extract("a.go", b"package a\n", "go") is None
         assert not is_readable("go")
         assert is_readable("python")
-        assert grammars.to_install("go") == "kgd[code]"
+        assert grammars.to_install("go") == "the extra `code` of kgd (docs/code.md)"
     finally:
         grammars.grammar.cache_clear()
 
