@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 TOGETHER := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help up down test test-all test-deps lint bench bench-retrieval soak lock clean
+.PHONY: help up down test test-all test-deps pictures lint bench bench-retrieval soak lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ test-all: $(VENV)/.develop ## the same and the slower tests, about a quarter of 
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh
+
+pictures: $(VENV)/.develop ## take the pictures in docs/pictures anew, in Chromium
+	KGD_PICTURES=1 $(PYTEST) -q -m "" tests/ui
 
 lint: $(VENV)/.develop
 	$(BIN)/ruff check .

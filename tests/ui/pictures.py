@@ -1,0 +1,64 @@
+"""Pictures that the documents show, made by the tests of the pages: ``make pictures`` writes them anew.
+
+An ordinary run writes nothing, so that no test changes the clone; it checks that the picture can be taken.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "docs/pictures"
+WANTED = "KGD_PICTURES"
+"""Set to anything in the environment: pictures are written to `FOLDER`."""
+SIZE_LIMIT = 150_000
+LEAST_ROWS = 8
+"""Lines of pixels that differ; a page that shows nothing has one or two."""
+
+
+def picture(page: Page, name: str, width: int = 1200, height: int = 800, scheme: str = "light") -> Path:
+    """Take a picture of a page as it stands, from its top, and give the page its size back.
+
+    Returns:
+        Where it is, or would be.
+    """
+    place = FOLDER / f"{name}.png"
+    before = page.viewport_size
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.evaluate("document.fonts.ready")
+    taken = page.screenshot(animations="disabled", caret="hide", scale="css")
+    if before:
+        page.set_viewport_size(before)
+    assert size(taken) == (width, height)
+    assert rows(taken) >= LEAST_ROWS, f"the picture {name} shows nothing"
+    assert len(taken) <= SIZE_LIMIT, f"the picture {name} has {len(taken)} bytes"
+    if os.environ.get(WANTED):
+        FOLDER.mkdir(exist_ok=True)
+        place.write_bytes(taken)
+    return place
+
+
+def size(png: bytes) -> tuple[int, int]:
+    """Width and height."""
+    width, height = struct.unpack_from(">II", png, 16)
+    return int(width), int(height)
+
+
+def rows(png: bytes) -> int:
+    """How many different lines of pixels there are, as they are compressed: alike in a picture of one colour."""
+    data, offset = bytearray(), 8
+    while offset < len(png):
+        length, kind = struct.unpack_from(">I4s", png, offset)
+        if kind == b"IDAT":
+            data += png[offset + 8 : offset + 8 + length]
+        offset += length + 12
+    pixels = zlib.decompress(data)
+    width = len(pixels) // size(png)[1]
+    return len({pixels[at + 1 : at + width] for at in range(0, len(pixels), width)})

@@ -1,0 +1,45 @@
+"""Pictures in the documents are those that tests take."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.conftest import ROOT
+from tests.ui.conftest import Desk
+from tests.ui.pictures import FOLDER, SIZE_LIMIT, picture, rows, size
+
+TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
+
+
+@pytest.mark.needs("chromium")
+def test_a_picture_shows_the_page_and_changes_nothing_unless_pictures_are_wanted(
+    desk: Desk, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KGD_PICTURES", raising=False)
+    before = sorted(FOLDER.iterdir()) if FOLDER.exists() else []
+    assert not picture(page, "never-written", 800, 400).exists()
+    assert (sorted(FOLDER.iterdir()) if FOLDER.exists() else []) == before
+    page.evaluate("document.body.replaceChildren()")
+    with pytest.raises(AssertionError, match="shows nothing"):
+        picture(page, "never-written", 800, 400)
+
+
+def test_every_picture_that_a_document_shows_is_there_and_is_taken_by_a_test() -> None:
+    taken = {name for test in (ROOT / "tests").rglob("*.py") for name in TAKEN.findall(test.read_text())}
+    shown = set()
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        shown |= set(re.findall(r"!\[[^\]]+\]\((?:\.\./)*(?:docs/)?pictures/([\w-]+)\.png\)", document.read_text()))
+    kept = {place.stem for place in FOLDER.glob("*.png")}
+    assert shown <= kept
+    assert kept <= taken, "a picture that no test takes would never be renewed"
+
+
+def test_pictures_are_small_and_show_something() -> None:
+    for place in FOLDER.glob("*.png"):
+        data = place.read_bytes()
+        assert len(data) <= SIZE_LIMIT, place.name
+        assert rows(data) > 20, place.name
+        assert min(size(data)) >= 200, place.name
