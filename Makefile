@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 TOGETHER := --dist loadfile --no-loadscope-reorder
+# What is compiled is kept: hundreds of processes of a test run would compile kgd again, each worker all the tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help up down test test-all test-deps pictures lint bench bench-retrieval soak lock clean
 

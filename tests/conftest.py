@@ -61,6 +61,7 @@ LONGEST = (
 """Files that take longest. They begin first: a file is one worker's, and the last one is waited for alone."""
 
 
+@pytest.hookimpl(trylast=True)  # what is not run needs no program, and looking for one takes up to two seconds
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rank = {ROOT / "tests" / name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))

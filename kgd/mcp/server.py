@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -247,7 +248,9 @@ async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNex
     return {**result, **answer}
 
 
+@cache
 def describe(tool: Tool) -> ToolDescription:
+    """What a client is told of a tool. One for all surfaces, to be read only: making it takes milliseconds."""
     hints = tool.hints
     return ToolDescription(
         name=tool.name,

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kgd.serve.hub import Hub
     from kgd.serve.pages import Pages
 
-WARM_SECONDS = 3.0
-"""After so long a daemon gets ready for MCP, unless somebody speaks it before."""
+WARM_SECONDS = 10.0
+"""After so long a daemon gets ready for MCP, unless somebody speaks it before: when the first commands are through."""
 
 log = logging.getLogger("kgd.serve")
 
