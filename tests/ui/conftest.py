@@ -49,7 +49,7 @@ class Desk:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+    def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         """The answer of one tool, from the daemon; quicker than a program."""
         with Connection(self.home) as connection:
             return connection.call(name, {"workspace": "shop", **arguments})

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from kgd.ui.entry import Entry
-from kgd.ui.pages import first, graph, node, overview, search
+from kgd.ui.pages import areas, first, graph, node, overview, review, search
 
-ENTRIES: tuple[Entry, ...] = (*overview.ENTRIES, *graph.ENTRIES, *node.ENTRIES, *search.ENTRIES)
+ENTRIES: tuple[Entry, ...] = (
+    *overview.ENTRIES,
+    *graph.ENTRIES,
+    *node.ENTRIES,
+    *search.ENTRIES,
+    *review.ENTRIES,
+    *areas.ENTRIES,
+)
 """Addresses below a workspace."""
 
 PAGES: tuple[Entry, ...] = first.ENTRIES
 """Addresses that belong to no workspace."""
 
-NAVIGATION: tuple[tuple[str, str], ...] = (("overview", "Overview"), ("graph", "Graph"))
+NAVIGATION: tuple[tuple[str, str], ...] = (
+    ("overview", "Overview"),
+    ("graph", "Graph"),
+    ("review", "Review"),
+    ("areas", "Areas"),
+)
 """What every page leads to, in order: its name, and what it is called."""
