@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgd.ui.entry import Entry
-from kgd.ui.pages import areas, first, graph, node, overview, review, search
+from kgd.ui.pages import areas, first, graph, node, overview, review, search, workspaces
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
@@ -12,6 +12,7 @@ ENTRIES: tuple[Entry, ...] = (
     *search.ENTRIES,
     *review.ENTRIES,
     *areas.ENTRIES,
+    *workspaces.ENTRIES,
 )
 """Addresses below a workspace."""
 
@@ -23,5 +24,6 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("graph", "Graph"),
     ("review", "Review"),
     ("areas", "Areas"),
+    ("workspaces", "Workspaces"),
 )
 """What every page leads to, in order: its name, and what it is called."""
