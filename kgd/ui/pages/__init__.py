@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgd.ui.entry import Entry
-from kgd.ui.pages import areas, first, graph, node, overview, review, search, workspaces
+from kgd.ui.pages import areas, first, graph, manual, node, overview, review, search, workspaces
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
@@ -16,7 +16,7 @@ ENTRIES: tuple[Entry, ...] = (
 )
 """Addresses below a workspace."""
 
-PAGES: tuple[Entry, ...] = first.ENTRIES
+PAGES: tuple[Entry, ...] = (*first.ENTRIES, *manual.ENTRIES)
 """Addresses that belong to no workspace."""
 
 NAVIGATION: tuple[tuple[str, str], ...] = (

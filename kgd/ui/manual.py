@@ -1,0 +1,268 @@
+"""This file is where the manual is read: the documents that come with kgd, in their order, each as HTML.
+
+The documents are our own, but they are laid out with no more rights than a node's text: markup in them stays text.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+
+from kgd.errors import NotFound
+
+INDEX = "README"
+"""The page that lists all others, in the order in which they are read."""
+GLOSSARY = ("concepts", "Glossary")
+"""The page and the heading under which words are explained."""
+PICTURES = "pictures"
+
+_LISTED = re.compile(r"^\| \[([^\]]+)\]\(([\w./-]+)\.md\) \| (.*) \|$", re.M)
+_WEB = re.compile(r"https?://|mailto:")
+_REMARK = re.compile(r"<!--.*?-->\n?", re.S)
+_FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One page of the manual: its place below the folder without the ending, its title, and what it is for."""
+
+    name: str
+    title: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """One heading of a page, and how it is linked to."""
+
+    level: int
+    anchor: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One page, ready to be shown."""
+
+    chapter: Chapter
+    body: Markup
+    headings: tuple[Heading, ...]
+    before: Chapter | None = None
+    after: Chapter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of the glossary, and how it is linked to."""
+
+    word: str
+    anchor: str
+    meaning: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where pages and pictures of the manual are for whoever reads it: browsers of a daemon, or files of a folder."""
+
+    page: Callable[[str, str], str]
+    picture: Callable[[str], str]
+
+
+@dataclass(slots=True)
+class _Around:
+    """What a page's links and headings need to know while it is laid out."""
+
+    name: str
+    places: Places
+    headings: list[Heading] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
+
+
+def chapters() -> tuple[Chapter, ...]:
+    """Every page, in the order in which the manual is read."""
+    return _chapters()
+
+
+@lru_cache(maxsize=16)
+def read(name: str, places: Places) -> Read:
+    """One page.
+
+    Raises:
+        NotFound: The manual has none of that name.
+    """
+    all_of_them = chapters()
+    at = next((number for number, chapter in enumerate(all_of_them) if chapter.name == name), None)
+    if at is None:
+        raise NotFound("the manual has no such page", at=name[:100], next="The manual's first page lists all of them.")
+    around = _Around(name, places)
+    body = Markup(_PARSER.render(_text(name), {"around": around}))
+    return Read(
+        all_of_them[at], body, tuple(around.headings), all_of_them[at - 1] if at else None,
+        all_of_them[at + 1] if at + 1 < len(all_of_them) else None,
+    )  # fmt: skip
+
+
+def glossary(places: Places) -> tuple[Word, ...]:
+    """The words of kgd, and what each means."""
+    page, title = GLOSSARY
+    section = _text(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    words = []
+    for line in section.splitlines()[2:]:
+        cells = line.strip("| ").split(" | ")
+        if line.startswith("| ") and len(cells) == 2 and cells[0] != "word":
+            meaning = Markup(_PARSER.renderInline(cells[1], {"around": _Around(page, places)}))
+            words.append(Word(cells[0], anchor(cells[0]), meaning))
+    return tuple(words)
+
+
+def picture(name: str) -> bytes:
+    """A picture that a page shows.
+
+    Raises:
+        NotFound: There is none of that name.
+    """
+    place = folder().joinpath(PICTURES, name)
+    if not re.fullmatch(r"[\w-]+\.png", name) or not place.is_file():
+        raise NotFound("the manual has no such picture", at=name[:100], next="Go back to the manual.")
+    return place.read_bytes()
+
+
+def anchor(title: str) -> str:
+    """What a heading is linked to by, as git servers make it too."""
+    return re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-")
+
+
+@cache
+def folder() -> Traversable:
+    """The documents: inside of an installed package, or beside a package that is worked on."""
+    packaged = files("kgd.ui").joinpath("docs")
+    return packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent.parent / "docs"
+
+
+def _text(name: str) -> str:
+    text = folder().joinpath(*f"{name}.md".split("/")).read_text("utf-8")
+    return _outside_code(text, lambda part: _REMARK.sub("", part))
+
+
+@cache
+def _chapters() -> tuple[Chapter, ...]:
+    """From the tables of the first page, and of each page of a folder that they lead to."""
+    found = [Chapter(INDEX, _title(INDEX))]
+    for _, name, about in _LISTED.findall(_text(INDEX)):
+        found.append(Chapter(name, _title(name), _plain(about)))
+        if posixpath.basename(name) == INDEX:
+            inside = posixpath.dirname(name)
+            below = [(f"{inside}/{one}", told) for _, one, told in _LISTED.findall(_text(name))]
+            found += [Chapter(one, _title(one), _plain(told)) for one, told in below]
+    return tuple(found)
+
+
+def _title(name: str) -> str:
+    return _plain(_text(name).partition("\n")[0].removeprefix("# "))
+
+
+def _plain(text: str) -> str:
+    """One line of Markdown without its marks."""
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text).replace("`", "").replace("**", "").replace("*", "")
+
+
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
+    changed, end = [], 0
+    for code in _FENCE.finditer(text):
+        changed += [change(text[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join((*changed, change(text[end:])))
+
+
+def _parser() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    made.add_render_rule("heading_open", _heading)
+    made.add_render_rule("link_open", _link)
+    made.add_render_rule("link_close", _link_end)
+    made.add_render_rule("image", _picture)
+    made.add_render_rule("fence", _code)
+    made.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0">\n<table>\n')
+    made.add_render_rule("table_close", lambda *_: "</table>\n</div>\n")
+    for cell in ("th_open", "td_open", "th_close", "td_close"):
+        made.add_render_rule(cell, _cell)
+    return made
+
+
+def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    around: _Around = env["around"]
+    level, title = int(tokens[index].tag[1]), _plain(tokens[index + 1].content)
+    made = unique = anchor(title)
+    number = 0
+    while unique in around.anchors:
+        number += 1
+        unique = f"{made}-{number}"
+    around.anchors.add(unique)
+    around.headings.append(Heading(level, unique, title))
+    return str(Markup('<h{} id="{}">').format(level, unique))
+
+
+def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    url = str(tokens[index].attrGet("href") or "")
+    if _WEB.match(url):
+        return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url))
+    address = _address(url, env["around"])
+    # What is only in the repository is named and leads nowhere.
+    return str(Markup('<a href="{}">').format(address)) if address else '<span class="file">'
+
+
+def _link_end(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    opened = next(
+        one for one in reversed(tokens[:index]) if one.type == "link_open" and one.level == tokens[index].level
+    )
+    url = str(opened.attrGet("href") or "")
+    return "</a>" if _WEB.match(url) or _address(url, env["around"]) else "</span>"
+
+
+def _address(url: str, around: _Around) -> str:
+    """Where a relative link of a page leads; empty for a file that is no page."""
+    path, _, heading = url.partition("#")
+    if not path:
+        return f"#{heading}"
+    name = posixpath.normpath(posixpath.join(posixpath.dirname(around.name), path.rstrip("/")))
+    name = name.removesuffix(".md") if name.endswith(".md") else posixpath.join(name, INDEX)
+    return around.places.page(name, heading) if name in {chapter.name for chapter in chapters()} else ""
+
+
+def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    around: _Around = env["around"]
+    name = posixpath.basename(str(tokens[index].attrGet("src") or ""))
+    place = around.places.picture(name)
+    return str(
+        Markup('<a href="{}"><img src="{}" alt="{}" loading="lazy"></a>').format(place, place, tokens[index].content)
+    )
+
+
+def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Without alignment, which would be a style of its own; a header that says nothing is none."""
+    opens = tokens[index].nesting > 0
+    text = tokens[index + 1 if opens else index - 1].content
+    return f"<{'' if opens else '/'}{tokens[index].tag if text else 'td'}>"
+
+
+def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    language = (tokens[index].info.split() or ["text"])[0]
+    # It may be wider than the window, and is then moved by keyboard too.
+    return str(
+        Markup('<pre tabindex="0" data-language="{}"><code>{}</code></pre>\n').format(
+            language, escape(tokens[index].content)
+        )
+    )
+
+
+_PARSER = _parser()
