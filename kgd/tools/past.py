@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -15,19 +15,18 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
+from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, line, moment, sees_all
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
-from kgd.workspace.past import changed_fields
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry, NodeChange
+    from kgd.workspace.outcome import Entry
     from kgd.workspace.workspace import Workspace
 
-LONGEST_VALUE = 2_000
 NODES_PER_DIFF = 50
 LOOKED_THROUGH = 1_000
 """Commits that change nothing which the caller may read, until an answer ends without them."""
@@ -43,17 +42,6 @@ class HistoryParams(Params):
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
     workspace: str | None = None
-
-
-class FieldDiff(TypedDict):
-    before: Any
-    after: Any
-
-
-class NodeDiff(TypedDict):
-    uri: str
-    change: Literal["created", "changed", "deleted"]
-    fields: dict[str, FieldDiff]
 
 
 class Commit(TypedDict):
@@ -166,7 +154,11 @@ class RevertParams(Params):
     workspace: str | None = None
 
 
-def revert(session: Session, params: RevertParams) -> PutResult:
+class RevertResult(PutResult):
+    would: NotRequired[Foretold]
+
+
+def revert(session: Session, params: RevertParams) -> RevertResult:
     """The opposite of one commit, through the merge: what changed since is kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     commit = workspace.commit_id(params.commit)
@@ -178,15 +170,18 @@ class UndoParams(Params):
     workspace: str | None = None
 
 
-def undo(session: Session, params: UndoParams) -> PutResult:
+def undo(session: Session, params: UndoParams) -> RevertResult:
     """Takes back the newest change that was not taken back yet; again, and it is the one before."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     return _take_back(session, workspace, workspace.last_undoable(), "", dry_run=params.dry_run)
 
 
-def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> PutResult:
+def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> RevertResult:
     changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation="revert")
-    answer = answer_of(workspace, session.submit(workspace, changes, dry_run=dry_run), dry_run=dry_run)
+    outcome = session.submit(workspace, changes, dry_run=dry_run)
+    answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
     (entry,) = workspace.history(commit=commit)
     answer["reverted"] = line(entry)
     return answer
@@ -219,16 +214,6 @@ def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: boo
         if len(changes) > NODES_PER_DIFF:
             answer["more_diff"] = len(changes) - NODES_PER_DIFF
     return answer
-
-
-def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
-    fields: Sequence[Any] = changed_fields(change)
-    limit = 10**9 if whole else LONGEST_VALUE
-    return {
-        "uri": change.uri,
-        "change": "created" if change.before is None else "deleted" if change.after is None else "changed",
-        "fields": {f.field: {"before": clip(f.before, limit), "after": clip(f.after, limit)} for f in fields},
-    }
 
 
 def _seconds(text: str | None, at: str) -> int | None:
@@ -268,7 +253,7 @@ REVERT = Tool(
     title="Take back a commit",
     description="The opposite change, through the merge: what changed since is kept.",
     Params=RevertParams,
-    Result=PutResult,
+    Result=RevertResult,
     hints=Hints(destructive=True),
     run=revert,
 )
@@ -277,7 +262,7 @@ UNDO = Tool(
     title="Take back the last change",
     description="Reverts the newest change that was not taken back yet.",
     Params=UndoParams,
-    Result=PutResult,
+    Result=RevertResult,
     hints=Hints(destructive=True),
     run=undo,
 )

@@ -6,7 +6,7 @@ import difflib
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -16,12 +16,12 @@ from kgd.model.access import Principal, Verb
 from kgd.model.fence import fenced_line, fenced_value
 from kgd.tools import addressing, sight
 from kgd.tools.budget import HARD_LIMIT, Room
+from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
 from kgd.tools.outbound import decided_there, take_off
 from kgd.tools.parameters import Many, Params, refuse_unseen
-from kgd.tools.past import NodeDiff, node_diff
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
@@ -154,6 +154,7 @@ class AcceptParams(Params):
 class AcceptResult(PutResult):
     proposal: str
     left: int
+    would: NotRequired[Foretold]
 
 
 def accept(session: Session, params: AcceptParams) -> AcceptResult:
@@ -191,7 +192,11 @@ def _accepted(
     if not dry_run:
         answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
     left = [one for one in proposals.listed(workspace) if one.ref == found.ref]
-    return {**answer, "proposal": found.id, "left": len(proposals.look(workspace, left[0]).changes) if left else 0}
+    count = len(proposals.look(workspace, left[0]).changes) if left else 0
+    result = cast(AcceptResult, {**answer, "proposal": found.id, "left": count})
+    if dry_run and outcome.would:
+        result["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
+    return result
 
 
 class RejectParams(Params):

@@ -18,8 +18,9 @@ from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace import bundles
 from kgd.workspace.bundles import Bundle
+from kgd.workspace.foretelling import foretold
 from kgd.workspace.integrate import MergedTree, merge_commits
-from kgd.workspace.outcome import Outcome
+from kgd.workspace.outcome import Outcome, Would
 from kgd.workspace.proposals import Proposal, left_of, vet
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
 from kgd.workspace.transaction import RESOLVED_BY, message_of, write
@@ -65,9 +66,9 @@ def accept(
     vet(workspace, bases[0], commit)
     told = bundles.read(store.commit(commit).message)
     job = (
-        _part(workspace, proposal, frozenset(only), permit, told, message)
+        _part(workspace, proposal, frozenset(only), permit, told, message, dry_run)
         if only or (told and proposal.request)
-        else _whole(workspace, proposal, author, permit, message)
+        else _whole(workspace, proposal, author, permit, message, dry_run)
     )
     if dry_run:
         tip = bytes.fromhex(workspace.tip)
@@ -134,7 +135,9 @@ def _remove(workspace: Workspace, proposal: Proposal) -> None:
         ) from None
 
 
-def _whole(workspace: Workspace, proposal: Proposal, author: Author, permit: Permit | None, message: str) -> Job:
+def _whole(
+    workspace: Workspace, proposal: Proposal, author: Author, permit: Permit | None, message: str, dry_run: bool
+) -> Job:
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -144,19 +147,20 @@ def _whole(workspace: Workspace, proposal: Proposal, author: Author, permit: Per
         files = left_of(workspace, store.tree_of(tip), merged)
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _ask(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
-        write(staging, files)
         subject = message.strip() or f"accept {proposal.subject}"[:100]
         changes = ChangeSet((), author, subject, operation="accept", origin=f"proposals/{proposal.id}")
-        by = signature(author, workspace.now())
-        made = staging.commit(staging.write_tree(), [tip, commit], by, message_of(changes, touched.uris))
-        return Staged(_outcome(made, touched, merged), made, None)
+        text = message_of(changes, touched.uris)
+        would = foretold(text, files, staging.read) if dry_run else None
+        write(staging, files)
+        made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
+        return Staged(_outcome(made, touched, merged, would), made, None)
 
     return job
 
 
 def _part(
     workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit: Permit | None, told: Sequence[Bundle],
-    message: str,
+    message: str, dry_run: bool,
 ) -> Job:  # fmt: skip
     """One plain commit with `only` these nodes, or with all that is left, so that it can be reverted as one."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
@@ -169,7 +173,6 @@ def _part(
             return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _ask(permit, staging, workspace, touched)
-        changed = write(staging, files)
         original = store.commit(commit)
         by_author = Author(original.author_name, original.author_email)
         subject = message.strip() or _message(proposal, told, touched)
@@ -177,9 +180,12 @@ def _part(
             (), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}",
             resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200],
         )  # fmt: skip
+        text = message_of(changes, touched.uris)
+        would = foretold(text, files, staging.read) if dry_run else None
+        changed = write(staging, files)
         by = Signature(original.author_name, original.author_email, workspace.now())
-        made = staging.commit(staging.write_tree(), [tip], by, message_of(changes, touched.uris))
-        return Staged(_outcome(made, touched, merged), made, changed, by)
+        made = staging.commit(staging.write_tree(), [tip], by, text)
+        return Staged(_outcome(made, touched, merged, would), made, changed, by)
 
     return job
 
@@ -221,10 +227,10 @@ def _ask(permit: Permit | None, staging: Staging, workspace: Workspace, touched:
         permit(touched, policy_in(staging.read(SETTINGS), workspace.id))
 
 
-def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree) -> Outcome:
+def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree, would: Would | None) -> Outcome:
     uris = {one.uri for one in merged.conflicts} & touched.uris
     warnings = tuple(f"{uri} was changed here too: both versions are kept as a conflict" for uri in sorted(uris))
-    return Outcome(commit.hex(), tuple((uri, 0) for uri in sorted(touched.uris)), warnings=warnings)
+    return Outcome(commit.hex(), tuple((uri, 0) for uri in sorted(touched.uris)), warnings=warnings, would=would)
 
 
 def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Touched:

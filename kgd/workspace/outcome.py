@@ -34,6 +34,34 @@ class Similar:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeChange:
+    uri: Uri
+    before: Node | None
+    after: Node | None
+    detail: tuple[str | None, str | None] = (None, None)
+    """The text of its memory before and after; None where it has none, or where that did not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that is no node's, such as `kgd.yaml` or a memory, before and after; None is absence."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Would:
+    """The commit that a dry run did not make. `more` is how many nodes of it are not among `nodes`."""
+
+    message: str
+    nodes: tuple[NodeChange, ...]
+    files: tuple[FileChange, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a ChangeSet. `commit` is None where nothing changed or for a dry run."""
 
@@ -45,6 +73,8 @@ class Outcome:
     repeated: bool = False
     """The request id was seen before: this is the first result, nothing was done now."""
     deleted: tuple[Uri, ...] = ()
+    would: Would | None = None
+    """For a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +129,6 @@ class Entry:
     operation: str
     nodes: tuple[Uri, ...]
     more_nodes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeChange:
-    uri: Uri
-    before: Node | None
-    after: Node | None
-    detail: tuple[str | None, str | None] = (None, None)
-    """The text of its memory before and after; None where it has none, or where that did not change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate,
 from kgd.model.uri import Uri
 from kgd.workspace import edits
 from kgd.workspace.draft import Draft, Surroundings
+from kgd.workspace.foretelling import foretold
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.seal import REQUEST, Seal
 from kgd.workspace.touched import Permit, touched_by
@@ -66,13 +67,17 @@ class Transaction:
                 policy_in(staging.read(SETTINGS), workspace),
             )
         touched, created, written = draft.touched(), draft.created(), draft.written()
+        message = message_of(self.changes, {*touched, *written}, draft.settled)
         if self.dry_run or not files:
             versions = tuple((uri, self.around.version(draft.path(uri))) for uri in written)
+            would = foretold(message, files, staging.read) if self.dry_run else None
             return Staged(
-                Outcome(None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched))
-            )
+                Outcome(
+                    None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched),
+                    would=would,
+                )
+            )  # fmt: skip
         changed = write(staging, files)
-        message = message_of(self.changes, {*touched, *written}, draft.settled)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
         versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in written)

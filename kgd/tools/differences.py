@@ -1,0 +1,82 @@
+"""This file is where it is told what differs: node by node, field by field, of a commit or of one not made yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.tools import sight
+from kgd.tools.budget import clip, size_of
+from kgd.tools.nodes import UNSEEN_MESSAGE
+from kgd.workspace.outcome import FileChange, NodeChange, Would
+from kgd.workspace.past import changed_fields
+
+LONGEST_VALUE = 2_000
+FORETOLD_LIMIT = 600_000
+"""Bytes of what a dry run tells; beyond, long values are cut."""
+
+
+class FieldDiff(TypedDict):
+    before: Any
+    after: Any
+
+
+class NodeDiff(TypedDict):
+    uri: str
+    change: Literal["created", "changed", "deleted"]
+    fields: dict[str, FieldDiff]
+
+
+class FileDiff(TypedDict):
+    """A file that is no node's, before and after; null is absence."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class Foretold(TypedDict):
+    """The commit that a dry run did not make: its message, and what it would do."""
+
+    message: str
+    diff: list[NodeDiff]
+    files: NotRequired[list[FileDiff]]
+    more_diff: NotRequired[int]
+
+
+def node_diff(change: NodeChange, *, whole: bool = False) -> NodeDiff:
+    """What became of one node; long values are cut unless it is wanted `whole`."""
+    fields: Sequence[Any] = changed_fields(change)
+    limit = 10**9 if whole else LONGEST_VALUE
+    return {
+        "uri": change.uri,
+        "change": "created" if change.before is None else "deleted" if change.after is None else "changed",
+        "fields": {f.field: {"before": clip(f.before, limit), "after": clip(f.after, limit)} for f in fields},
+    }
+
+
+def foretold(would: Would, sees: sight.Sees | None = None) -> Foretold:
+    """What a dry run tells its caller, without what they may not read."""
+    nodes = [one for one in would.nodes if sees is None or sees(one.uri)]
+    is_whole = sees is None or (len(nodes) == len(would.nodes) and not would.files and not would.more)
+    room, diff = FORETOLD_LIMIT, list[NodeDiff]()
+    for change in nodes:
+        one = node_diff(change, whole=True)
+        if size_of(one) > room:
+            one = node_diff(change)
+        room -= size_of(one)
+        if room < 0:
+            break
+        diff.append(one)
+    answer: Foretold = {"message": would.message if is_whole else UNSEEN_MESSAGE, "diff": diff}
+    if would.files and sees is None:
+        answer["files"] = [_file(one, max(LONGEST_VALUE, room // len(would.files))) for one in would.files]
+    if more := len(nodes) - len(diff) + (would.more if sees is None else 0):
+        answer["more_diff"] = more
+    return answer
+
+
+def _file(one: FileChange, limit: int) -> FileDiff:
+    return {"path": one.path, "before": clip(one.before, limit), "after": clip(one.after, limit)}
