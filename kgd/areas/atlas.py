@@ -7,10 +7,12 @@ then on only those that changed are read again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kgd.areas.coverage import Coverage, Folder
 from kgd.areas.patterns import Matcher, check_pattern
 from kgd.areas.places import normalise
 from kgd.errors import KgdError
@@ -64,6 +66,7 @@ class Atlas:
         """Atoms by the molecule that they name, be it there or not."""
         self._listed: list[Atom] | None = None
         self._matcher: Matcher | None = None
+        self._coverage: Coverage | None = None
         self._changed = Changed(workspace, ATOM, MOLECULE)
 
     @classmethod
@@ -109,6 +112,21 @@ class Atlas:
         """Whether an area has a pattern that begins with this directory of the code tree, or is it."""
         with self._lock:
             return self._refresh().begins(folder)
+
+    @contextmanager
+    def coverage(self, tree: Folder) -> Iterator[Coverage]:
+        """How much of a code tree the areas cover. Questions of others wait until the block ends.
+
+        Counted where the tree, or a pattern, is another one than at the last call.
+
+        Raises:
+            Limit: It took too many steps to be counted.
+        """
+        with self._lock:
+            matcher, known = self._refresh(), self._coverage
+            if known is None or known.tree is not tree:
+                self._coverage = known = Coverage(matcher, tree, STEPS, known)
+            yield known
 
     def matching(
         self, paths: Sequence[str], *, sees: Callable[[Uri], bool] | None = None, at_home: bool = True,
@@ -158,10 +176,8 @@ class Atlas:
             self._forget(uri)
             self._take(uri)
             atom = self._atoms.get(uri)
-            if atom is not None:
-                self._matcher.put(uri, atom.patterns)
-            elif scheme_of(uri) == ATOM:
-                self._matcher.remove(uri)
+            if scheme_of(uri) == ATOM and self._matcher.put(uri, atom.patterns if atom else ()):
+                self._coverage = None
         return self._matcher
 
     def _take(self, uri: Uri) -> None:

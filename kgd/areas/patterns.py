@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, product
 
+from kgd.areas.segments import class_at, fits_to, refused, tokens_of
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
 
@@ -23,7 +25,6 @@ ANY = "**"
 _WILD = re.compile(r"[*?\[]").search
 _DRIVE = re.compile(r"[A-Za-z]:").match
 _COUNTED = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}").search
-_CLASS = re.compile(r"\[[!^]?\]?[^\]/]*\]").match
 
 Segments = tuple[str, ...]
 
@@ -36,20 +37,20 @@ def check_pattern(text: str, at: str) -> str:
     """
     pattern = text.strip()
     if not pattern:
-        raise _refused(text, "it is empty", at, "Write a path or glob such as src/pages/**.")
+        raise refused(text, "it is empty", at, "Write a path or glob such as src/pages/**.")
     if len(pattern) > MAX_CHARACTERS:
-        raise _refused(text, f"it has {len(pattern)} characters, and at most {MAX_CHARACTERS} are allowed", at, "")
+        raise refused(text, f"it has {len(pattern)} characters, and at most {MAX_CHARACTERS} are allowed", at, "")
     if not pattern.isprintable():
-        raise _refused(text, "it has control characters", at, "Leave them out.")
+        raise refused(text, "it has control characters", at, "Leave them out.")
     if "\\" in pattern:
-        raise _refused(text, "it has a backslash", at, "Write / between segments, and [*] for a * that is meant.")
+        raise refused(text, "it has a backslash", at, "Write / between segments, and [*] for a * that is meant.")
     if pattern.startswith("/") or _DRIVE(pattern):
-        raise _refused(text, "it is absolute", at, "Write it relative to the top of the code tree.")
+        raise refused(text, "it is absolute", at, "Write it relative to the top of the code tree.")
     if pattern.startswith("!"):
-        raise _refused(text, "a pattern cannot exclude", at, "List what belongs to the area; [!] is the character.")
+        raise refused(text, "a pattern cannot exclude", at, "List what belongs to the area; [!] is the character.")
     segments = [segment for segment in pattern.split("/") if segment not in ("", ".")]
     if ".." in segments:
-        raise _refused(text, "it has a segment '..'", at, "Write it relative to the top of the code tree.")
+        raise refused(text, "it has a segment '..'", at, "Write it relative to the top of the code tree.")
     if pattern.endswith("/") or not segments:
         segments.append(ANY)
     kept = "/".join(s for n, s in enumerate(segments) if s != ANY or n == 0 or segments[n - 1] != ANY)
@@ -76,8 +77,8 @@ class Matcher:
         for uri, patterns in entries:
             self.put(uri, patterns)
 
-    def put(self, uri: Uri, patterns: Sequence[str]) -> None:
-        """These are the entry's patterns, in place of those it had."""
+    def put(self, uri: Uri, patterns: Sequence[str]) -> bool:
+        """These are the entry's patterns, in place of those it had; whether that makes a difference."""
         wanted: set[Segments] = set()
         for pattern in patterns:
             try:
@@ -93,10 +94,11 @@ class Matcher:
             self._kept[uri] = frozenset(wanted)
         else:
             self._kept.pop(uri, None)
+        return wanted != before
 
-    def remove(self, uri: Uri) -> None:
-        """The entry matches nothing any more; one that is not there is none."""
-        self.put(uri, ())
+    def remove(self, uri: Uri) -> bool:
+        """The entry matches nothing any more; one that is not there is none. Whether there was one."""
+        return self.put(uri, ())
 
     def matches(self, path: str, most: int | None = None) -> list[Uri]:
         """The entries with a pattern that matches the path, in the order of their URIs.
@@ -138,12 +140,77 @@ class Matcher:
                     waiting.append((further_on, depth + 1))
         return sorted(found)
 
+    def begin(self) -> Front:
+        """Where a walk through a tree and its patterns begins: at the top."""
+        return self._front(frozenset(), frozenset(), (self._root,))
+
+    def into(self, front: Front, name: str, upto: int | None = None) -> Front:
+        """One folder further. Raises Limit where `steps` came to more than `upto`."""
+        return self._front(front.owners, front.lasting, self._step(front, name, upto))
+
+    def owners(self, front: Front, name: str, upto: int | None = None) -> frozenset[Uri]:
+        """What `matches` finds for the file of this name in that folder. Raises as `into`."""
+        found = [branch.here for branch in self._step(front, name, upto) if branch.here]
+        self.steps += sum(map(len, found))
+        return front.owners.union(*found) if found else front.owners
+
+    def _step(self, front: Front, name: str, upto: int | None) -> list[_Branch]:
+        """The branches that this name leads to. Those behind a `**` stay where they are as well."""
+        name, found = _composed(name), list[_Branch]()
+        self.steps += 1 + len(front.active)
+        if upto is not None and self.steps > upto:
+            raise Limit("these are too many paths for the patterns here", at="paths", next="Ask about fewer.")
+        for branch in front.active:
+            if (literal := branch.literal.get(name)) is not None:
+                found.append(literal)
+            self.steps += len(branch.wild) * (1 + len(name) // 4)
+            found += [further_on for fits, further_on in branch.wild.values() if fits(name)]
+        return found
+
+    def _front(self, owners: frozenset[Uri], lasting: frozenset[_Branch], here: Iterable[_Branch]) -> Front:
+        branches, anywhere = dict.fromkeys(here), set[_Branch]()
+        waiting = list(branches)
+        while waiting:
+            after = waiting.pop().anywhere
+            if after is not None and after not in lasting and after not in anywhere:
+                anywhere.add(after)
+                waiting.append(after)
+        if anywhere:
+            lasting = lasting | anywhere
+        every = dict.fromkeys((*branches, *lasting))
+        below = [branch.below for branch in every if branch.below and not branch.below <= owners]
+        if below:
+            owners = owners.union(*below)
+            self.steps += len(owners)
+        return Front(owners, lasting, tuple(branch for branch in every if branch.literal or branch.wild))
+
     def begins(self, folder: str) -> bool:
         """Whether a pattern begins with this directory as it is spelt, or is it. O(segments)."""
         branch: _Branch | None = self._root
         for segment in _composed(folder).split("/"):
             branch = branch.literal.get(segment) if branch is not None else None
         return branch is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How far the patterns have come in one folder: which entries have everything in it, and which may have more.
+
+    For as long as the matcher stays as it is.
+    """
+
+    owners: frozenset[Uri]
+    lasting: frozenset[_Branch]
+    active: tuple[_Branch, ...]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether whatever is below belongs to `owners` alone."""
+        return not self.active
+
+    def settled(self, *, none: bool = False) -> Front:
+        """The same where no pattern goes on; with `none`, where none ever came."""
+        return Front(frozenset() if none else self.owners, frozenset(), ()) if none or self.active else self
 
 
 class _Branch:
@@ -189,7 +256,7 @@ class _Branch:
         if not _is_wild(segment):
             return self.literal.setdefault(segment, _Branch())
         if segment not in self.wild:
-            self.wild[segment] = (_fits(segment), _Branch())
+            self.wild[segment] = (fits_to(segment), _Branch())
         return self.wild[segment][1]
 
     def _leave(self, segment: str) -> None:
@@ -216,21 +283,21 @@ def _compiled(pattern: str, at: str) -> list[Segments]:
         Invalid: A class or brace has no end, or there are too many alternatives.
     """
     if counted := _COUNTED(pattern):
-        raise _refused(pattern, f"'{counted[0]}' counts nothing here", at, "List the alternatives, or write [1-9].")
+        raise refused(pattern, f"'{counted[0]}' counts nothing here", at, "List the alternatives, or write [1-9].")
     made = [tuple(_composed(text).split("/")) for text in _spread(pattern, at)]
     for segments in made:
         if ".." in segments or "" in segments:
-            raise _refused(pattern, "one of its alternatives has an empty segment or '..'", at, "List them one by one.")
+            raise refused(pattern, "one of its alternatives has an empty segment or '..'", at, "List them one by one.")
         for segment in segments:
             if _is_wild(segment) and segment != ANY:
-                _tokens(segment, pattern, at)
+                tokens_of(segment, pattern, at)
     return made
 
 
 def _spread(pattern: str, at: str) -> list[str]:
     """The pattern with its braces written out. As shells do it, braces without a comma are themselves."""
     if pattern.count("{") > MAX_ALTERNATIVES:  # they may stand inside each other, as deep as that
-        raise _refused(pattern, f"it has more than {MAX_ALTERNATIVES} braces", at, "Use wildcards.")
+        raise refused(pattern, f"it has more than {MAX_ALTERNATIVES} braces", at, "Use wildcards.")
     return _alternatives(pattern, 0, "", pattern, at)[0]
 
 
@@ -239,7 +306,7 @@ def _alternatives(text: str, start: int, ends: str, whole: str, at: str) -> tupl
     made, index = [""], start
     while index < len(text) and text[index] not in ends:
         char = text[index]
-        if char == "[" and (found := _CLASS(text, index)):
+        if char == "[" and (found := class_at(text, index)):
             made, index = [one + found[0] for one in made], found.end()
         elif char == "{":
             choices, index = _choices(text, index, whole, at)
@@ -247,7 +314,7 @@ def _alternatives(text: str, start: int, ends: str, whole: str, at: str) -> tupl
         else:
             made, index = [one + char for one in made], index + 1
         if len(made) > MAX_ALTERNATIVES:
-            raise _refused(whole, f"its braces stand for more than {MAX_ALTERNATIVES} patterns", at, "Use wildcards.")
+            raise refused(whole, f"its braces stand for more than {MAX_ALTERNATIVES} patterns", at, "Use wildcards.")
     return made, index
 
 
@@ -258,108 +325,9 @@ def _choices(text: str, start: int, whole: str, at: str) -> tuple[list[str], int
         found, index = _alternatives(text, index + 1, ",}", whole, at)
         options, commas = options + found, commas + 1
         if index >= len(text):
-            raise _refused(whole, "a brace has no end", at, "Close it with }, or write [{] for the character.")
+            raise refused(whole, "a brace has no end", at, "Close it with }, or write [{] for the character.")
     return (options, index + 1) if commas else (["{" + one + "}" for one in options], index + 1)
-
-
-Token = Callable[[str], bool] | str | None
-"""One character: itself, a class of them, or None for any number of any."""
-
-
-def _fits(segment: str) -> Callable[[str], bool]:
-    """Whether a name is one that the segment stands for. A name that is spelt like the segment always is: there are
-    folders called `[slug]`."""
-    if "?" in segment or "[" in segment:
-        tokens = _tokens(segment, segment, "")
-        return lambda name: name == segment or _run(tokens, name)
-    first, *middle, last = re.sub(r"\*+", "*", segment).split("*")
-    least = len(first) + len(last)
-    if not middle:
-        return lambda name: len(name) >= least and name.startswith(first) and name.endswith(last)
-
-    def fits(name: str) -> bool:
-        if len(name) < least or not name.startswith(first) or not name.endswith(last):
-            return False
-        at, end = len(first), len(name) - len(last)
-        for part in middle:
-            found = name.find(part, at, end)
-            if found < 0:
-                return False
-            at = found + len(part)
-        return True
-
-    return fits
-
-
-def _run(tokens: Sequence[Token], name: str) -> bool:
-    """Only the last `*` is tried further on, which is enough; O(tokens x characters)."""
-    at = index = resume = 0
-    anchor = -1
-    while at < len(name):
-        token = tokens[index] if index < len(tokens) else ""
-        if token is None:
-            anchor, resume = index, at
-            index += 1
-        elif token == name[at] or (callable(token) and token(name[at])):
-            at, index = at + 1, index + 1
-        elif anchor >= 0:
-            resume += 1
-            at, index = resume, anchor + 1
-        else:
-            return False
-    return all(token is None for token in tokens[index:])
-
-
-def _tokens(segment: str, whole: str, at: str) -> list[Token]:
-    tokens: list[Token] = []
-    index = 0
-    while index < len(segment):
-        char = segment[index]
-        if char == "[":
-            found = _CLASS(segment, index)
-            if found is None:
-                raise _refused(whole, "a class has no end in its segment", at, "Close it with ], or write [[] for [.")
-            tokens.append(_class(found[0][1:-1], whole, at))
-            index = found.end()
-            continue
-        if char == "*":
-            if not tokens or tokens[-1] is not None:
-                tokens.append(None)
-        else:
-            tokens.append(_any if char == "?" else char)
-        index += 1
-    return tokens
-
-
-def _any(char: str) -> bool:
-    return True
-
-
-def _class(inside: str, whole: str, at: str) -> Callable[[str], bool]:
-    negated = inside[0] in "!^"
-    text = inside[1:] if negated else inside
-    if any(mark in text for mark in ("[:", "[.", "[=")):
-        raise _refused(whole, "named classes are not known here", at, "Write the characters or ranges, as in [a-z0-9].")
-    if not text:
-        raise _refused(whole, "a class is empty", at, "Write the characters between [ and ].")
-    ranges: list[tuple[str, str]] = []
-    index = 0
-    while index < len(text):
-        low = high = text[index]
-        if text[index + 1 : index + 2] == "-" and index + 2 < len(text):
-            high = text[index + 2]
-            index += 2
-        if low > high:
-            raise _refused(whole, f"the range {low}-{high} runs backwards", at, f"Write {high}-{low}.")
-        ranges.append((low, high))
-        index += 1
-    return lambda char: any(low <= char <= high for low, high in ranges) != negated
 
 
 def _composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def _refused(pattern: str, why: str, at: str, next: str) -> Invalid:
-    shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
-    return Invalid(f"'{shown}' is no pattern for paths: {why}", at=at, next=next)
