@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import Invalid, NotFound
-from kgd.tools.areas import AREA_TOOLS
+from kgd.tools.areas import AREA_TOOLS, COVERAGE
+from kgd.tools.broken import BROKEN
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.compressing.compressing import COMPRESS
+from kgd.tools.disputes import CONFLICTS
 from kgd.tools.exchange.exporting import EXPORT
 from kgd.tools.exchange.importing import IMPORT
 from kgd.tools.graph import GRAPH_TOOLS
@@ -33,7 +35,7 @@ from kgd.tools.reviewing import REVIEW
 from kgd.tools.searching import SEARCH
 from kgd.tools.server_memory import SERVER_MEMORY
 from kgd.tools.session import Session
-from kgd.tools.settling import CONFLICTS, RESOLVE, RESOLVE_CONFLICTS
+from kgd.tools.settling import RESOLVE, RESOLVE_CONFLICTS
 from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
 from kgd.tools.submitting import SUBMIT
 from kgd.tools.syncing import REMOTE, SHARE, SYNC
@@ -55,7 +57,9 @@ TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
     "server-memory": SERVER_MEMORY,
 }
 
-SERVED: Mapping[str, Tool] = {**TOOLS, **{tool.name: tool for tool in (PROPOSALS, ACCEPT, REJECT)}}
+SERVED: Mapping[str, Tool] = {
+    **TOOLS, **{tool.name: tool for tool in (CONFLICTS, RESOLVE, PROPOSALS, ACCEPT, REJECT)},
+}  # fmt: skip
 
 LOCAL: Mapping[str, Tool] = {
     tool.name: tool
@@ -63,7 +67,7 @@ LOCAL: Mapping[str, Tool] = {
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
         REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
         PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, OPEN_PAGES, IMPORT, EXPORT, COMPRESS,
-        *GRAPH_TOOLS,
+        *GRAPH_TOOLS, COVERAGE, BROKEN,
     )
 }  # fmt: skip
 

@@ -59,10 +59,22 @@ class IncomingAnswer(TypedDict):
     weight: float
 
 
+class Writer(TypedDict):
+    """Who wrote one side of a conflict, in which commit; empty where a short look into history does not tell."""
+
+    author: NotRequired[str]
+    commit: NotRequired[str]
+    at: NotRequired[str]
+
+
 class ConflictField(TypedDict):
+    """`by` goes with `sides`, and `now` is what the node says at this moment: both where one conflict is shown."""
+
     base: Any
     sides: list[Any]
     shown: int
+    by: NotRequired[list[Writer]]
+    now: NotRequired[Any]
 
 
 class ConflictAnswer(TypedDict):

@@ -247,6 +247,7 @@ class Decided(TypedDict):
     nodes: NotRequired[list[str]]
     warnings: NotRequired[list[str]]
     left: NotRequired[int]
+    would: NotRequired[Foretold]
 
 
 def is_proposal(workspace: Workspace, id: str) -> bool:

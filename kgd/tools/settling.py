@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -14,26 +13,25 @@ from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse
-from kgd.tools import addressing, cursors, nodes, sight, suggesting
+from kgd.tools import addressing, nodes, sight, suggesting
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
-from kgd.tools.nodes import ConflictAnswer
-from kgd.tools.parameters import JsonObject, Many, Params
+from kgd.tools.differences import Foretold, foretold
+from kgd.tools.disputes import settled_before, settled_in
+from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
 from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal
 from kgd.tools.proposing import waiting as proposals
 from kgd.tools.session import Session
-from kgd.tools.sides import SidesOfField, with_authors
+from kgd.tools.sides import SidesOfField, is_digest, with_authors
 from kgd.tools.suggesting import SuggestionAnswer
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace.outcome import OpenConflict, Outcome
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry
     from kgd.workspace.workspace import Workspace
 
 SIDES = {"a": 0, "b": 1}
-is_digest = re.compile("[0-9a-f]{16}").fullmatch
 IDS_NAMED = 8
 LISTED = 20
 """Conflicts that one call takes up when it names none."""
@@ -41,45 +39,6 @@ MOST_COUNTED = 10_000
 """Conflicts that are read to count those which a token may see."""
 LOOKED_UP = 10
 """Of how many it is looked up who wrote them."""
-
-
-class ConflictsParams(Params):
-    uri: str | None = None
-    suggestions: bool = False
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
-    cursor: str | None = None
-    workspace: str | None = None
-
-
-class ConflictsResult(TypedDict):
-    workspace: str
-    total: int
-    conflicts: list[ConflictAnswer]
-    suggestions: NotRequired[list[SuggestionAnswer]]
-    cursor: NotRequired[str]
-
-
-def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
-    """What two people wrote differently, both sides of each field."""
-    workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [])
-    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
-    after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
-    sees = sight.sight(session, workspace.id)
-    found = workspace.conflicts(uri, limit=params.limit + 1, after=after, about=sees)
-    if uri is not None and not found and not workspace.exists(workspace.graph.resolve(uri)):
-        raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
-    total = workspace.conflict_count
-    if uri is not None or sees is not None:
-        total = len(workspace.conflicts(uri, limit=MOST_COUNTED, about=sees))
-    answer: ConflictsResult = {
-        "workspace": workspace.id, "total": total,
-        "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
-    }  # fmt: skip
-    if params.suggestions:
-        answer["suggestions"] = suggesting.listed(session, workspace)
-    if len(found) > params.limit:
-        answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
-    return answer
 
 
 class Resolution(Params):
@@ -90,13 +49,18 @@ class Resolution(Params):
 
 class ResolveParams(Params):
     resolutions: Annotated[Many[Resolution], Field(min_length=1, max_length=200)]
-    message: str = ""
+    message: Annotated[str, Field(max_length=4_000)] = ""
     dry_run: bool = False
     workspace: str | None = None
 
 
-def resolve(session: Session, params: ResolveParams) -> PutResult:
+class ResolveResult(PutResult):
+    would: NotRequired[Foretold]
+
+
+def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     """Settles conflicts, all of them in one commit: a side as it is, or a value for each field."""
+    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
     if any(suggesting.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)
@@ -110,23 +74,31 @@ def resolve(session: Session, params: ResolveParams) -> PutResult:
         edits.append(Settle(found.id, _decided(found, resolution, at)))
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
-    return answer_of(workspace, outcome, dry_run=params.dry_run, settled={one.conflict for one in edits})
+    settled = {one.conflict for one in edits}
+    answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run, settled=settled))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
+    return answer
 
 
-def _take_over(session: Session, workspace: Workspace, params: ResolveParams) -> PutResult:
+def _take_over(session: Session, workspace: Workspace, params: ResolveParams) -> ResolveResult:
     """What was decided about suggestions, each a commit of its own."""
-    commit, nodes, warnings = None, [], []
+    commit, nodes, warnings, would = None, [], [], None
     for one in params.resolutions:
         done = suggesting.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
         commit = done.get("commit") or commit
         nodes += [Uri(uri) for uri in done.get("nodes", ())]
         warnings += done.get("warnings", [])
+        would = done.get("would") or would
         if done["take"] == "reject":
             said = "would be dismissed" if params.dry_run else "is dismissed"
             warnings.append(f"{one.id} {said}; it comes again when twice as much speaks for it")
     outcome = Outcome(commit, tuple((uri, workspace.version(workspace.path(uri))) for uri in nodes),
                       warnings=tuple(warnings))  # fmt: skip
-    return answer_of(workspace, outcome, dry_run=params.dry_run)
+    answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run))
+    if would:
+        answer["would"] = would
+    return answer
 
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
@@ -152,7 +124,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
 
 def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:
     """Who settled it, where that can be told: by the whole id, or as the last conflict of a node."""
-    entry = _settled_in(workspace, id)
+    entry = settled_in(workspace, id)
     if entry is None:
         try:
             uri = addressing.resolve(session, workspace, id)
@@ -323,23 +295,6 @@ def _waiting(session: Session, workspace: Workspace, params: ResolveConflictsPar
     return proposals(session, workspace) or None if not params.ids and not params.resolutions else None
 
 
-def settled_before(workspace: Workspace, id: str) -> Resolved | None:
-    """Who settled a conflict that is not open any more; None where there never was one of that id."""
-    entry = _settled_in(workspace, id)
-    if entry is None:
-        return None
-    return {"id": id, "uri": id.rpartition("#")[0], "already": True, "commit": entry.commit, "author": entry.author,
-            "at": nodes.moment(entry.at)}  # fmt: skip
-
-
-def _settled_in(workspace: Workspace, id: str) -> Entry | None:
-    uri, _, digest = id.rpartition("#")
-    if not uri or not is_digest(digest):
-        return None
-    record = conflict_path(parse(uri), digest, workspace.sharded)
-    return workspace.past.removal_of(record, bytes.fromhex(workspace.tip))
-
-
 def _add_remaining(
     workspace: Workspace, answer: ResolveConflictsResult, found: list[OpenConflict], why: Mapping[str, str]
 ) -> None:
@@ -370,21 +325,12 @@ def _next_step(answer: ResolveConflictsResult) -> str:
     return f"{answer['open']} more are open: call again." if answer["open"] else "Nothing is in conflict."
 
 
-CONFLICTS = Tool(
-    name="conflicts",
-    title="Open conflicts",
-    description="What two people wrote differently, with both sides.",
-    Params=ConflictsParams,
-    Result=ConflictsResult,
-    hints=Hints(read_only=True, idempotent=True),
-    run=conflicts,
-)
 RESOLVE = Tool(
     name="resolve",
     title="Settle conflicts",
     description="Takes a side, or gives each field its value.",
     Params=ResolveParams,
-    Result=PutResult,
+    Result=ResolveResult,
     hints=Hints(destructive=True),
     run=resolve,
 )

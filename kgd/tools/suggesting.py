@@ -12,6 +12,7 @@ from kgd.model.change import ChangeSet, Edit, Relate
 from kgd.model.fields import plain_weight
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
+from kgd.tools.differences import foretold
 from kgd.tools.entities import offers
 from kgd.tools.entities.offers import Offer
 from kgd.tools.proposing import Decided
@@ -92,6 +93,8 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
         outcome = session.submit(workspace, changes, dry_run=dry_run)
         answer = {"id": id, "take": "accept", "commit": outcome.commit, "nodes": [uri for uri, _ in outcome.nodes],
                   "warnings": list(outcome.warnings)}  # fmt: skip
+        if outcome.would:
+            answer["would"] = foretold(outcome.would)  # for a person of this machine alone: others have no suggestions
     if not dry_run:
         Usage.of(workspace).decide(found.id, found.count)
     return answer

@@ -310,6 +310,18 @@ class Workspace:
         found = (one for path in chosen if (one := self._conflict(path)) and (about is None or about(one.uri)))
         return tuple(islice(found, limit))
 
+    def count_conflicts(self, uri: Uri | None = None, *, about: Callable[[Uri], bool] | None = None) -> int:
+        """How many are open: of one node, or about nodes that count. Reads those whose path does not tell their node."""
+        folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
+        found = self._served.conflict_paths(folder)
+        if about is None:
+            return len(found)
+        named = ((path, self._subject(path)) for path in found)
+        return sum(
+            about(one) if one else (read := self._conflict(path)) is not None and about(read.uri)
+            for path, one in named
+        )
+
     def disputed(self, uris: Collection[Uri]) -> tuple[OpenConflict, ...]:
         """What is open about these nodes. Costs a look-up for each of them, whatever else is open."""
         if not self.conflict_count:

@@ -1,0 +1,162 @@
+"""This file is where open conflicts are listed, and where one is shown whole, or who settled it meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, NotRequired
+from urllib.parse import urlsplit
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.codec.paths import conflict_path
+from kgd.errors import KgdError, NotFound
+from kgd.model.uri import parse
+from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
+from kgd.tools.consulting import Resolved, askable
+from kgd.tools.nodes import ConflictAnswer
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.suggesting import SuggestionAnswer
+from kgd.tools.tool import Hints, Tool
+from kgd.workspace.outcome import OpenConflict
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Entry
+    from kgd.workspace.workspace import Workspace
+
+
+class ConflictsParams(Params):
+    uri: str | None = None
+    id: Annotated[str | None, Field(description="this one alone, with who wrote each side; or who settled it")] = None
+    suggestions: bool = False
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class ModelAnswer(TypedDict):
+    """The model that `resolve_conflicts` asks with ``via="provider"``, at this host, and why not about this one."""
+
+    name: str
+    at: str
+    why_not: NotRequired[str]
+
+
+class ConflictsResult(TypedDict):
+    """`settled` is about an `id` that is not open any more; `goes_on` are then the open ones about the same field."""
+
+    workspace: str
+    total: int
+    conflicts: list[ConflictAnswer]
+    suggestions: NotRequired[list[SuggestionAnswer]]
+    settled: NotRequired[Resolved]
+    model: NotRequired[ModelAnswer]
+    cursor: NotRequired[str]
+
+
+def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
+    """What two people wrote differently, both sides of each field."""
+    about = params.uri or (params.id or "").rpartition("#")[0]
+    workspace = addressing.choose(session, params.workspace, [about] if about else [])
+    if params.id is not None:
+        return _one(session, workspace, params.id)
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
+    sees = sight.sight(session, workspace.id)
+    found = workspace.conflicts(uri, limit=params.limit + 1, after=after, about=sees)
+    if uri is not None and not found and not workspace.exists(workspace.graph.resolve(uri)):
+        raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
+    answer: ConflictsResult = {
+        "workspace": workspace.id, "total": workspace.count_conflicts(uri, about=sees),
+        "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
+    }  # fmt: skip
+    if params.suggestions:
+        answer["suggestions"] = suggesting.listed(session, workspace)
+    if len(found) > params.limit:
+        answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
+    return answer
+
+
+def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
+    """One conflict with who wrote each side; of one that is not open any more who settled it.
+
+    Raises:
+        NotFound: There never was such a conflict, or the caller may not read of it.
+    """
+    uri, _, digest = id.rpartition("#")
+    sees = sight.sight(session, workspace.id)
+    answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
+    if not uri or (sees is not None and not sees(parse(uri))):
+        raise _none(id)
+    found = workspace.conflicts(parse(uri), digest=digest, limit=1) if sides.is_digest(digest) else ()
+    if found:
+        answer["total"] = 1
+        answer["conflicts"] = [_whole(workspace, found[0], sees)]
+        if model := _model(session, workspace, found[0]):
+            answer["model"] = model
+        return answer
+    settled = settled_before(workspace, id)
+    if settled is None:
+        raise _none(id)
+    answer["settled"] = settled
+    here = workspace.graph.resolve(parse(uri))
+    if sees is None or sees(here):
+        answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts(here, limit=20)]
+        answer["total"] = len(answer["conflicts"])
+    return answer
+
+
+def _none(id: str) -> NotFound:
+    return NotFound("there is no such conflict", at=id[-80:], next="List what is open with `kgd conflicts`.")
+
+
+def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
+    answer = nodes.conflict(found)
+    for name, field in answer["fields"].items():
+        field["by"] = sides.writers(workspace, found, name, sees)
+        field["now"] = sides.present(workspace, found, name)
+    return answer
+
+
+def _model(session: Session, workspace: Workspace, found: OpenConflict) -> ModelAnswer | None:
+    """None where the settings name none."""
+    settings = session.daemon.registry.current().settings
+    if not settings.resolver_url or not settings.resolver_model:
+        return None
+    answer: ModelAnswer = {"name": settings.resolver_model, "at": urlsplit(settings.resolver_url).netloc}
+    _, left = askable(workspace, [found])
+    if why_not := left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest):
+        answer["why_not"] = why_not
+    return answer
+
+
+def settled_before(workspace: Workspace, id: str) -> Resolved | None:
+    """Who settled a conflict that is not open any more; None where there never was one of that id."""
+    entry = settled_in(workspace, id)
+    if entry is None:
+        return None
+    return {"id": id, "uri": id.rpartition("#")[0], "already": True, "commit": entry.commit, "author": entry.author,
+            "at": nodes.moment(entry.at)}  # fmt: skip
+
+
+def settled_in(workspace: Workspace, id: str) -> Entry | None:
+    """The commit that settled it, or took it along to another name of the node."""
+    uri, _, digest = id.rpartition("#")
+    if not uri or not sides.is_digest(digest):
+        return None
+    try:
+        record = conflict_path(parse(uri), digest, workspace.sharded)
+    except KgdError:
+        return None
+    return workspace.past.removal_of(record, bytes.fromhex(workspace.tip))
+
+
+CONFLICTS = Tool(
+    name="conflicts",
+    title="Open conflicts",
+    description="What two people wrote differently, with both sides.",
+    Params=ConflictsParams,
+    Result=ConflictsResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=conflicts,
+)
