@@ -139,7 +139,10 @@ def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked) -> list[
             others.append(_broken_across(link, absence))
         elif not (asked.commit and asked.workspace and asked.workspace.in_overlay(link.target)):
             # The code tree has no past here.
-            own.append({"source": link.source, "type": link.type, "target": link.target, "reason": "missing"})
+            own.append({
+                "source": link.source, "type": link.type, "target": link.target, "reason": "missing",
+                "weight": plain_weight(link.weight),
+            })  # fmt: skip
     return own[:BROKEN_SHOWN] + others
 
 

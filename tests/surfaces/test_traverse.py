@@ -102,7 +102,7 @@ def test_a_relation_to_what_was_deleted_is_a_broken_link(chain: Ask) -> None:
     chain.put(changes={"op": "delete", "uri": "b"})
     answer = chain.traverse(start="a")
     assert answer["broken_links"] == [
-        {"source": "concept://shop/a", "type": "uses", "target": "concept://shop/b", "reason": "missing"}
+        {"source": "concept://shop/a", "type": "uses", "target": "concept://shop/b", "reason": "missing", "weight": 0}
     ]
     assert chain.get(uris="c", include="incoming")["nodes"][0]["incoming"] == [
         {"source": "concept://shop/a", "type": "see", "weight": 1}

@@ -1,0 +1,156 @@
+"""This file is where it is said what a picture shows: dots, the lines between them, and what marks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kgd.model.uri import name_of
+
+Shape = Literal["knowledge", "code", "area", "missing"]
+Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "foreign"]
+
+MEANINGS: Mapping[Mark, str] = {
+    "start": "begun here",
+    "missing": "nobody has written this",
+    "unreachable": "of another workspace, and not to be had just now",
+    "conflict": "an open conflict",
+    "unverified": "unverified: the code it cites has changed",
+    "foreign": "from another workspace",
+}
+"""What each mark says, in the order in which a legend tells them."""
+SHAPES: Mapping[Shape, str] = {
+    "knowledge": "knowledge",
+    "code": "a file, a directory or a symbol of the code",
+    "area": "an area of the code",
+    "missing": "what is linked to and not there",
+}
+CODE = ("file", "dir", "symbol")
+AREAS = ("atom", "molecule")
+MOST_LINES = 4_000
+"""Lines of a picture; the cheapest relations, those of the cheapest paths before all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One node. `parent` is the node before it on its cheapest path that is in the picture; a start has none."""
+
+    uri: str
+    name: str
+    type: str
+    cost: float
+    parent: str = ""
+    shape: Shape = "knowledge"
+    summary: str = ""
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The relations between two dots. `is_path` where the cheapest path to one of them goes along it."""
+
+    source: str
+    target: str
+    types: tuple[str, ...]
+    weight: float
+    is_path: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is drawn. Dots are in order of cost, each behind its parent. `left_out` counts lines that are too many."""
+
+    dots: tuple[Dot, ...]
+    lines: tuple[Line, ...]
+    left_out: int = 0
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Those that occur, in the order of a legend."""
+        occurring = {mark for dot in self.dots for mark in dot.marks}
+        return [mark for mark in MEANINGS if mark in occurring]
+
+    @property
+    def shapes(self) -> list[Shape]:
+        occurring = {dot.shape for dot in self.dots}
+        return [shape for shape in SHAPES if shape in occurring]
+
+
+def of_walk(answer: Mapping[str, Any]) -> Scene:
+    """What `traverse` answered, links that lead nowhere included."""
+    found = _Found(answer["nodes"])
+    disputed = {one["uri"] for one in answer.get("conflicts", ())}
+    dots = [_dot(node, found, disputed) for node in answer["nodes"]]
+    dots += _missing(answer.get("broken_links", ()), {dot.uri: dot for dot in dots})
+    by_uri = {dot.uri: dot for dot in dots}
+    edges = [*answer["edges"], *(one for one in answer.get("broken_links", ()) if one["source"] in by_uri)]
+    lines = _lines(edges, by_uri)
+    kept = sorted(lines, key=lambda line: (not line.is_path, line.weight))[:MOST_LINES]
+    return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept))
+
+
+@dataclass(slots=True)
+class _Found:
+    """The nodes of an answer; says which node of the picture stands before another."""
+
+    nodes: Sequence[Mapping[str, Any]]
+    known: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.known = {node["uri"] for node in self.nodes}
+
+    def parent(self, node: Mapping[str, Any]) -> str:
+        return next((step["from"] for step in reversed(node["path"]) if step["from"] in self.known), "")
+
+
+def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot:
+    marks: list[Mark] = [] if node["path"] else ["start"]
+    if node["uri"] in disputed:
+        marks.append("conflict")
+    if "unverified" in node:
+        marks.append("unverified")
+    if node.get("origin", {}).get("trust") == "remote":
+        marks.append("foreign")
+    return Dot(
+        node["uri"], node["name"], node["type"], node["cost"], found.parent(node), _shape(node["uri"]),
+        node.get("summary", ""), tuple(marks),
+    )  # fmt: skip
+
+
+def _shape(uri: str) -> Shape:
+    scheme = uri.partition(":")[0]
+    return "code" if scheme in CODE else "area" if scheme in AREAS else "knowledge"
+
+
+def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> list[Dot]:
+    """A dot for each target that is not there, as near as the cheapest link to it."""
+    found: dict[str, Dot] = {}
+    for link in broken:
+        source = known.get(link["source"])
+        uri = link["target"]
+        if source is None or uri in known:
+            continue
+        cost = round(source.cost + link.get("weight", 1.0), 6)
+        if uri not in found or cost < found[uri].cost:
+            mark: Mark = "missing" if link["reason"] in ("missing", "gone") else "unreachable"
+            found[uri] = Dot(uri, name_of(uri), "", cost, source.uri, "missing", "", (mark,))
+    return list(found.values())
+
+
+def _lines(edges: Iterable[Mapping[str, Any]], dots: Mapping[str, Dot]) -> list[Line]:
+    """One line for each two dots that are related, and one for each dot whose path goes through what is not shown."""
+    types: dict[tuple[str, str], dict[str, float]] = {}
+    for edge in edges:
+        if edge["target"] in dots and edge["source"] != edge["target"]:
+            types.setdefault((edge["source"], edge["target"]), {})[edge["type"]] = edge.get("weight", 1.0)
+    lines = []
+    drawn = set()
+    for (source, target), by_type in types.items():
+        is_path = dots[target].parent == source or dots[source].parent == target
+        drawn.add((source, target))
+        lines.append(Line(source, target, tuple(sorted(by_type)), min(by_type.values()), is_path))
+    for dot in dots.values():
+        if dot.parent and (dot.parent, dot.uri) not in drawn and (dot.uri, dot.parent) not in drawn:
+            lines.append(Line(dot.parent, dot.uri, (), dot.cost - dots[dot.parent].cost, is_path=True))
+    return lines

@@ -1,0 +1,163 @@
+"""This file is where a scene is written as SVG: a file that stands alone, or a part of a page.
+
+What it looks like is said by attributes, so that a file needs nothing else; a page may say otherwise by its styles.
+Every text is escaped, and what could not be seen in it is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+from math import cos, pi, sin
+
+from kgd.drawing.labels import LONGEST, OFF, Label, labelled
+from kgd.drawing.layout import Layout, Point, Ring, laid_out
+from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, Shape
+from kgd.model.fence import fenced
+
+PAPER, INK, QUIET, FAINT = "#ffffff", "#1d2320", "#565f59", "#d5d8d2"
+FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": "#2f5c9e", "missing": "#ffffff"}
+RED, AMBER = "#a3231b", "#7d5400"
+MARGIN = 24.0
+SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
+"""Beside the dot, so that no mark is said by colour alone."""
+
+Leads = Callable[[Dot], str]
+"""The address that a click on a dot leads to; empty where it leads nowhere."""
+
+
+def drawn(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False) -> str:
+    """The picture. Its size follows from its dots; `viewBox` says which part of it is seen.
+
+    Args:
+        alone: Whether it is a file of its own, with a paper behind it.
+    """
+    layout = laid_out(scene.dots)
+    labels = labelled(scene.dots, layout)
+    left, top, wide, high = _frame(layout, labels)
+    view = f"{left:g} {top:g} {wide:g} {high:g}"
+    name = f"<title>{_text(title)}</title>" if title and alone else ""
+    begin = f'xmlns="http://www.w3.org/2000/svg" width="{wide:g}" height="{high:g}"' if alone else 'id="drawing"'
+    said = f' aria-label="{_text(title)}"' if title else ""
+    paper = f'<rect x="{left:g}" y="{top:g}" width="{wide:g}" height="{high:g}" fill="{PAPER}"/>' if alone else ""
+    return "".join([
+        f'<svg {begin} viewBox="{view}" role="group"{said} class="drawing" font-family="system-ui, sans-serif" '
+        f'font-size="12">{name}{paper}',
+        '<g class="rings" fill="none" aria-hidden="true">', *map(_ring, layout.rings), "</g>",
+        '<g class="lines" fill="none" aria-hidden="true">',
+        *(_line(line, layout) for line in reversed(scene.lines)), "</g>",
+        *(_dot(dot, layout.points[dot.uri], labels[dot.uri], leads(dot)) for dot in scene.dots),
+        "</svg>",
+    ])  # fmt: skip
+
+
+def described(dot: Dot) -> str:
+    """A dot in words: what it is called, what it is, how far it is, and what marks it."""
+    kind = f", {dot.type}" if dot.type else ""
+    marks = "".join(f"; {MEANINGS[mark]}" for mark in dot.marks)
+    return f"{dot.name or dot.uri}{kind}, at cost {dot.cost:g}{marks}"
+
+
+def sample(shape: Shape, marks: tuple[Mark, ...] = ()) -> str:
+    """A single dot, for a legend."""
+    dot = Dot("", "", "", 0.0, "-", shape, "", marks)
+    return (
+        f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{_figure(dot, Point(0, 0, 0))}</svg>'
+    )
+
+
+def _frame(layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, float, float]:
+    """What has to be in sight: dots, rings and the labels that are shown at first."""
+    sides = [ring.radius for ring in layout.rings[-1:]] or [60.0]
+    far = max(sides[0], layout.radius)
+    left, right = -far, far
+    for uri, label in labels.items():
+        if label.size == 1:
+            x = layout.points[uri].x
+            reach = min(len(label.text), LONGEST) * 6.8 + OFF
+            left, right = min(left, x - reach * label.on_left), max(right, x + reach * (not label.on_left))
+    return left - MARGIN, -far - MARGIN, right - left + 2 * MARGIN, 2 * (far + MARGIN)
+
+
+def _ring(ring: Ring) -> str:
+    return (
+        f'<circle r="{ring.radius:g}" stroke="{FAINT}" stroke-dasharray="2 4"/>'
+        f'<text y="{-ring.radius - 4:g}" text-anchor="middle" fill="{QUIET}" stroke="none" font-size="11">{ring.label}'
+        "</text>"
+    )
+
+
+def _line(line: Line, layout: Layout) -> str:
+    a, b = layout.points[line.source], layout.points[line.target]
+    look = f'stroke="{QUIET}" stroke-width="1.2"' if line.is_path else f'stroke="{FAINT}"'
+    dashed = "" if line.types else ' stroke-dasharray="4 3"'
+    kind = ' class="path"' if line.is_path else ""
+    return f'<path{kind} d="M{a.x:g} {a.y:g}L{b.x:g} {b.y:g}" {look}{dashed}/>'
+
+
+def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
+    said = _text(described(dot))
+    href = f' href="{_text(leads)}" aria-label="{said}"' if leads else ""
+    tag = "a" if leads else "g"
+    more = f"\n{dot.summary[:200]}" if dot.summary else ""
+    return (
+        f'<{tag}{href} class="dot {dot.shape}" data-uri="{_text(dot.uri)}"><title>{said}{_text(more)}</title>'
+        f"{_figure(dot, point)}{_label(dot, point, label)}</{tag}>"
+    )
+
+
+def _figure(dot: Dot, point: Point) -> str:
+    """Circle, square, hexagon or diamond by what it is; around and beside it what marks it."""
+    x, y, size = point.x, point.y, 8.0 if "start" in dot.marks else 5.5
+    marks = "".join(_sign(mark, x, y, size) for mark in dot.marks)
+    if dot.shape == "missing":
+        colour = RED if "missing" in dot.marks else AMBER
+        look = f'fill="{FILL["missing"]}" stroke="{colour}" stroke-width="1.8" stroke-dasharray="3 1.5"'
+        return f'<path d="M{x:g} {y - 7:g}l7 7l-7 7l-7 -7z" {look}/>{marks}'
+    look = f'fill="{FILL[dot.shape]}"'
+    if dot.shape == "code":
+        side = f'width="{2 * size:g}" height="{2 * size:g}"'
+        return f'<rect x="{x - size:g}" y="{y - size:g}" {side} rx="1.5" {look}/>{marks}'
+    if dot.shape == "area":
+        corners = " ".join(
+            f"{x + 1.25 * size * cos(n * pi / 3):.1f},{y + 1.25 * size * sin(n * pi / 3):.1f}" for n in range(6)
+        )
+        return f'<polygon points="{corners}" {look}/>{marks}'
+    return f'<circle cx="{x:g}" cy="{y:g}" r="{size:g}" {look}/>{marks}'
+
+
+def _sign(mark: Mark, x: float, y: float, size: float) -> str:
+    if mark in ("start", "foreign"):
+        dashed = ' stroke-dasharray="2 2"' if mark == "foreign" else ""
+        away = 4 if mark == "start" else 6
+        ring = f'<circle cx="{x:g}" cy="{y:g}" r="{size + away:g}" fill="none" stroke="{INK}"{dashed} class="mark"/>'
+    else:
+        ring = ""
+    if mark not in SIGNS:
+        return ring
+    colour = RED if mark == "conflict" else AMBER if mark == "unverified" else INK
+    right, down = {"conflict": (7, -6), "unverified": (-7, -6), "foreign": (7, 7)}[mark]
+    x, y = x + right, y + down
+    return (
+        f'{ring}<g class="mark {mark}"><circle cx="{x:g}" cy="{y:g}" r="5" fill="{PAPER}" stroke="{colour}"/>'
+        f'<text x="{x:g}" y="{y + 3.2:g}" text-anchor="middle" font-size="9" font-weight="700" '
+        f'fill="{colour}">{SIGNS[mark]}</text></g>'
+    )
+
+
+def _label(dot: Dot, point: Point, label: Label) -> str:
+    away = OFF + (4 if dot.marks else 0)
+    x = point.x - away if label.on_left else point.x + away
+    anchor = ' text-anchor="end"' if label.on_left else ""
+    hidden = "" if label.size == 1 else ' display="none"'
+    look = f'fill="{INK}"' + (' font-weight="600"' if "start" in dot.marks else "")
+    place = f'x="{x:g}" y="{point.y:g}" dy=".35em"{anchor}'
+    return f'<text {place} class="at{label.size}" {look}{hidden}>{_text(label.text)}</text>'
+
+
+def _text(text: str) -> str:
+    """As it may stand anywhere in a file: XML has no characters for most of what cannot be seen."""
+    shown = fenced(text)
+    return escape(
+        "".join("\ufffd" if ord(c) in (0xFFFE, 0xFFFF) else c for c in shown) if not shown.isascii() else shown
+    )
