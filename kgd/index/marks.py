@@ -58,10 +58,12 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -
     why = []
     named: set[str] = set()
     first: dict[str, int] = {}
-    for column, text in zip(columns, texts, strict=True):
-        folded = text.casefold()
+    folded_texts = [text.casefold() for text in texts]
+    everything = "\n".join(folded_texts)
+    there = [word for word in words if (word.word if word.unspaced else word.root) in everything]
+    for column, folded in zip(columns, folded_texts, strict=True):
         found = []
-        for word in words:
+        for word in there if folded else ():
             at = _place(folded, word)
             if at is not None:
                 begin, end = at

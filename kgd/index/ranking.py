@@ -31,8 +31,8 @@ CANDIDATES = 100
 """Documents looked at again with the words that were left out."""
 SEEK = 250
 """To look whether one document has a word costs as much as going through so many that have it."""
-MAX_TIES = 20_000
-"""Documents with equal scores that are told apart by URI; of more, those that SQLite gives first."""
+SLACK = 16
+"""Documents looked up beyond those that are wanted: some are in the index twice."""
 SCORE_DIGITS = 6
 RANK_DIGITS = 12
 """FTS5 gives a word that most documents have a millionth of a point; among few documents that is all there is."""
@@ -208,26 +208,33 @@ class Search:
             sql = f"SELECT rowid FROM text WHERE text MATCH ? AND {plus}rowid IN (SELECT value FROM json_each(?))"
             for (id,) in self._connection.execute(sql, (match, asked)):
                 gain[id] += weight
-        return sorted(f._replace(rank=round(f.rank - gain[f.id], RANK_DIGITS)) for f in found)
+        return sorted(Found(round(f.rank - gain[f.id], RANK_DIGITS), f.uri, f.id, f.tier, f.share) for f in found)
 
     def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
         details = "files" if table == "file_text" else "docs"
         weights = TEXT_WEIGHTS if table == "text" else table
-        limit = want + 16
         join = f"JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""
-        while True:
-            rows = self._connection.execute(
-                # Not `ORDER BY rank`: for that SQLite prepares a second statement, a fifth of a small question's time.
-                f"SELECT round(score, {RANK_DIGITS}), uri, id FROM ("
-                f"SELECT {table}.rowid AS row, bm25({weights}) AS score FROM {table} {join}"
-                f" WHERE {table} MATCH ? {condition.sql} ORDER BY score LIMIT ?) CROSS JOIN {details} ON id = row",
-                (match, *condition.values, limit),
-            ).fetchall()
-            rows.sort()
+        scored = (
+            f"SELECT {table}.rowid AS row, bm25({weights}) AS score FROM {table} {join}"
+            f" WHERE {table} MATCH ? {condition.sql}"
+        )
+        limit = want + SLACK
+        rows = self._connection.execute(
+            # Not `ORDER BY rank`: for that SQLite prepares a second statement, a fifth of a small question's time.
+            f"SELECT round(score, {RANK_DIGITS}), uri, id FROM ({scored} ORDER BY score LIMIT ?)"
+            f" CROSS JOIN {details} ON id = row",
+            (match, *condition.values, limit),
+        ).fetchall()
+        rows.sort()
+        if len(rows) == limit and rows[-1][0] == rows[want - 1][0]:
             # Equal scores at the end of the list: the URI that comes first may be just behind it.
-            if len(rows) < limit or limit >= MAX_TIES or rows[-1][0] != rows[want - 1][0]:
-                break
-            limit *= 8
+            last = rows[-1][0]
+            rows = [row for row in rows if row[0] < last]
+            rows += self._connection.execute(
+                f"SELECT ?, uri, id FROM ({scored}) CROSS JOIN {details} ON id = row"
+                f" WHERE round(score, {RANK_DIGITS}) = ? ORDER BY uri, id LIMIT ?",
+                (last, match, *condition.values, last, limit - len(rows)),
+            ).fetchall()
         once: dict[Uri, Found] = {}  # what is stored about a part of a file is beside what was read from the file
         for rank, uri, id in rows:
             once.setdefault(uri, Found(rank, uri, id, tier))

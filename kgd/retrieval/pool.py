@@ -29,6 +29,9 @@ NEAREST, NEAREST_SHORT = 60, 20
 ADDRESS = 0.5
 """What the words of an address count beside those of a text: few words, all of them rare, would stand first else."""
 
+_PARTS = ("chunk://", "file://")
+"""What may be a part of a document that is a hit in its place."""
+
 Sees = Callable[[Uri], bool]
 
 
@@ -93,12 +96,12 @@ class Pool:
 
     def key(self, uri: Uri) -> Uri:
         """What a node is a hit of: a chunk one of its document, but where chunks are asked for by type."""
-        if "chunk" in self.question.types:
+        if not uri.startswith(_PARTS) or "chunk" in self.question.types:
             return uri
         if uri.startswith("file://"):
             document = Uri(f"document{uri[4:]}")
             return document if document in self.units else uri
-        path = whole_of(uri) if uri.startswith("chunk://") else None
+        path = whole_of(uri)
         return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
 
     def nearness(self, unit: Unit) -> float:
@@ -116,8 +119,10 @@ class Pool:
         unit.texts[found.uri] = found
         if words:
             unit.words[found.uri] = words
-            unit.part = max(unit.part, words)
-            unit.tier = max(unit.tier, found.tier)
+            if words > unit.part:
+                unit.part = words
+            if found.tier > unit.tier:
+                unit.tier = found.tier
         return unit
 
 

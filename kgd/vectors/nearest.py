@@ -91,13 +91,16 @@ class Nearest:
     def similarity(self, query: NDArray[np.float32], uris: Collection[Uri]) -> dict[Uri, float]:
         """Of each of these that has a vector. O(`uris`)."""
         with self._lock:
-            rows = self._rows_of(uris)
+            row_of = self._row
+            asked = [(uri, row) for uri in uris if (row := row_of.get(uri)) is not None]
+            if self._other:
+                asked += [(uri, row) for uri in uris for row in self._other.get(uri, {}).values()]
+            rows = np.array([row for _, row in asked], np.int64)
             similarity = _similarity(self._packed.vectors(rows), query)
-            found: dict[Uri, float] = {}
-            for row, value in zip(rows.tolist(), similarity, strict=True):
-                uri = self._uris[row]
-                assert uri is not None
-                found[uri] = max(value, found.get(uri, -2.0))
+        found: dict[Uri, float] = {}
+        for (uri, _), value in zip(asked, similarity, strict=True):
+            if value > found.get(uri, -2.0):
+                found[uri] = value
         return found
 
     def _own(self, uri: Uri, origin: str) -> int:
