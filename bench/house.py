@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import socket
@@ -21,10 +22,14 @@ from mcp.types import CallToolResult
 
 from bench import machine
 from bench.corpus import Made
-from kgd.client.connection import Connection
+from kgd.client.connection import Absent, Connection, Gone
 from kgd.config import Home
+from kgd.errors import Unavailable
 
 PATIENCE = 120.0
+SETTLED_WITHIN = 200.0
+LOOK = 0.2
+_EMBEDDED = re.compile(r"([\d,]+) of ([\d,]+) texts").search
 KGD = (sys.executable, "-P", "-m", "kgd.cli")
 """As the installed script runs it, whether it is installed or not."""
 
@@ -75,8 +80,37 @@ class House:
 
     def up(self, made: Made) -> None:
         """Have the daemon open a workspace, and wait until its index has caught up."""
-        self.call("up", directory=str(made.layout.work_tree), standalone=True)
-        self.call("search", workspace="bench", query="lease")
+        deadline = time.monotonic() + SETTLED_WITHIN
+        while True:  # a large one is indexed for longer than a call waits
+            try:
+                self.call("up", directory=str(made.layout.work_tree), standalone=True)
+                self.call("search", workspace="bench", query="lease")
+            except Unavailable as error:
+                if isinstance(error, Absent | Gone) or time.monotonic() > deadline:
+                    raise
+                continue
+            return
+
+    def settle(self) -> None:
+        """Wait until nothing is under way: all texts embedded and looked through for names, all published.
+
+        Raises:
+            TimeoutError: It is not in time.
+        """
+        deadline = time.monotonic() + SETTLED_WITHIN
+        while waits := self._under_way():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not settled after {SETTLED_WITHIN:g} s: {', '.join(waits)}")
+            time.sleep(LOOK)
+
+    def _under_way(self) -> list[str]:
+        stages = self.call("status", workspace="bench")["stages"]
+        waits = [stage["name"] for stage in stages if stage["state"] == "waiting"]
+        for stage in stages:
+            if stage["name"] == "embedding" and stage["state"] == "ok":
+                counts = _EMBEDDED(stage.get("about", ""))
+                waits += [] if counts and counts[1] == counts[2] else ["embedding"]
+        return waits
 
     def __enter__(self) -> House:
         self.start()

@@ -55,6 +55,7 @@ def rows(workspaces: Sequence[Made], folder: Path, server: Path | None, *, alone
 async def _one_size(made: Made, folder: Path, server: Path | None, alone: int) -> tuple[Times, list[Row]]:
     with House(folder) as house:
         house.up(made)
+        house.settle()
         async with AsyncExitStack() as stack:
             kgd = await stack.enter_async_context(through_kgd(house, made))
             asks = _Questions(made, random.Random())

@@ -20,7 +20,6 @@ from bench.corpus import WORDS, Made
 from bench.house import KGD, Caller, House, connected, run, through_memory_server
 from bench.mcp_calls import PEER
 from bench.row import Row, compare, missing, percentile, value
-from kgd.errors import Unavailable
 from kgd.exchange import jsonl
 from kgd.exchange.plan import Reading
 
@@ -52,6 +51,7 @@ async def _one_size(entities: int, folder: Path, server: Path | None) -> list[Ro
     found: list[Row] = []
     with House(folder / "home") as house:
         made = _workspace(house, file, entities, folder, found)
+        house.settle()
         house.stop()
         mine: list[float] = []
         begun = time.perf_counter()
@@ -80,7 +80,7 @@ def _workspace(house: House, file: Path, entities: int, folder: Path, found: lis
     if entities > IMPORTED_UP_TO:
         nodes = [one.node for one in jsonl.read(file, Reading(corpus.WORKSPACE)).wanted]
         made = corpus.build(folder / "workspace", entities, nodes=nodes)
-        _opened(house, made)
+        house.up(made)
         return made
     made = corpus.build(folder / "workspace", entities, work_tree=False, nodes=())
     house.up(made)
@@ -90,16 +90,6 @@ def _workspace(house: House, file: Path, entities: int, folder: Path, found: lis
     found.append(value("import of memory.jsonl, as many relations", "s", took, nodes=entities))
     house.call("search", workspace=corpus.WORKSPACE, query="lease")
     return made
-
-
-def _opened(house: House, made: Made) -> None:
-    """Large ones are indexed for longer than a call waits."""
-    while True:
-        try:
-            house.up(made)
-        except Unavailable:
-            continue
-        return
 
 
 async def _in_turn(
