@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kgd.areas.coverage import Coverage, Folder
 from kgd.areas.patterns import Matcher, check_pattern
 from kgd.areas.places import normalise
-from kgd.errors import KgdError
+from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, scheme_of
 from kgd.workspace.changed import Changed
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ATOM, MOLECULE = "atom", "molecule"
 STEPS = 10_000_000
 """What matching the paths of one call may cost: some seconds, in which other questions about areas wait."""
+COUNTING_STEPS = 30_000_000
+"""What counting a tree for the first time after a pattern was written may cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Atlas:
         self._listed: list[Atom] | None = None
         self._matcher: Matcher | None = None
         self._coverage: Coverage | None = None
+        self._uncountable: Limit | None = None
         self._changed = Changed(workspace, ATOM, MOLECULE)
 
     @classmethod
@@ -120,12 +123,21 @@ class Atlas:
         Counted where the tree, or a pattern, is another one than at the last call.
 
         Raises:
-            Limit: It took too many steps to be counted.
+            Limit: It took too many steps to be counted; it is not attempted again before a pattern is another one.
         """
         with self._lock:
             matcher, known = self._refresh(), self._coverage
+            if self._uncountable is not None:
+                raise self._uncountable
             if known is None or known.tree is not tree:
-                self._coverage = known = Coverage(matcher, tree, STEPS, known)
+                try:
+                    self._coverage = known = Coverage(matcher, tree, COUNTING_STEPS, known)
+                except Limit:
+                    self._uncountable = Limit(
+                        "the patterns of the areas are too many for a tree of this size to be counted",
+                        next="Begin patterns with a folder: src/**/*.py takes less than **/*.py.",
+                    )
+                    raise self._uncountable from None
             yield known
 
     def matching(
@@ -177,7 +189,7 @@ class Atlas:
             self._take(uri)
             atom = self._atoms.get(uri)
             if scheme_of(uri) == ATOM and self._matcher.put(uri, atom.patterns if atom else ()):
-                self._coverage = None
+                self._coverage = self._uncountable = None
         return self._matcher
 
     def _take(self, uri: Uri) -> None:

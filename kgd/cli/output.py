@@ -16,6 +16,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
         from kgd.cli import (
             printing,
             printing_context,
+            printing_coverage,
             printing_exchange,
             printing_ingest,
             printing_sharing,
@@ -34,6 +35,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
             printing_ingest,
             printing_tasks,
             printing_stale,
+            printing_coverage,
         )
         room = next(room for room in rooms if hasattr(room, printer))
         getattr(room, printer)(answer)

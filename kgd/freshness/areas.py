@@ -8,6 +8,7 @@ has the measurements behind it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kgd.errors import KgdError
@@ -46,6 +47,19 @@ class Atlas(Protocol):
     def matching(self, paths: Sequence[str]) -> Matched: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How much of an area is other code than when somebody last confirmed what is known about it."""
+
+    changed: int
+    """Lines that commits added and took away since."""
+    commits: int
+    lines: int
+    """That its files have now."""
+    last: int
+    """When the newest of these commits was made."""
+
+
 class Areas:
     """What is unverified among the areas of one workspace. For one thread."""
 
@@ -54,6 +68,8 @@ class Areas:
         self._seen: tuple[str, dict[Uri, bytes | None]] | None = None
         self._scan: object = None
         self._found: dict[Uri, Unverified] = {}
+        self.moved: Mapping[Uri, Moved] = {}
+        """The areas in whose files anything changed since they were confirmed; replaced whole."""
 
     def unverified(self) -> dict[Uri, Unverified]:
         """Counted anew only where the code has another commit, or an area was written."""
@@ -62,6 +78,7 @@ class Areas:
         scan = getattr(self._workspace.overlay, "view", None)
         seen = (self._code.look() if blobs else "", blobs)
         if seen != self._seen or scan is not self._scan:
+            self.moved = {}
             self._found = self._count({uri: self._written_at(uri) for uri in blobs}) if seen[0] else {}
             self._seen, self._scan = seen, scan
         return self._found
@@ -70,13 +87,18 @@ class Areas:
         churn = self._code.churn(min(confirmed.values()), COMMITS)
         touched = self._atlas.matching(sorted({one.path for one in churn})).by_atom if churn else {}
         found: dict[Uri, Unverified] = {}
+        moved: dict[Uri, Moved] = {}
         lines = self._lines(set(touched)) if touched else {}
         if lines is None:
             return {}
         for uri, paths in touched.items():
             mine = self._since_confirmed(uri, churn, confirmed.get(uri, 0), set(paths))
+            if mine:
+                commits = len({one.commit for one in mine})
+                moved[uri] = Moved(sum(one.lines for one in mine), commits, lines.get(uri, 0), mine[0].at)
             if mark := judge(mine, lines.get(uri, 0)):
                 found[uri] = mark
+        self.moved = moved
         return found
 
     def _since_confirmed(self, uri: Uri, churn: Iterable[Churn], when: int, paths: set[str]) -> list[Churn]:

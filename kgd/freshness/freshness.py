@@ -135,6 +135,10 @@ class Freshness:
         """All that is unverified now. Costs nothing."""
         return self._doubted
 
+    def moved(self) -> Mapping[Uri, areas.Moved]:
+        """The areas whose files changed since they were confirmed, as of the last look. Costs nothing."""
+        return self._areas.moved if self._areas is not None else {}
+
     def citing(self, path: str) -> list[Uri]:
         """The nodes that cite a file, in order, as far as they were looked for. A look-up."""
         with self._lock:

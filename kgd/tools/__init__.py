@@ -11,6 +11,7 @@ from typing import Any
 
 from kgd.errors import Invalid, NotFound
 from kgd.tools.areas import AREA_TOOLS, COVERAGE
+from kgd.tools.blaming import BLAME
 from kgd.tools.broken import BROKEN
 from kgd.tools.checking import DOCTOR, FSCK, REINDEX
 from kgd.tools.compressing.compressing import COMPRESS
@@ -58,14 +59,14 @@ TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
 }
 
 SERVED: Mapping[str, Tool] = {
-    **TOOLS, **{tool.name: tool for tool in (CONFLICTS, RESOLVE, PROPOSALS, ACCEPT, REJECT)},
+    **TOOLS, **{tool.name: tool for tool in (CONFLICTS, RESOLVE, PROPOSALS, ACCEPT, REJECT, BLAME)},
 }  # fmt: skip
 
 LOCAL: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
-        UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, REVERT, UNDO, REMEMBER,
-        REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
+        UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, BLAME, REVERT, UNDO,
+        REMEMBER, REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
         PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, OPEN_PAGES, IMPORT, EXPORT, COMPRESS,
         *GRAPH_TOOLS, COVERAGE, BROKEN,
     )

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from kgd.tools.areas.coverage import COVERAGE
 from kgd.tools.areas.history import MANAGE_CHANGELOG
 from kgd.tools.areas.managing import MANAGE_GRAPH
 from kgd.tools.areas.querying import QUERY_GRAPH, context_of
 
 AREA_TOOLS = (QUERY_GRAPH, MANAGE_GRAPH, MANAGE_CHANGELOG)
 
-__all__ = ["AREA_TOOLS", "MANAGE_CHANGELOG", "MANAGE_GRAPH", "QUERY_GRAPH", "context_of"]
+__all__ = ["AREA_TOOLS", "COVERAGE", "MANAGE_CHANGELOG", "MANAGE_GRAPH", "QUERY_GRAPH", "context_of"]

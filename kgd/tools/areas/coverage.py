@@ -1,0 +1,265 @@
+"""This file is where `coverage` is: how much of the code areas cover, folder by folder, and which files are whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas import places
+from kgd.areas.atlas import Atlas
+from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.model.uri import Uri, from_path, name_of
+from kgd.overlay.facts import readable
+from kgd.tools import addressing, cursors
+from kgd.tools.areas import naming
+from kgd.tools.nodes import moment, overlay_of
+from kgd.tools.parameters import Params
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.areas.coverage import Coverage, Tally
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+NAMED = 3
+"""Areas that are named of a folder or a file, those with the most files first."""
+OVERLAPS = 20
+MOVED = 20
+
+
+class CoverageParams(Params):
+    path: Annotated[str, Field(description="a folder of the code tree; the top where it is left out")] = ""
+    area: Annotated[str | None, Field(description="instead: the files of this atom")] = None
+    order: Annotated[Literal["name", "gaps"], Field(description="gaps: folders with the most uncovered first")] = "name"
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class AreaShare(TypedDict):
+    """An area, and how many files it has of what is told."""
+
+    uri: str
+    name: str
+    files: int
+
+
+class FolderAnswer(TypedDict):
+    """`covered` files have an area, `shared` ones several; the areas with the most files are named."""
+
+    path: str
+    name: str
+    uri: str
+    files: int
+    covered: int
+    shared: int
+    areas: list[AreaShare]
+    more_areas: NotRequired[int]
+
+
+class FileAnswer(TypedDict):
+    path: str
+    name: str
+    uri: str
+    areas: list[AreaShare]
+    more_areas: NotRequired[int]
+
+
+class OverlapAnswer(TypedDict):
+    """Areas that have files in common, how many, and a folder with such files."""
+
+    areas: list[AreaShare]
+    more_areas: NotRequired[int]
+    files: int
+    folder: str
+
+
+class MovedAnswer(TypedDict):
+    """An area in which `changed` lines of code changed since somebody wrote or verified what is known there."""
+
+    uri: str
+    name: str
+    changed: int
+    commits: int
+    lines: int
+    last: str
+    unverified: NotRequired[str]
+
+
+class CoverageResult(TypedDict):
+    """`folders` and `files` are those right inside of the folder; with `area`, `files` are those of the area.
+
+    At the top also where areas `overlap`, and which areas' code `moved` most.
+    """
+
+    workspace: str
+    state: Literal["ready", "waiting", "absent"]
+    folder: NotRequired[FolderAnswer]
+    area: NotRequired[AreaShare]
+    total: int
+    folders: list[FolderAnswer]
+    files: list[FileAnswer]
+    overlaps: NotRequired[list[OverlapAnswer]]
+    more_overlaps: NotRequired[int]
+    moved: NotRequired[list[MovedAnswer]]
+    more_moved: NotRequired[int]
+    next: NotRequired[str]
+    cursor: NotRequired[str]
+
+
+def coverage(session: Session, params: CoverageParams) -> CoverageResult:
+    """From memory: what is counted is kept, and counted again where a file or a pattern came or went."""
+    if session.principal is not None:
+        raise Forbidden("the code tree is looked at by the machine that has it", next="Ask query_graph for areas.")
+    workspace = addressing.choose(session, params.workspace, [params.area] if params.area else [])
+    overlay = overlay_of(workspace)
+    if overlay is None or workspace.layout.code_tree is None:
+        raise Invalid("this workspace has no code tree", next="Run `kgd up` in a code repository.")
+    area = naming.area(session, workspace, "atom", params.area, at="area") if params.area else None
+    path = _path(params.path, workspace)
+    top = overlay.view.root
+    answer: CoverageResult = {"workspace": workspace.id, "state": "ready", "total": 0, "folders": [], "files": []}
+    if top is None:
+        report = overlay.report()
+        answer["state"] = "absent" if report.mode == "absent" else "waiting"
+        answer["next"] = report.reason or "The code tree is being read for the first time; ask again in a moment."
+        return answer
+    question = [workspace.id, path, area, params.order]
+    start = cursors.index(cursors.read("coverage", question, params.cursor), 0) if params.cursor else 0
+    atlas = Atlas.of(workspace)
+    with atlas.coverage(top) as known:
+        told = _Told(workspace, known)
+        if area is not None:
+            told.files_of(answer, area, start, params.limit)
+        else:
+            told.folder(answer, path, params, start)
+            if not path and not start:
+                told.overlaps(answer)
+    if area is None and not path and not start:
+        _add_moved(answer, workspace)
+    shown = start + len(answer["folders"]) + len(answer["files"])
+    if shown < answer["total"] and shown > start:
+        answer["cursor"] = cursors.write("coverage", question, [shown])
+    return answer
+
+
+class _Told:
+    """What is told of one state of the tree, while nobody changes it."""
+
+    def __init__(self, workspace: Workspace, known: Coverage) -> None:
+        self._workspace, self._known = workspace, known
+
+    def folder(self, answer: CoverageResult, path: str, params: CoverageParams, start: int) -> None:
+        """A page of what is right inside of a folder: its folders, then its files."""
+        here = self._known.at(path)
+        if here is None:
+            raise NotFound("there is no such folder in the code tree", at=path, next="Go down from the top.")
+        answer["folder"] = self._folder(path, here)
+        if params.order == "gaps":
+            tallies = {name: self._known.below(here, name) for name in here.of.folders}
+            folders = sorted(tallies, key=lambda name: (-tallies[name].uncovered, name))
+            files = sorted(here.of.files, key=lambda name: (bool(self._known.owners(here, name)), name))
+        else:
+            folders, files = sorted(here.of.folders), sorted(here.of.files)
+        answer["total"] = len(folders) + len(files)
+        above = f"{path}/" if path else ""
+        for name in folders[start : start + params.limit]:
+            answer["folders"].append(self._folder(above + name, self._known.below(here, name)))
+        first = max(0, start - len(folders))
+        for name in files[first : first + params.limit - len(answer["folders"])]:
+            answer["files"].append(self._file(above + name, sorted(self._known.owners(here, name))))
+
+    def files_of(self, answer: CoverageResult, area: Uri, start: int, limit: int) -> None:
+        """A page of an area's files."""
+        answer["total"] = self._known.top.files_of(area)
+        answer["area"] = self._share(area, answer["total"])
+        for path in self._known.files_of(area, start, limit):
+            folder, _, name = path.rpartition("/")
+            tally = self._known.at(folder)
+            answer["files"].append(self._file(path, sorted(self._known.owners(tally, name)) if tally else [area]))
+
+    def overlaps(self, answer: CoverageResult) -> None:
+        found = self._known.overlaps()
+        answer["overlaps"] = []
+        for owners, files, folder in found[:OVERLAPS]:
+            one: OverlapAnswer = {"areas": self._named(owners, files), "files": files, "folder": readable(folder)}
+            if len(owners) > NAMED:
+                one["more_areas"] = len(owners) - NAMED
+            answer["overlaps"].append(one)
+        if len(found) > OVERLAPS:
+            answer["more_overlaps"] = len(found) - OVERLAPS
+
+    def _folder(self, path: str, tally: Tally) -> FolderAnswer:
+        told, name, uri = self._place("dir", path)
+        found: FolderAnswer = {
+            "path": told, "name": name, "uri": uri, "files": tally.files, "covered": tally.covered,
+            "shared": tally.shared, "areas": [self._share(area, count) for area, count in tally.largest(NAMED)],
+        }  # fmt: skip
+        if tally.areas > NAMED:
+            found["more_areas"] = tally.areas - NAMED
+        return found
+
+    def _file(self, path: str, owners: list[Uri]) -> FileAnswer:
+        told, name, uri = self._place("file", path)
+        found: FileAnswer = {"path": told, "name": name, "uri": uri, "areas": self._named(owners, 1)}
+        if len(owners) > NAMED:
+            found["more_areas"] = len(owners) - NAMED
+        return found
+
+    def _place(self, scheme: str, path: str) -> tuple[str, str, Uri]:
+        """A name may be of any bytes, and is then shown with what can be read of it; the URI has it as it is."""
+        told = readable(path)
+        return told, told.rpartition("/")[2], from_path(scheme, self._workspace.id, path)
+
+    def _named(self, owners: Iterable[Uri], files: int) -> list[AreaShare]:
+        return [self._share(uri, files) for uri in sorted(owners)[:NAMED]]
+
+    def _share(self, uri: Uri, files: int) -> AreaShare:
+        return {"uri": uri, "name": _name(self._workspace, uri), "files": files}
+
+
+def _add_moved(answer: CoverageResult, workspace: Workspace) -> None:
+    freshness = Freshness.of(workspace)
+    moved = sorted(freshness.moved().items(), key=lambda one: (-one[1].changed / max(1, one[1].lines), one[0]))
+    doubted = freshness.unverified(uri for uri, _ in moved[:MOVED])
+    answer["moved"] = []
+    for uri, one in moved[:MOVED]:
+        told: MovedAnswer = {
+            "uri": uri, "name": _name(workspace, uri), "changed": one.changed, "commits": one.commits,
+            "lines": one.lines, "last": moment(one.last),
+        }  # fmt: skip
+        if uri in doubted:
+            told["unverified"] = doubted[uri].reason
+        answer["moved"].append(told)
+    if len(moved) > MOVED:
+        answer["more_moved"] = len(moved) - MOVED
+
+
+def _name(workspace: Workspace, uri: Uri) -> str:
+    card = workspace.graph.card(uri)
+    return (card.name if card else "") or name_of(uri)
+
+
+def _path(text: str, workspace: Workspace) -> str:
+    """A folder of the tree, in any spelling, without a slash at its end."""
+    if not text.strip(" /."):
+        return ""
+    found = places.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
+    if found is None:
+        raise Invalid("this lies outside of the code tree", at="path", next="Name a folder of it, such as src/auth.")
+    return found.rstrip("/")
+
+
+COVERAGE = Tool(
+    name="coverage",
+    title="What areas cover",
+    description="How much of the code tree has an area, folder by folder; where areas overlap; the files of an area.",
+    Params=CoverageParams,
+    Result=CoverageResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=coverage,
+)

@@ -1,0 +1,73 @@
+"""This file is where broken links are listed: relations to what nobody has written yet."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden
+from kgd.model.fields import plain_weight
+from kgd.tools import addressing, cursors
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+
+class BrokenParams(Params):
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class MissingLink(TypedDict):
+    source: str
+    type: str
+    weight: float
+
+
+class MissingNode(TypedDict):
+    """A node that relations lead to and that nobody has written."""
+
+    uri: str
+    links: list[MissingLink]
+
+
+class BrokenResult(TypedDict):
+    workspace: str
+    links: int
+    broken: list[MissingNode]
+    cursor: NotRequired[str]
+
+
+def broken(session: Session, params: BrokenParams) -> BrokenResult:
+    """By the missing node, then by source and type. O(missing nodes)."""
+    if session.principal is not None:
+        raise Forbidden("a token may not read all of them", next="get tells the broken links of each node.")
+    workspace = addressing.choose(session, params.workspace)
+    found = workspace.broken_links()
+    after = cursors.read("broken", workspace.id, params.cursor) if params.cursor else []
+    rest = [one for one in found if [one.target, one.source, one.type] > after] if after else found
+    answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
+    for one in rest[: params.limit]:
+        if not answer["broken"] or answer["broken"][-1]["uri"] != one.target:
+            answer["broken"].append({"uri": one.target, "links": []})
+        answer["broken"][-1]["links"].append(
+            {"source": one.source, "type": one.type, "weight": plain_weight(one.weight)}
+        )
+    if len(rest) > params.limit:
+        last = rest[params.limit - 1]
+        answer["cursor"] = cursors.write("broken", workspace.id, [last.target, last.source, last.type])
+    return answer
+
+
+BROKEN = Tool(
+    name="broken",
+    title="Links to nothing",
+    description="Relations whose other end nobody has written, by the node that is missing.",
+    Params=BrokenParams,
+    Result=BrokenResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=broken,
+)
