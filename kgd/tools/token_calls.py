@@ -19,7 +19,7 @@ from kgd.tools.tool import Answer, Tool
 
 EVERYBODY = (
     "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "query_container",
-    "advance", "put", "history", "status", "resolve_conflicts", "submit_subgraph",
+    "advance", "put", "history", "blame", "status", "resolve_conflicts", "submit_subgraph",
     "conflicts", "resolve", "proposals", "accept", "reject", "ingest",
 )  # fmt: skip
 """Tools that make sense from elsewhere. Of `ingest` texts do: it refuses to read this machine's disk for others."""

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from kgd.ui.entry import Entry
-from kgd.ui.pages import areas, first, graph, manual, node, overview, review, search, workspaces
+from kgd.ui.pages import (
+    areas,
+    changing,
+    editing,
+    first,
+    graph,
+    manual,
+    node,
+    overview,
+    past,
+    review,
+    search,
+    workspaces,
+)
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
     *graph.ENTRIES,
     *node.ENTRIES,
+    *editing.ENTRIES,
+    *changing.ENTRIES,
+    *past.ENTRIES,
     *search.ENTRIES,
     *review.ENTRIES,
     *areas.ENTRIES,

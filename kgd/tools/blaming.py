@@ -1,0 +1,173 @@
+"""This file is where `blame` is: who wrote which line of a node's content, from the versions that git has of it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError, NotFound
+from kgd.model.access import Verb
+from kgd.model.alike import blamed
+from kgd.model.uri import Uri
+from kgd.tools import addressing, cursors, sight
+from kgd.tools.budget import LEAST, Room, fitting
+from kgd.tools.nodes import line
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.model.node import Node
+    from kgd.workspace.outcome import Entry
+    from kgd.workspace.workspace import Workspace
+
+MOST_VERSIONS = 100
+"""Versions that are read; lines that are older than that are said to be."""
+MOST_CHARACTERS = 10_000_000
+"""Of all these versions together."""
+
+
+class BlameParams(Params):
+    uri: str
+    budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class Range(TypedDict):
+    """Lines that one commit wrote. `earlier`: it is the oldest that was looked at, and they may be older."""
+
+    first: int
+    last: int
+    commit: str
+    at: str
+    author: str
+    client: NotRequired[str]
+    message: str
+    text: str
+    earlier: NotRequired[bool]
+
+
+class BlameResult(TypedDict):
+    """`lines` is how many the content has, `versions` how many of them were compared."""
+
+    workspace: str
+    uri: str
+    lines: int
+    versions: int
+    ranges: list[Range]
+    cursor: NotRequired[str]
+
+
+def blame(session: Session, params: BlameParams) -> BlameResult:
+    """The lines of the content as it is now, each with the commit that wrote it. A line that was moved is a new one."""
+    workspace = addressing.choose(session, params.workspace, [params.uri])
+    uri = workspace.graph.resolve(addressing.resolve(session, workspace, params.uri))
+    session.allow(workspace, Verb.READ, [uri])
+    if workspace.node(uri) is None:
+        raise NotFound("nothing is stored about this node", at=uri, next="Look for it with search.")
+    sees = sight.sight(session, workspace.id)
+    versions, is_whole = _versions(workspace, uri, sees)
+    texts = [_lines(node) for _, node in versions]
+    merges = {number for number, (entry, _) in enumerate(versions) if len(entry.parents) > 1}
+    owners = blamed(texts, merges)
+    tip = versions[-1][0].commit if versions else ""
+    question = [uri, tip]
+    begin = cursors.index(cursors.read("blame", question, params.cursor), 0) if params.cursor else 0
+    answer: BlameResult = {
+        "workspace": workspace.id, "uri": uri, "lines": len(owners), "versions": len(versions), "ranges": [],
+    }  # fmt: skip
+    room = Room(params.budget)
+    for number, group in groupby(range(begin, len(owners)), key=lambda index: owners[index]):
+        indices = list(group)
+        first, last = indices[0], indices[-1] + 1
+        entry = versions[number][0]
+        text = "\n".join(texts[-1][first:last])
+        said = line(entry, workspace, sees)
+        told: Range = {
+            "first": first + 1, "last": last, "commit": said["commit"], "at": said["at"], "author": said["author"],
+            "message": said["message"], "text": "",
+        }  # fmt: skip
+        if entry.client:
+            told["client"] = entry.client
+        if number == 0 and not is_whole:
+            told["earlier"] = True
+        if not room.take({**told, "text": text}):
+            last = first + _fitting(texts[-1][first:last], room, must=not answer["ranges"])
+            if last > first:
+                told["text"], told["last"] = "\n".join(texts[-1][first:last]), last
+                answer["ranges"].append(told)
+            answer["cursor"] = cursors.write("blame", question, [last])
+            break
+        told["text"] = text
+        answer["ranges"].append(told)
+    return answer
+
+
+def _fitting(lines: list[str], room: Room, *, must: bool) -> int:
+    """How many of the lines have room; one at least where an answer would else be empty. That one is cut."""
+    left = room.left - LEAST
+    count = 0
+    for text in lines:
+        left -= len(text.encode("utf-8", "replace")) + 2
+        if left < 0:
+            break
+        count += 1
+    if not count and must:
+        lines[0] = lines[0][: fitting(lines[0], max(LEAST, room.left - LEAST))]
+        return 1
+    return count
+
+
+def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[list[tuple[Entry, Node | None]], bool]:
+    """The commits of a node and what it was with each, oldest first, and whether that is all of them.
+
+    Where it had another address before, those under that one too, if the caller may read them.
+    """
+    found: list[tuple[Entry, Node | None]] = []
+    room, after, seen = MOST_CHARACTERS, None, {uri}
+    while True:
+        entries = workspace.history(uri=uri, limit=MOST_VERSIONS + 1 - len(found), after=after)
+        for entry in entries:
+            if len(found) == MOST_VERSIONS or room <= 0:
+                return found[::-1], False
+            try:
+                node = workspace.node(uri, entry.commit)
+            except KgdError:
+                continue  # a version whose file could not be read: what it says is nobody's
+            found.append((entry, node))
+            room -= len(node.content) if node else 0
+        before = _before(workspace, uri, found[-1]) if found and entries else None
+        if before is None or before in seen or (sees is not None and not sees(before)):
+            return found[::-1], True
+        uri, after = before, found[-1][0].commit
+        seen.add(uri)
+
+
+def _before(workspace: Workspace, uri: Uri, oldest: tuple[Entry, Node | None]) -> Uri | None:
+    """The address that a node had until its oldest commit; None where it began there."""
+    entry, node = oldest
+    if node is None or not node.aliases:
+        return None
+    gone = {change.uri for change in workspace.changes(entry.commit) if change.after is None}
+    return next((alias for alias in node.aliases if alias in gone), None)
+
+
+def _lines(node: Node | None) -> list[str]:
+    content = node.content if node else ""
+    return content.removesuffix("\n").split("\n") if content else []
+
+
+BLAME = Tool(
+    name="blame",
+    title="Who wrote which line",
+    description="The lines of a node's content, each with the commit that wrote it.",
+    Params=BlameParams,
+    Result=BlameResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=blame,
+    forwards=True,
+)

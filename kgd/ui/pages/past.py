@@ -1,0 +1,120 @@
+"""This file is where the past of a node is read: what each commit changed, who wrote which line, and taking it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kgd.errors import KgdError, NotFound
+from kgd.ui.asked import Asked, Go, Handled, Page
+from kgd.ui.differences import Mark, marked
+from kgd.ui.entry import Entry
+from kgd.ui.pages.editing import said
+from kgd.ui.pages.node import may_write
+from kgd.ui.values import as_text
+
+COMMITS = 20
+MARKED_LIMIT = 20_000
+"""Characters of a value that are compared word by word."""
+
+
+def history(asked: Asked) -> Handled:
+    """The commits of a node, newest first, each with what it changed."""
+    uri = asked.required("uri")
+    answer = asked.call("history", uri=uri, diff=True, limit=COMMITS, cursor=asked.query.get("cursor"))
+    shown = [{**commit, "changes": [change(one) for one in commit["diff"]]} for commit in answer["commits"]]
+    if not shown and not asked.query.get("cursor"):
+        raise NotFound("no commit has changed this node", at=uri, next="Look whether its address is right.")
+    return Page(
+        "node_history.html",
+        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": may_write(asked)},
+    )
+
+
+def lines(asked: Asked) -> Handled:
+    """Who wrote which line of the content, and when."""
+    uri = asked.required("uri")
+    answer = asked.call("blame", uri=uri, cursor=asked.query.get("cursor"), budget=10_000)
+    return Page("node_lines.html", {"answer": answer, "uri": uri})
+
+
+def messages(asked: Asked) -> Handled:
+    """A conversation in the order in which it was held, page by page."""
+    uri, cursor = asked.required("uri"), asked.query.get("cursor")
+    way = "messages_back" if asked.query.get("way") == "back" else "messages"
+    answer = asked.call("get", uris=[uri], include=[way], budget=8_000, cursor=cursor)
+    if not answer["nodes"]:
+        raise NotFound("there is no such conversation", at=uri, next="Look whether its address is right.")
+    (found,) = answer["nodes"]
+    return Page(
+        "node_messages.html",
+        {"node": found, "messages": found.get("messages", []), "cursor": answer.get("cursor", ""), "way": way},
+    )
+
+
+def confirm_revert(asked: Asked) -> Handled:
+    """What taking back a commit would do."""
+    return _reverting(asked)
+
+
+def revert(asked: Asked) -> Handled:
+    """Take back a commit, as far as it was not changed since."""
+    try:
+        answer = asked.call("put", **_revert(asked, asked.form.get("message", "")))
+    except KgdError as error:
+        return _reverting(asked, error)
+    uri = asked.form.get("uri", "")
+    return Go(asked.to("node/history", uri=uri) if uri else asked.to("overview"), said(answer, "Taken back"))
+
+
+def _reverting(asked: Asked, refused: KgdError | None = None) -> Handled:
+    commit = asked.required("commit")
+    (found,) = asked.call("history", commit=commit, diff=True)["commits"]
+    would: Mapping[str, Any] = {}
+    if refused is None:
+        try:
+            would = asked.call("put", **_revert(asked, ""), dry_run=True)
+        except KgdError as error:
+            refused = error
+    told = {
+        "commit": found, "changes": [change(one, back=True) for one in found["diff"]], "would": would,
+        "uri": asked.query.get("uri") or asked.form.get("uri", ""), "refused": refused,
+    }  # fmt: skip
+    return Page("node_revert.html", told)
+
+
+def _revert(asked: Asked, message: str) -> dict[str, Any]:
+    changes = [{"op": "revert", "commit": asked.required("commit")}]
+    return {"changes": changes, "message": " ".join(message.split()), "conflicts": "show"}
+
+
+def change(diff: Mapping[str, Any], *, back: bool = False) -> dict[str, Any]:
+    """What became of one node, each field as words that were taken out and put in; `back` is the opposite of it."""
+    fields = []
+    for name, values in diff["fields"].items():
+        before, after = as_text(values["before"]), as_text(values["after"])
+        if back:
+            before, after = after, before
+        fields.append({"name": spelt(name), "marks": _marks(before, after)})
+    return {"uri": diff["uri"], "change": diff["change"], "fields": fields}
+
+
+def spelt(field: str) -> str:
+    """A field's path as a person reads it: ``relations/uses/concept:~1~1shop~1x`` is ``uses concept://shop/x``."""
+    head, *rest = [part.replace("~1", "/").replace("~0", "~") for part in field.split("/")]
+    return " ".join(rest) if head == "relations" and rest else " ".join((head, *rest))
+
+
+def _marks(before: str, after: str) -> list[Mark]:
+    if len(before) + len(after) > MARKED_LIMIT:
+        return [mark for mark in (Mark("del", before), Mark("ins", after)) if mark.text]
+    return marked(before, after)
+
+
+ENTRIES = (
+    Entry("node", "node/history", history),
+    Entry("node", "node/lines", lines),
+    Entry("node", "node/messages", messages),
+    Entry("node", "node/revert", confirm_revert),
+    Entry("node", "node/revert", revert, ("POST",)),
+)

@@ -1,0 +1,48 @@
+"""This file is where a value of a node becomes text that a person reads and writes, and text becomes such a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgd.codec import canonical
+from kgd.codec.documents import read_mapping
+from kgd.errors import Invalid, KgdError
+from kgd.model.node import Json
+
+AT = "data"
+
+
+def as_text(value: Json) -> str:
+    """A value as somebody would write it: text as it is, a list line by line, what is nested as YAML."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return "\n".join(value)
+    if isinstance(value, Mapping) and value:
+        return mapping_text(value)
+    return canonical.dump({"x": value}, depth=canonical.DEPTH + 4).removeprefix("x:").strip()
+
+
+def mapping_text(values: Mapping[str, Json]) -> str:
+    """The data of a node as YAML; nothing where it has none."""
+    return canonical.dump(values, depth=canonical.DEPTH + 4) if values else ""
+
+
+def mapping_of(text: str) -> dict[str, Json]:
+    """The data that a person wrote as YAML.
+
+    Raises:
+        Invalid: It is none; says on which line.
+    """
+    if not text.strip():
+        return {}
+    try:
+        return dict(read_mapping(text.encode(), AT))
+    except KgdError as error:
+        place = error.at.removeprefix(f"{AT}:")
+        where = f"line {place} of data" if place.isdigit() else AT
+        raise Invalid(error.message, at=where, next=error.next or "Write one 'key: value' on each line.") from error
+    except UnicodeEncodeError:
+        raise Invalid("half of a character cannot be stored", at=AT, next="Delete that character.") from None
