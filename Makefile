@@ -7,7 +7,7 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # What is compiled is kept: hundreds of processes of a test run would compile kgd again, each worker all the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down test test-all test-deps pictures lint bench bench-retrieval soak lock clean
+.PHONY: help up down test test-all test-deps pictures site lint bench bench-retrieval soak lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ test-deps: $(VENV)/.develop ## install the programs that only some tests use, wh
 pictures: $(VENV)/.develop ## take the pictures in docs/pictures anew, in Chromium
 	KGD_PICTURES=1 $(PYTEST) -q -m "" tests/ui
 
+site: $(VENV)/.runtime ## the manual as a folder of HTML files (OUT=DIR)
+	@$(BIN)/python -m kgd.ui.site $(or $(OUT),site)
+
 lint: $(VENV)/.develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,7 +55,7 @@ lock: ## renew the locked dependencies
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra onnx -o locks/develop.txt
 
 clean: ## remove what the other targets made, but no knowledge
-	rm -rf $(VENV) .venv-mcp1 node_modules bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-mcp1 node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kgd needs Python 3.11 or newer: make PYTHON=python3.11 up")'

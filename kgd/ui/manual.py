@@ -138,6 +138,12 @@ def picture(name: str) -> bytes:
     return place.read_bytes()
 
 
+def pictures() -> list[str]:
+    """The names of all pictures."""
+    place = folder().joinpath(PICTURES)
+    return sorted(one.name for one in place.iterdir() if one.name.endswith(".png")) if place.is_dir() else []
+
+
 def anchor(title: str) -> str:
     """What a heading is linked to by, as git servers make it too."""
     return re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-")

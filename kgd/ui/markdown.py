@@ -42,6 +42,8 @@ def _parser() -> MarkdownIt:
     made.add_render_rule("image", _picture)
     for level in ("heading_open", "heading_close"):
         made.add_render_rule(level, _heading)
+    for cell in ("th_open", "td_open"):
+        made.add_render_rule(cell, _cell)
     return made
 
 
@@ -72,6 +74,11 @@ def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
     token = tokens[index]
     level = min(6, int(token.tag[1]) + 2)
     return f"<{'/' if token.nesting < 0 else ''}h{level}>" + ("\n" if token.nesting < 0 else "")
+
+
+def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Without its alignment, which would be a style attribute: the pages' policy refuses those."""
+    return f"<{tokens[index].tag}>"
 
 
 def quoted(text: str) -> str:
