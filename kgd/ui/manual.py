@@ -94,7 +94,7 @@ def chapters() -> tuple[Chapter, ...]:
     return _chapters()
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def read(name: str, places: Places) -> Read:
     """One page.
 
@@ -174,6 +174,11 @@ def _chapters() -> tuple[Chapter, ...]:
     return tuple(found)
 
 
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(chapter.name for chapter in chapters())
+
+
 def _title(name: str) -> str:
     return _plain(_text(name).partition("\n")[0].removeprefix("# "))
 
@@ -242,7 +247,7 @@ def _address(url: str, around: _Around) -> str:
         return f"#{heading}"
     name = posixpath.normpath(posixpath.join(posixpath.dirname(around.name), path.rstrip("/")))
     name = name.removesuffix(".md") if name.endswith(".md") else posixpath.join(name, INDEX)
-    return around.places.page(name, heading) if name in {chapter.name for chapter in chapters()} else ""
+    return around.places.page(name, heading) if name in _names() else ""
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

@@ -1,0 +1,126 @@
+"""The manual reads in order, and nothing in it leads nowhere: in the browser, as a folder of HTML, out of a wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from kgd.errors import NotFound
+from kgd.ui import manual, site
+from kgd.ui.pages.manual import PLACES
+from tests.test_docs import PAGES, ROOT
+
+
+class Seen(HTMLParser):
+    """What a page leads to, and what in it can be led to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.attributes |= given.keys()
+        self.links += [str(given[name]) for name in ("href", "src") if given.get(name)]
+        self.ids += [str(given["id"])] if "id" in given else []
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Seen]:
+    """Every page of the manual as a folder of HTML."""
+    folder = tmp_path_factory.mktemp("site")
+    assert site.main([str(folder)]) == 0
+    return {place: Seen(place.read_text()) for place in folder.rglob("*.html")}
+
+
+def test_every_document_has_its_place_in_the_order() -> None:
+    names = [chapter.name for chapter in manual.chapters()]
+    assert sorted(names) == sorted(page[5:-3] for page in PAGES if page.startswith("docs/"))
+    order = ["README", "why", "guides/first-workspace", "guides/agents", "guides/two-teams", "hub", "areas", "search",
+             "recovery", "format", "cli"]  # fmt: skip
+    assert [name for name in names if name in order] == order
+
+
+def test_reading_on_leads_through_all_of_it_and_back() -> None:
+    read = manual.read(manual.INDEX, PLACES)
+    seen = [read.chapter]
+    while read.after:
+        before, read = read.chapter, manual.read(read.after.name, PLACES)
+        assert read.before == before
+        seen.append(read.chapter)
+    assert seen == list(manual.chapters())
+
+
+def test_links_of_the_written_manual_lead_to_files_and_headings(written: dict[Path, Seen]) -> None:
+    assert len(written) == len(manual.chapters())
+    broken = []
+    for place, seen in written.items():
+        assert len(seen.ids) == len(set(seen.ids)), place
+        for link in seen.links:
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            target = (place.parent / unquote(parts.path)).resolve() if parts.path else place
+            if not target.is_file() or (parts.fragment and unquote(parts.fragment) not in written[target].ids):
+                broken.append(f"{place.name}: {link}")
+    assert broken == []
+
+
+def test_pages_carry_neither_remarks_nor_what_the_policy_of_the_pages_refuses(written: dict[Path, Seen]) -> None:
+    for place, seen in written.items():
+        assert not {name for name in seen.attributes if name == "style" or name.startswith("on")}, place
+        assert "<script" not in place.read_text()
+    assert "not run" not in manual.read("git", PLACES).body
+
+
+def test_links_in_the_browser_lead_to_pages_of_the_manual() -> None:
+    for chapter in manual.chapters():
+        for link in Seen(manual.read(chapter.name, PLACES).body).links:
+            assert link.startswith(("/ui/manual", "#", "http")), f"{chapter.name}: {link}"
+
+
+@pytest.mark.parametrize("name", ["none", "../README", "", "/etc/passwd", "README.md", "guides"])
+def test_what_is_no_page_is_not_read(name: str) -> None:
+    with pytest.raises(NotFound, match="no such page"):
+        manual.read(name, PLACES)
+
+
+@pytest.mark.parametrize("name", ["none.png", "../README.md", "", ".png", "a/b.png"])
+def test_what_is_no_picture_is_not_given_out(name: str) -> None:
+    with pytest.raises(NotFound, match="no such picture"):
+        manual.picture(name)
+
+
+def test_the_glossary_has_the_words_that_pages_use() -> None:
+    words = {word.word: str(word.meaning) for word in manual.glossary(PLACES)}
+    assert {"workspace", "area", "conflict", "proposal", "cost", "stale", "foreign", "citation"} <= words.keys()
+    assert '<a href="/ui/manual/areas">' in words["atom"]
+    assert [word for word, meaning in words.items() if "|" in meaning or not meaning] == []
+
+
+def test_the_site_is_asked_for_with_one_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert site.main([]) == 2
+    assert site.main(["--help"]) == 2
+    assert "usage: python -m kgd.ui.site FOLDER" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_wheel_carries_the_manual_and_what_the_pages_are_made_of(tmp_path: Path) -> None:
+    build = f"import hatchling.build; print(hatchling.build.build_wheel({str(tmp_path)!r}))"
+    made = subprocess.run([sys.executable, "-c", build], cwd=ROOT, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(tmp_path / made.stdout.strip().splitlines()[-1]) as wheel:
+        names = set(wheel.namelist())
+    static = {f"kgd/ui/static/{place.name}" for place in (ROOT / "kgd/ui/static").iterdir()}
+    templates = {f"kgd/ui/templates/{place.name}" for place in (ROOT / "kgd/ui/templates").iterdir()}
+    pages = {f"kgd/ui/docs/{chapter.name}.md" for chapter in manual.chapters()}
+    assert names >= static | templates | pages
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"kgd"}
