@@ -6,6 +6,7 @@ good by looking through everything: at once after an overflow, and from time to 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -29,6 +30,7 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
+from watchdog.observers.api import ObservedWatch
 
 # It meets a new folder twice where it is made while its parent is listed, and says so with the names of all others.
 warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
@@ -84,6 +86,7 @@ class Watch(FileSystemEventHandler):
         self._observer = Observer()
         self._split: dict[str, Folder] = {}
         """Folders whose members are watched one by one, because some are to be skipped."""
+        self._members: dict[str, ObservedWatch] = {}
         self._thread = threading.Thread(target=self._hand_on, name="kgd-watch", daemon=True)
 
     def start(self) -> None:
@@ -147,15 +150,20 @@ class Watch(FileSystemEventHandler):
         if os.path.basename(path) in folder.skip or not _is_real_folder(path):
             return
         try:
-            self._observe(path, recursive=True)
+            if before := self._members.pop(path, None):
+                # A folder of this name was there before and went: what watched it has ended, but still stands in the
+                # place of a new one. A branch that lacks the folder is checked out, and then the first one again.
+                with contextlib.suppress(KeyError):  # closing took it away
+                    self._observer.unschedule(before)
+            self._members[path] = self._observe(path, recursive=True)
         except FileNotFoundError:
             pass  # gone again; its going was an event too
         except OSError as error:
             self._degrade(error)
         self.hint(None)  # what came into it before it was watched
 
-    def _observe(self, path: str, *, recursive: bool) -> None:
-        self._observer.schedule(self, path, recursive=recursive, event_filter=EVENTS)
+    def _observe(self, path: str, *, recursive: bool) -> ObservedWatch:
+        return self._observer.schedule(self, path, recursive=recursive, event_filter=EVENTS)
 
     def _is_skipped(self, path: str) -> bool:
         for folder in self._folders:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,19 @@ def test_a_folder_that_comes_later_is_watched_with_all_that_came_in_it(tree: Pat
     until(lambda: heard.everything > before)  # what came before the folder was under watch
     (tree / "new" / "er" / "late").write_text("1")
     until(lambda: str(tree / "new" / "er" / "late") in heard.paths)
+
+
+@pytest.mark.usefixtures("watch")
+def test_a_folder_that_goes_and_comes_back_is_watched_again(tree: Path, heard: Heard) -> None:
+    for again in range(3):
+        before = heard.everything
+        shutil.rmtree(tree / "src")
+        until(lambda: str(tree / "src") in heard.paths)
+        heard.paths.clear()
+        (tree / "src" / "deep").mkdir(parents=True)
+        until(lambda before=before: heard.everything > before)
+        (tree / "src" / "deep" / f"late{again}").write_text("1")
+        until(lambda again=again: str(tree / "src" / "deep" / f"late{again}") in heard.paths, 5)
 
 
 @pytest.mark.usefixtures("watch")
