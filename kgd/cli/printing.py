@@ -55,6 +55,8 @@ def status(answer: Answer) -> None:
     say(f"  log         {daemon['log']}")
     if daemon.get("listening"):
         say(f"  hub at      {daemon['listening']}")
+    if pages := daemon.get("pages"):
+        say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} let in")
     if daemon.get("workspaces"):
         say(f"  workspaces  {', '.join(daemon['workspaces'])}")
     if here := answer.get("workspace"):
@@ -121,7 +123,19 @@ def ui(answer: Answer) -> None:
     say(answer["url"])
     if answer.get("opened"):
         say("Your browser shows it; if it does not, open this link there.")
-    say(f"It lets one browser in, once, within {answer['minutes']} minutes. Over ssh, forward its port first.")
+    say(f"It lets one browser in, once, within {answer['minutes']} minutes.")
+    say("There you are who your token says." if answer.get("hub") else "Over ssh, forward its port first.")
+
+
+def browsers(answer: Answer) -> None:
+    """Those that may look now."""
+    if answer["ended"]:
+        say(f"{words.counted(answer['ended'], 'browsers')} let in no longer; `kgd ui` lets one in again")
+    for one in answer["browsers"]:
+        who = f"  as {one['holder'] or one['token']}" if one.get("token") else ""
+        say(f"{one['id']}  since {one['since']}, last seen {one['seen']}{who}{tail(one['program'])}")
+    if not answer["browsers"] and not answer["ended"]:
+        say("no browser was let in; `kgd ui` lets one in")
 
 
 def fsck(answer: Answer) -> None:
@@ -280,6 +294,8 @@ def review(answer: Answer) -> None:
         say("nothing was learned since")
     if answer.get("more"):
         say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --by or --since")
+    if answer.get("cut"):
+        say(f"  ! {answer['cut']}: narrow it by --since")
     if answer.get("accepted"):
         say(f"reviewed up to {words.short(answer['accepted'])}")
     if answer.get("reverted"):

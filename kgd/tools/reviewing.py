@@ -5,9 +5,10 @@ Of each node it is shown what one author made of it in all: a field that they wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from kgd.git.refs import move_ref
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri
-from kgd.tools import addressing
+from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.dates import moment_of
 from kgd.tools.nodes import moment
@@ -31,15 +32,23 @@ from kgd.workspace.past import changed_fields
 from kgd.workspace.proposals import holder_name
 
 if TYPE_CHECKING:
-    from kgd.workspace.outcome import Entry
+    from kgd.workspace.outcome import Entry, NodeChange
     from kgd.workspace.workspace import Workspace
 
 REVIEWED = "refs/kgd/reviewed/"
 """Below it, for each person, up to where they have reviewed."""
 MOST_COMMITS = 2_000
+MOST_NODES = 200_000
+"""Of one commit."""
 LONGEST_VALUE = 2_000
-OWN_CLIENTS = ("", "kgd-cli")
+OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
 """Programs that a person sits at; whatever else writes is an agent."""
+BATCH = 25
+"""Nodes that are read together."""
+FIELDS_OF_LONG, SHORT_VALUE = 40, 300
+"""What is told of a node that has no room whole: so many fields, so many characters of each value."""
+By = tuple[str, str, bool]
+"""Who wrote: the author, the client, and whether that is an agent."""
 UNASKED = ("init", "merge", "accept")
 """Operations that bring in what others wrote, which is reviewed as theirs."""
 
@@ -56,7 +65,10 @@ class ReviewParams(Params):
     revert: Annotated[Many[str], Field(description="take back what was done to these nodes")] = Field(
         default_factory=list
     )
+    until: Annotated[str | None, Field(description="a commit: nothing newer is looked at, or accepted")] = None
     message: Annotated[str, Field(max_length=4_000)] = ""
+    limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
+    cursor: str | None = None
     dry_run: bool = False
     workspace: str | None = None
 
@@ -73,24 +85,37 @@ class Learned(TypedDict):
     change: Literal["added", "changed", "removed"]
     commits: list[str]
     fields: dict[str, FieldLearned]
+    more_fields: NotRequired[int]
 
 
 class ByAuthor(TypedDict):
     author: str
+    agent: bool
     client: NotRequired[str]
     commits: int
     nodes: list[Learned]
 
 
+class Reviewed(TypedDict):
+    commit: str
+    at: str
+
+
 class ReviewResult(TypedDict):
-    """`until` is the commit up to which it was looked; `more` how many nodes had no room."""
+    """`until` is the commit up to which it was looked; `more` how many nodes had no room, `cursor` where they begin.
+
+    `reviewed` is when and up to where this person reviewed last.
+    """
 
     workspace: str
     until: str
     commits: int
     authors: list[ByAuthor]
     since: NotRequired[str]
+    cut: NotRequired[str]
+    reviewed: NotRequired[Reviewed]
     more: NotRequired[int]
+    cursor: NotRequired[str]
     accepted: NotRequired[str]
     reverted: NotRequired[PutResult]
     next: NotRequired[str]
@@ -100,25 +125,32 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """What was learned since then, by author; `accept` notes it as reviewed, `revert` takes it back in part."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
-    tip, globs = workspace.tip, [Glob(path) for path in params.path]
+    tip = workspace.commit_id(params.until) if params.until else workspace.tip
     person = session.author(workspace).name
-    reviewed = workspace.store.ref(REVIEWED + holder_name(person)) if params.since is None else None
+    noted = workspace.store.ref(REVIEWED + holder_name(person))
+    reviewed = noted if params.since is None else None
     since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
-    entries = [one for one in _entries(workspace, tip, reviewed, since) if _is_by(one, params.by)]
-    learned = _Learned(workspace, globs)
+    every, is_cut = _entries(workspace, tip, reviewed, since)
+    entries = [one for one in every if _is_by(one, params.by)]
+    learned = _Learned(workspace, [Glob(path) for path in params.path])
     for entry in reversed(entries):
         learned.add(entry)
-    answer = learned.answer(tip, len(entries))
+    answer: ReviewResult = {"workspace": workspace.id, "until": tip, "commits": len(entries), "authors": []}
+    learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)
     if since is not None:
         answer["since"] = moment(since)
     elif reviewed is not None:
         answer["since"] = reviewed.hex()
+    if is_cut:
+        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were looked at"
+    if noted is not None:
+        answer["reviewed"] = {"commit": noted.hex(), "at": moment(workspace.past.commit(noted).author_time)}
     if params.revert:
         answer["reverted"] = _revert(session, workspace, params, entries, learned)
     elif params.accept:
         if params.by or params.path:
             raise Invalid("a review is accepted as a whole", at="accept", next="Leave out by and path.")
-        if not params.dry_run:
+        if not params.dry_run and not _contains(workspace, noted, tip):
             _note(workspace, person, bytes.fromhex(tip))
         answer["accepted"] = tip
     elif answer["authors"]:
@@ -126,8 +158,14 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     return answer
 
 
-def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None) -> list[Entry]:
-    """The commits in question, newest first, without those that only bring together what others did."""
+def is_agent(client: str, email: str = "") -> bool:
+    """Whether it was written by an agent rather than by a person."""
+    return client not in OWN_CLIENTS or email.endswith("@token.invalid")
+
+
+def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None) -> tuple[list[Entry], bool]:
+    """The commits in question, newest first, without those that only bring together what others did; and whether there
+    are more of them than are looked at."""
     arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
     if since is not None:
         arguments.append(f"--since-as-filter={moment(since)}")
@@ -135,18 +173,18 @@ def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int 
         arguments.append(f"^{reviewed.hex()}")
     past = workspace.past
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    found = (past.entry(past.commit(bytes.fromhex(id)), limit=MOST_COMMITS) for id in said)
-    return [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
+    found = (past.entry(past.commit(bytes.fromhex(id)), limit=MOST_NODES) for id in said)
+    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
+    return own, len(said) == MOST_COMMITS
 
 
 def _is_by(entry: Entry, wanted: str | None) -> bool:
     if wanted is None:
         return True
-    is_agent = entry.client not in OWN_CLIENTS or entry.email.endswith("@token.invalid")
     if wanted in ("agent", "agents"):
-        return is_agent
+        return is_agent(entry.client, entry.email)
     if wanted in ("person", "people"):
-        return not is_agent
+        return not is_agent(entry.client, entry.email)
     return wanted.casefold() in f"{entry.author} <{entry.email}> {entry.client}".casefold()
 
 
@@ -154,63 +192,92 @@ def _is_by(entry: Entry, wanted: str | None) -> bool:
 class _Sum:
     """What one author did to one node, commit by commit."""
 
+    commits: list[str]
     fields: dict[str, list[Any]] = field(default_factory=dict)
-    commits: list[str] = field(default_factory=list)
-    existed: bool = False
+    existed: bool | None = None
     exists: bool = False
+
+    def add(self, change: NodeChange) -> None:
+        if self.existed is None:
+            self.existed = change.before is not None
+        self.exists = change.after is not None
+        for one in changed_fields(change):
+            known = self.fields.setdefault(one.field, [one.before, one.after])
+            known[1] = one.after
 
 
 class _Learned:
-    """The differences of many commits, added up by author and node; commits are added from the oldest on."""
+    """The differences of many commits, added up by author and node; commits are added from the oldest on.
+
+    Which nodes a commit changed is known from its files; a node is read once it is told what became of it.
+    """
 
     def __init__(self, workspace: Workspace, globs: list[Glob]) -> None:
         self._workspace, self._globs = workspace, globs
-        self._by: dict[tuple[str, str], dict[Uri, _Sum]] = {}
-        self._commits: dict[tuple[str, str], int] = {}
+        self._by: dict[By, dict[Uri, list[str]]] = {}
+        self._commits: dict[By, int] = {}
+        self._order: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
-        who = (entry.author, entry.client)
+        who = (entry.author, entry.client, is_agent(entry.client, entry.email))
         nodes = self._by.setdefault(who, {})
+        self._order[entry.commit] = len(self._order)
         self._commits[who] = self._commits.get(who, 0) + 1
-        for change in self._workspace.changes(entry.commit):
-            if self._globs and not any(glob.covers(place_of(change.uri)) for glob in self._globs):
-                continue
-            if change.uri not in nodes:
-                nodes[change.uri] = _Sum(existed=change.before is not None)
-            sum = nodes[change.uri]
-            sum.commits.append(entry.commit)
-            sum.exists = change.after is not None
-            for one in changed_fields(change):
-                known = sum.fields.setdefault(one.field, [one.before, one.after])
-                known[1] = one.after
+        for uri in entry.nodes:
+            if not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs):
+                nodes.setdefault(uri, []).append(entry.commit)
 
     def commits_of(self, uri: Uri) -> set[str]:
-        return {commit for nodes in self._by.values() if uri in nodes for commit in nodes[uri].commits}
+        return {commit for nodes in self._by.values() for commit in nodes.get(uri, ())}
 
-    def answer(self, tip: str, commits: int) -> ReviewResult:
-        room, authors, more = Room(HARD_LIMIT), list[ByAuthor](), 0
-        for (author, client), nodes in sorted(self._by.items()):
-            one: ByAuthor = {
-                "author": author, "commits": self._commits[author, client], "nodes": [],
-            }  # fmt: skip
-            if client:
-                one["client"] = client
-            for uri, sum in sorted(nodes.items()):
-                learned = _learned(uri, sum)
-                if learned is None:
-                    continue
-                if room.take(learned, first=not authors and not one["nodes"]):
-                    one["nodes"].append(learned)
-                else:
-                    more += 1
-            if one["nodes"]:
-                authors.append(one)
-        answer: ReviewResult = {
-            "workspace": self._workspace.id, "until": tip, "commits": commits, "authors": authors,
-        }  # fmt: skip
-        if more:
-            answer["more"] = more
-        return answer
+    def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
+        """A page of it, as much as there is room for."""
+        every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
+        if params.cursor:
+            begin = cursors.read("review", question, params.cursor)
+            behind = (cursors.text(begin, 0), cursors.text(begin, 1), bool(begin[2])), cursors.text(begin, 3)
+            every = [one for one in every if one > behind]
+        room, shown, looked = Room(HARD_LIMIT), 0, 0
+        for who, learned in self._each(every):
+            if learned is not None:
+                if shown == params.limit:
+                    break
+                if not room.take(learned):
+                    if shown:
+                        break
+                    room.take(learned := _shortened(learned), first=True)
+                self._author(answer, who)["nodes"].append(learned)
+                shown += 1
+            looked += 1
+        if looked < len(every):
+            who, uri = every[looked - 1]
+            answer["more"] = len(every) - looked
+            answer["cursor"] = cursors.write("review", question, [*who, uri])
+
+    def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
+        """Read as it is taken. Each commit is looked at once for all nodes of a batch, the oldest first."""
+        for start in range(0, len(wanted), BATCH):
+            sums = {one: _Sum(self._by[one[0]][one[1]]) for one in wanted[start : start + BATCH]}
+            by_commit: dict[str, dict[Uri, _Sum]] = {}
+            for (_, uri), sum in sums.items():
+                for commit in sum.commits:
+                    by_commit.setdefault(commit, {})[uri] = sum
+            for commit in sorted(by_commit, key=self._order.__getitem__):
+                nodes = by_commit[commit]
+                for change in self._workspace.changes(commit, nodes.keys()):
+                    nodes[change.uri].add(change)
+            yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
+
+    def _author(self, answer: ReviewResult, who: By) -> ByAuthor:
+        author, client, agent = who
+        last = answer["authors"][-1] if answer["authors"] else None
+        if last is not None and (last["author"], last.get("client", ""), last["agent"]) == who:
+            return last
+        one: ByAuthor = {"author": author, "agent": agent, "commits": self._commits[who], "nodes": []}
+        if client:
+            one["client"] = client
+        answer["authors"].append(one)
+        return one
 
 
 def _learned(uri: Uri, sum: _Sum) -> Learned | None:
@@ -220,12 +287,25 @@ def _learned(uri: Uri, sum: _Sum) -> Learned | None:
         for name, (before, after) in sorted(sum.fields.items())
         if before != after
     }
-    if sum.existed == sum.exists and not fields:
+    existed = bool(sum.existed)
+    if existed == sum.exists and not fields:
         return None
     change: Literal["added", "changed", "removed"] = "changed"
-    if sum.existed != sum.exists:
+    if existed != sum.exists:
         change = "added" if sum.exists else "removed"
     return {"uri": uri, "change": change, "commits": [commit[:12] for commit in sum.commits], "fields": fields}
+
+
+def _shortened(one: Learned) -> Learned:
+    """Of a node that has no room whole: its first fields, each with its beginning."""
+    first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
+    short: Learned = {
+        "uri": one["uri"], "change": one["change"], "commits": one["commits"][-FIELDS_OF_LONG:],
+        "fields": clip(first, SHORT_VALUE),
+    }  # fmt: skip
+    if len(one["fields"]) > FIELDS_OF_LONG:
+        short["more_fields"] = len(one["fields"]) - FIELDS_OF_LONG
+    return short
 
 
 def _revert(
@@ -242,6 +322,13 @@ def _revert(
     subject = params.message or f"review: take back {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
+
+
+def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
+    """Whether a commit is among those that were reviewed before; then there is nothing to note."""
+    if reviewed is None:
+        return False
+    return not program.run(workspace.layout.git_dir, ["rev-list", "--max-count=1", tip, f"^{reviewed.hex()}"]).strip()
 
 
 def _note(workspace: Workspace, person: str, tip: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from kgd.codec import bulk, documents, memories, paths
@@ -120,9 +120,13 @@ class Past:
         others = [{path for path, _, _ in store.diff(tree, commit.tree)} for tree in trees[1:]]
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
-    def changes(self, commit: ObjectId) -> tuple[NodeChange, ...]:
+    def changes(self, commit: ObjectId, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
+        """What a commit made of nodes, or of these alone: no other one is read then."""
         store = self.nodes()
-        return self._changes(self._files(store.commit(commit), store), commit, store)
+        files = self._files(store.commit(commit), store)
+        if only is not None:
+            files = [one for one in files if self._about(one[0], one[2] or one[1], store) in only]
+        return self._changes(files, commit, store)
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
         store = self.nodes()

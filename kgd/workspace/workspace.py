@@ -380,8 +380,9 @@ class Workspace:
     def commit_id(self, text: str) -> str:
         return self.past.commit_id(text).hex()
 
-    def changes(self, commit: str) -> tuple[NodeChange, ...]:
-        return self.past.changes(self.past.commit_id(commit))
+    def changes(self, commit: str, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
+        """What a commit made of nodes, or of these alone."""
+        return self.past.changes(self.past.commit_id(commit), only)
 
     def changes_between(self, a: str, b: str) -> tuple[NodeChange, ...]:
         return self.past.changes_between(self.past.commit_id(a), self.past.commit_id(b))

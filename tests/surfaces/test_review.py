@@ -118,3 +118,47 @@ def test_people_say_when_in_their_words(text: str, expected: datetime) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="not a date or time"):
         moment_of(text, THURSDAY)
+
+
+def test_a_long_review_is_read_page_by_page(learned: Ask, person: Ask) -> None:
+    person.put(changes=[upsert(f"many/n{number:02}", name=f"N{number}") for number in range(40)])
+    person.put(changes=upsert("many/gone", name="G"))
+    person.put(changes={"op": "delete", "uri": "many/gone"})
+    whole = [node["uri"] for by in learned.review(since="yesterday")["authors"] for node in by["nodes"]]
+    assert len(whole) == len(set(whole)) + 1  # one node is of two authors
+    paged, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        answer = learned.review(since="yesterday", limit=7, cursor=cursor)
+        paged += [node["uri"] for by in answer["authors"] for node in by["nodes"]]
+        cursor, pages = answer.get("cursor"), pages + 1
+    assert paged == whole
+    assert not any("gone" in uri for uri in paged)
+    with pytest.raises(Invalid, match="cursor"):
+        learned.review(since="yesterday", by="agent", cursor=learned.review(since="yesterday", limit=1)["cursor"])
+
+
+def test_a_node_of_a_thousand_relations_is_told_shortened(person: Ask) -> None:
+    relations = [{"type": "knows", "target": f"concept://shop/other/n{number}"} for number in range(1_000)]
+    person.put(changes=upsert("hub", name="Hub", content="x" * 10_000, relations=relations))
+    (node,) = person.review(since="yesterday")["authors"][0]["nodes"]
+    assert node["more_fields"] > 900
+    assert len(node["fields"]) == 40
+
+
+def test_what_came_after_one_looked_is_not_accepted_with_the_rest(learned: Ask) -> None:
+    seen = learned.review()["until"]
+    learned.put(changes=upsert("notes/later", name="Later"))
+    assert learned.review(until=seen)["commits"] == 4
+    learned.review(until=seen, accept=True)
+    answer = learned.review()
+    assert [node["uri"] for by in answer["authors"] for node in by["nodes"]] == ["concept://shop/notes/later"]
+    assert answer["reviewed"]["commit"] == seen
+    learned.review(accept=True)
+    learned.review(until=seen, accept=True)
+    assert learned.review()["authors"] == [], "what is reviewed stays reviewed"
+
+
+def test_whoever_writes_in_the_pages_is_a_person(ask: Ask) -> None:
+    Ask(replace(ask.session, client="kgd ui")).put(changes=upsert("notes/p", name="P"))  # type: ignore[type-var]
+    assert [by["agent"] for by in ask.review(by="person")["authors"]] == [False]
+    assert ask.review(by="agent")["authors"] == []
