@@ -1,0 +1,32 @@
+"""What of others comes with the pages is what was published, and listed."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+
+from kgd.ui import rendering
+from tests.conftest import ROOT
+
+STATIC = ROOT / "kgd/ui/static"
+SHIPPED = tomllib.loads((STATIC / "SHIPPED.toml").read_text())
+
+
+def test_scripts_of_others_are_the_bytes_that_are_listed() -> None:
+    for name, told in SHIPPED.items():
+        assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == told["sha256"], name
+        assert set(told) == {"package", "version", "file", "licence", "home", "sha256"}
+        assert told["version"] in (ROOT / "docs/decisions/0022-pages.md").read_text(), f"{name} has another version"
+
+
+def test_every_script_is_listed_or_is_our_own_and_can_be_read() -> None:
+    ours = [place for place in STATIC.glob("*.js") if place.name not in SHIPPED]
+    assert ours
+    for place in ours:
+        lines = place.read_text().splitlines()
+        assert lines[0].startswith("// "), f"{place.name} says what it is for"
+        assert max(map(len, lines)) <= 160, f"{place.name} is written by hand, or listed in SHIPPED.toml"
+
+
+def test_nothing_lies_there_that_no_page_loads() -> None:
+    assert {place.name for place in STATIC.iterdir()} == {*rendering.STATIC, "SHIPPED.toml"}
