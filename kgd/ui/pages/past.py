@@ -22,7 +22,10 @@ def history(asked: Asked) -> Handled:
     """The commits of a node, newest first, each with what it changed."""
     uri = asked.required("uri")
     answer = asked.call("history", uri=uri, diff=True, limit=COMMITS, cursor=asked.query.get("cursor"))
-    shown = [{**commit, "changes": [change(one) for one in commit["diff"]]} for commit in answer["commits"]]
+    shown = [
+        {**commit, "title": title(commit), "changes": [change(one) for one in commit["diff"]]}
+        for commit in answer["commits"]
+    ]
     if not shown and not asked.query.get("cursor"):
         raise NotFound("no commit has changed this node", at=uri, next="Look whether its address is right.")
     return Page(
@@ -86,6 +89,19 @@ def _reverting(asked: Asked, refused: KgdError | None = None) -> Handled:
 def _revert(asked: Asked, message: str) -> dict[str, Any]:
     changes = [{"op": "revert", "commit": asked.required("commit")}]
     return {"changes": changes, "message": " ".join(message.split()), "conflicts": "show"}
+
+
+def title(commit: Mapping[str, Any]) -> str:
+    """What a commit is called in the history of one node: what it says, or what it changed where it says nothing."""
+    subject = str(commit["message"].partition("\n")[0])
+    if subject and not subject.startswith("put "):
+        return subject
+    for one in commit["diff"]:
+        if one["change"] != "changed":
+            return f"{one['change'].capitalize()}"
+        fields = list(dict.fromkeys(name.partition("/")[0] for name in one["fields"]))
+        return f"Changed {', '.join(fields)}"
+    return "A change"
 
 
 def change(diff: Mapping[str, Any], *, back: bool = False) -> dict[str, Any]:
