@@ -41,6 +41,7 @@ class Foretold(TypedDict):
     """The commit that a dry run did not make: its message, and what it would do."""
 
     message: str
+    author: str
     diff: list[NodeDiff]
     files: NotRequired[list[FileDiff]]
     more_diff: NotRequired[int]
@@ -70,7 +71,8 @@ def foretold(would: Would, sees: sight.Sees | None = None) -> Foretold:
         if room < 0:
             break
         diff.append(one)
-    answer: Foretold = {"message": would.message if is_whole else UNSEEN_MESSAGE, "diff": diff}
+    message = would.message if is_whole else UNSEEN_MESSAGE
+    answer: Foretold = {"message": message, "author": would.author, "diff": diff}
     if would.files and sees is None:
         answer["files"] = [_file(one, max(LONGEST_VALUE, room // len(would.files))) for one in would.files]
     if more := len(nodes) - len(diff) + (would.more if sees is None else 0):

@@ -150,7 +150,7 @@ def _whole(
         subject = message.strip() or f"accept {proposal.subject}"[:100]
         changes = ChangeSet((), author, subject, operation="accept", origin=f"proposals/{proposal.id}")
         text = message_of(changes, touched.uris)
-        would = foretold(text, files, staging.read) if dry_run else None
+        would = foretold(text, author.name, files, staging.read) if dry_run else None
         write(staging, files)
         made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
         return Staged(_outcome(made, touched, merged, would), made, None)
@@ -181,7 +181,7 @@ def _part(
             resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200],
         )  # fmt: skip
         text = message_of(changes, touched.uris)
-        would = foretold(text, files, staging.read) if dry_run else None
+        would = foretold(text, by_author.name, files, staging.read) if dry_run else None
         changed = write(staging, files)
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = staging.commit(staging.write_tree(), [tip], by, text)

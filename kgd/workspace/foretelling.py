@@ -18,7 +18,7 @@ Data = bytes | None
 """None is absence."""
 
 
-def foretold(message: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
+def foretold(message: str, author: str, files: Mapping[str, Data], read: Callable[[str], Data]) -> Would:
     """What a commit with this message would do.
 
     Args:
@@ -39,7 +39,7 @@ def foretold(message: str, files: Mapping[str, Data], read: Callable[[str], Data
                 left += 1
             else:
                 nodes.append(NodeChange(uri, _node(path, before), _node(path, after)))
-    return Would(message, tuple(nodes), tuple(others), left)
+    return Would(message, author, tuple(nodes), tuple(others), left)
 
 
 def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:

@@ -56,6 +56,7 @@ class Would:
     """The commit that a dry run did not make. `more` is how many nodes of it are not among `nodes`."""
 
     message: str
+    author: str
     nodes: tuple[NodeChange, ...]
     files: tuple[FileChange, ...] = ()
     more: int = 0

@@ -70,7 +70,7 @@ class Transaction:
         message = message_of(self.changes, {*touched, *written}, draft.settled)
         if self.dry_run or not files:
             versions = tuple((uri, self.around.version(draft.path(uri))) for uri in written)
-            would = foretold(message, files, staging.read) if self.dry_run else None
+            would = foretold(message, self.changes.author.name, files, staging.read) if self.dry_run else None
             return Staged(
                 Outcome(
                     None, versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched),

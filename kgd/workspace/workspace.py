@@ -311,7 +311,7 @@ class Workspace:
         return tuple(islice(found, limit))
 
     def count_conflicts(self, uri: Uri | None = None, *, about: Callable[[Uri], bool] | None = None) -> int:
-        """How many are open: of one node, or about nodes that count. Reads those whose path does not tell their node."""
+        """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path."""
         folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
         found = self._served.conflict_paths(folder)
         if about is None:

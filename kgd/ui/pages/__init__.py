@@ -6,6 +6,7 @@ from kgd.ui.entry import Entry
 from kgd.ui.pages import (
     areas,
     changing,
+    conflicts,
     editing,
     first,
     graph,
@@ -27,6 +28,7 @@ ENTRIES: tuple[Entry, ...] = (
     *past.ENTRIES,
     *search.ENTRIES,
     *review.ENTRIES,
+    *conflicts.ENTRIES,
     *areas.ENTRIES,
     *workspaces.ENTRIES,
 )
@@ -39,6 +41,7 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("overview", "Overview"),
     ("graph", "Graph"),
     ("review", "Review"),
+    ("conflicts", "Conflicts"),
     ("areas", "Areas"),
     ("workspaces", "Workspaces"),
 )

@@ -15,6 +15,13 @@
     if (form) form.dataset.written = "yes";
   });
 
+  // Who writes a version of their own, or puts one together, has chosen that.
+  document.addEventListener("input", (event) => {
+    const chosen = event.target.closest("[data-chooses]");
+    const choice = chosen && document.getElementById(chosen.dataset.chooses);
+    if (choice) choice.checked = true;
+  });
+
   let broken = false;
   document.body.addEventListener("htmx:sseError", () => {
     broken = true;

@@ -1,0 +1,311 @@
+"""This file is where it is worked out what a person may choose of a conflict, and what value a choice comes to.
+
+A text of which both versions changed several stretches can be put together of parts; likewise a node that is in dispute
+as a whole. Nothing here asks or writes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_lowercase
+from typing import Any
+
+from kgd.errors import Invalid
+from kgd.model.alike import alike
+from kgd.model.node import Json
+from kgd.ui.changes import clipped, marks, titled, written
+from kgd.ui.differences import Mark
+
+MOST_PARTS = 60
+PART_SHOWN = 4_000
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a text: alike in both versions (`is_same`), or once as A and once as B has it."""
+
+    a: str
+    b: str
+    title: str = ""
+
+    @property
+    def is_same(self) -> bool:
+        return self.a == self.b
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One version: how it can be taken, who wrote it, and its text with marks against what was before."""
+
+    letter: str
+    label: str
+    text: str
+    marks: tuple[Mark, ...]
+    is_shown: bool
+    by: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """One field of one conflict, as a page shows it.
+
+    `own` is what a text of one's own begins with, None where a version has to be taken; `now` is what somebody wrote
+    since, where no version says that.
+    """
+
+    id: str
+    uri: str
+    name: str
+    title: str
+    kind: str
+    sides: tuple[Side, ...]
+    base: str
+    base_label: str
+    values: Mapping[str, Json]
+    parts: tuple[Part, ...]
+    own: str | None
+    now: str | None
+
+    @property
+    def differing(self) -> list[tuple[int, Part]]:
+        """The parts that are to be chosen, by number."""
+        return [(number, part) for number, part in enumerate(self.parts) if not part.is_same]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a form says about one field. `take` is a letter, ``base``, ``now``, ``own``, ``parts``, or empty."""
+
+    take: str = ""
+    own: str = ""
+    parts: Mapping[int, str] | None = None
+
+
+def disputes(conflict: Mapping[str, Any]) -> list[Dispute]:
+    """The fields of a conflict, as the tool `conflicts` tells of it."""
+    return [_dispute(conflict, name, field) for name, field in conflict["fields"].items()]
+
+
+def kind_of(uri: str, name: str) -> str:
+    """Which kind of conflict it is: field, node, uri, twin, memory or setting."""
+    if uri.startswith("kgd://"):
+        return "setting"
+    if name in ("node", "uri", "twin"):
+        return name
+    return "memory" if name.startswith("memories/") else "field"
+
+
+def parts_of(a: str, b: str) -> tuple[Part, ...]:
+    """Two texts line by line: what is alike, and what is once so and once so, in turn."""
+    old, new = _LINE.findall(a), _LINE.findall(b)
+    found: list[Part] = []
+    at_old = at_new = 0
+    for run in (*alike(old, new), None):
+        to_old, to_new = (run.old, run.new) if run else (len(old), len(new))
+        if to_old > at_old or to_new > at_new:
+            found.append(Part("".join(old[at_old:to_old]), "".join(new[at_new:to_new])))
+        if run and run.length:
+            same = "".join(old[run.old : run.old + run.length])
+            found.append(Part(same, same))
+            at_old, at_new = run.old + run.length, run.new + run.length
+    return tuple(found)
+
+
+def assembled(parts: Sequence[Part], chosen: Mapping[int, str]) -> str:
+    """The text of the parts as they were chosen, by number: ``a``, ``b``, ``both`` (A, then B) or ``none``.
+
+    Raises:
+        Invalid: One was not chosen.
+    """
+    return "".join(_chosen(number, part, chosen) for number, part in enumerate(parts))
+
+
+def _chosen(number: int, part: Part, chosen: Mapping[int, str]) -> str:
+    if part.is_same:
+        return part.a
+    match chosen.get(number):
+        case "a":
+            return part.a
+        case "b":
+            return part.b
+        case "both":
+            return (part.a if part.a.endswith("\n") or not part.a else part.a + "\n") + part.b
+        case "none":
+            return ""
+    raise Invalid("one of the parts is not decided", at=f"part {number + 1}", next="Choose a version for each part.")
+
+
+def value_of(dispute: Dispute, choice: Choice) -> Json:
+    """The value that a choice comes to.
+
+    Raises:
+        Invalid: Nothing was chosen, or what was written is no such value.
+    """
+    if choice.take in dispute.values:
+        return dispute.values[choice.take]
+    if choice.take == "own" and dispute.own is not None:
+        return _own(dispute, choice.own)
+    if choice.take == "parts" and dispute.parts:
+        if dispute.kind != "node":
+            return assembled(dispute.parts, choice.parts or {})
+        return _node_of_parts(dispute, choice.parts or {})
+    raise Invalid(f"nothing was chosen for the {dispute.title}", at=dispute.name[:60], next="Choose what shall count.")
+
+
+def resolution(found: Sequence[Dispute], chosen: Sequence[Choice]) -> dict[str, Any]:
+    """What the tool `resolve` is told about one conflict, whose fields these are.
+
+    Raises:
+        Invalid: As `value_of`.
+    """
+    takes = {choice.take for choice in chosen}
+    if len(takes) == 1 and (take := next(iter(takes))) in ("a", "b", "base") and take in found[0].values:
+        return {"id": found[0].id, "take": take}
+    return {
+        "id": found[0].id,
+        "fields": {one.name: value_of(one, choice) for one, choice in zip(found, chosen, strict=True)},
+    }
+
+
+def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -> Dispute:
+    kind, sides, base = kind_of(conflict["uri"], name), field["sides"], field["base"]
+    letters = dict(zip(ascii_lowercase, sides, strict=False))
+    texts = [_text(kind, side) for side in sides]
+    before = _text(kind, base) if base is not None else None
+    shown = []
+    for number, (letter, side) in enumerate(letters.items()):
+        by = (field.get("by") or [{}] * len(sides))[number]
+        against = before if before is not None else texts[1 - number] if len(texts) == 2 else None
+        shown.append(
+            Side(letter, _label(kind, letter, side), texts[number], _marks(texts[number], against, before is None),
+                 number == field["shown"], by)
+        )  # fmt: skip
+    values: dict[str, Json] = {**letters}
+    if _has_base(kind, base):
+        values["base"] = base
+    now, written_since = field.get("now"), None
+    if "now" in field and kind not in ("twin", "uri") and not any(_same(now, side) for side in sides):
+        values["now"], written_since = now, _text(kind, now)
+    return Dispute(
+        conflict["id"], conflict["uri"], name, titled(name), kind, tuple(shown), before or "", _base_label(kind, base),
+        values, _parts(kind, sides), _own_begin(kind, sides, field["shown"]), written_since,
+    )  # fmt: skip
+
+
+def _text(kind: str, value: Json) -> str:
+    if isinstance(value, Mapping) and set(value) == {"kept"}:
+        return f"It is too large to be shown here. It is in the file {value['kept']} of the workspace."
+    if isinstance(value, Mapping) and set(value) == {"unreadable"}:
+        return str(value["unreadable"])
+    if value is None:
+        return ""
+    return written(value)
+
+
+def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
+    """With marks against what was before; where that is not known, against the other version, which is beside it."""
+    if against is None:
+        return (clipped(Mark("same", text)),)
+    found = marks(against, text)
+    return tuple(mark for mark in found if mark.kind != "del") if is_other else found
+
+
+def _label(kind: str, letter: str, side: Json) -> str:
+    if kind == "uri":
+        return f"Call it {side}"
+    if kind == "twin":
+        return f"Make both one, called {side}"
+    if kind == "node":
+        return "Delete the node" if side is None else f"Keep it as version {letter.upper()} has it"
+    if kind == "memory" and side is None:
+        return "Delete the file"
+    return f"Take version {letter.upper()}" if side is not None else f"Take version {letter.upper()}: nothing"
+
+
+def _has_base(kind: str, base: Json) -> bool:
+    return base is not None if kind in ("node", "uri", "memory") else True
+
+
+def _base_label(kind: str, base: Json) -> str:
+    if kind == "twin":
+        return "Leave both as they are"
+    if kind == "uri":
+        return f"Call it {base} again"
+    return "Go back to what was before" if base is not None else "Leave it empty, as it was before"
+
+
+def _parts(kind: str, sides: Sequence[Json]) -> tuple[Part, ...]:
+    """What can be put together of the first two versions; nothing where that is one choice only, or too many."""
+    if len(sides) < 2:
+        return ()
+    a, b = sides[0], sides[1]
+    if isinstance(a, str) and isinstance(b, str) and kind in ("field", "memory", "setting"):
+        found = parts_of(a, b)
+    elif kind == "node" and _is_node(a) and _is_node(b):
+        assert isinstance(a, dict)
+        assert isinstance(b, dict)
+        found = tuple(
+            Part(written(a.get(key)), written(b.get(key)), titled(key))
+            for key in {**a, **b}
+            if key != "uri" and not _same(a.get(key), b.get(key))
+        )
+    else:
+        return ()
+    count = sum(not part.is_same for part in found)
+    return found if 2 <= count <= MOST_PARTS else ()
+
+
+def _node_of_parts(dispute: Dispute, chosen: Mapping[int, str]) -> Json:
+    a, b = dispute.values["a"], dispute.values["b"]
+    assert isinstance(a, dict)
+    assert isinstance(b, dict)
+    node = dict(a)
+    keys = [key for key in {**a, **b} if key != "uri" and not _same(a.get(key), b.get(key))]
+    for number, key in enumerate(keys):
+        side = {"a": a, "b": b}.get(chosen.get(number, ""))
+        if side is None:
+            raise Invalid("one of the parts is not decided", at=key, next="Choose a version for each part.")
+        node.pop(key, None)
+        if key in side:
+            node[key] = side[key]
+    return node
+
+
+def _is_node(value: Json) -> bool:
+    return isinstance(value, dict) and "uri" in value
+
+
+def _own_begin(kind: str, sides: Sequence[Json], shown: int) -> str | None:
+    if kind in ("twin", "node") or any(isinstance(side, dict) and set(side) == {"kept"} for side in sides):
+        return None
+    if all(side is None or isinstance(side, str) for side in sides):
+        return str(sides[shown] or "")
+    return json.dumps(sides[shown], ensure_ascii=False, indent=1)
+
+
+def is_text(dispute: Dispute) -> bool:
+    """Whether a value of one's own is written as it is; else it is JSON."""
+    return all(value is None or isinstance(value, str) for value in dispute.values.values())
+
+
+def _own(dispute: Dispute, text: str) -> Json:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if is_text(dispute):
+        return text or None
+    try:
+        value: Json = json.loads(text)
+    except ValueError:
+        raise Invalid(
+            f"what was written for the {dispute.title} is no JSON", at=dispute.name[:60],
+            next='Write a number, true, false, a text in "quotes", a list or an object.',
+        ) from None  # fmt: skip
+    return value
+
+
+def _same(one: Json, other: Json) -> bool:
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
