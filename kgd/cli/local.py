@@ -83,7 +83,11 @@ def agents(given: Given, options: Given) -> int:
 def ui(given: Given, options: Given) -> int:
     """Open the pages in the person's browser, where there is one; the link is printed all the same."""
     stays = given.pop("print", False) or options.get("json") or options.get("quiet")
+    lists, ends = given.pop("browsers", False), given.pop("end", False)
     with Connection(Home.find()) as connection:
+        if lists or ends:
+            show("browsers", connection.call("browsers", {"action": "end" if ends else "list"}), options)
+            return 0
         answer = connection.call("ui", given)
     if not stays and has_screen():
         import webbrowser

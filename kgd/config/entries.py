@@ -127,6 +127,9 @@ class Settings:
     http_port: int = _setting(
         0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
     )
+    ui_port: int = _setting(
+        0, range(65_536), "port of the pages, for this machine alone; 0 takes any that is free, and keeps it"
+    )
     resolver_url: str = _setting(
         "",
         Form(

@@ -33,6 +33,7 @@ from kgd.resolution.attempts import Attempts
 from kgd.sync.clones import Clones
 
 if TYPE_CHECKING:
+    from kgd.daemon.browsers import Pages
     from kgd.git.layout import Layout
     from kgd.workspace.outcome import Stage
     from kgd.workspace.workspace import Workspace
@@ -66,8 +67,8 @@ class Daemon:
         self.upstream = Upstream(self)
         self.listening = ""
         """Where this daemon serves others as a hub; empty where it does not."""
-        self.pages: Callable[[], str] | None = None
-        """Makes a link to the pages that lets one browser in; may block for a moment. None where there are none."""
+        self.pages: Pages | None = None
+        """What browsers are shown; None where there are no pages, as in a process that only borrows the tools."""
         self.attempts = Attempts(time.monotonic)
         self.elsewhere = Elsewhere(self, self.registry, Path(home.state) / "seen", secret)
         self.clones = Clones(Path(home.state) / "clones", _network)

@@ -190,11 +190,18 @@ class Tokens:
         record = self.state.find(presented.id)
         if not presented.matches(record) or record is None:
             raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
-        now = self._clock()
-        self._refuse_dead(record, now)
-        if now - record.last_used > USED_SECONDS:
-            self.state.used(record.holder.id, int(now))
-        return record
+        return self._used(record)
+
+    def again(self, id: str) -> TokenRecord:
+        """The record of a live token that was recognised before, by its id.
+
+        Raises:
+            Unauthorized: It has expired or was revoked.
+        """
+        record = self.state.find(id)
+        if record is None:
+            raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
+        return self._used(record)
 
     def still_live(self, id: str) -> None:
         """Look once more, right before something is written.
@@ -271,6 +278,13 @@ class Tokens:
     def _note(self, id: str, action: str, detail: str, scopes: Iterable[Scope]) -> None:
         for workspace in sorted({scope.workspace for scope in scopes}):
             self.note(id, action, workspace, detail)
+
+    def _used(self, record: TokenRecord) -> TokenRecord:
+        now = self._clock()
+        self._refuse_dead(record, now)
+        if now - record.last_used > USED_SECONDS:
+            self.state.used(record.holder.id, int(now))
+        return record
 
     def _refuse_dead(self, record: TokenRecord, now: float) -> None:
         if record.revoked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgd import __version__
 from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.hub.connections import Connection
 from kgd.hub.listen import Listen
 from kgd.hub.problems import problem
 from kgd.hub.v1 import Api
@@ -32,10 +33,10 @@ log = logging.getLogger("kgd.hub")
 
 
 def application(
-    listen: Listen, api: Api, *, git: ASGIApp | None = None, mcp: ASGIApp | None = None,
+    listen: Listen, api: Api, *, git: ASGIApp | None = None, mcp: ASGIApp | None = None, pages: Sequence[Route] = (),
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:  # fmt: skip
-    """The routes. `mcp` judges tokens itself; `running` is entered as long as the application runs."""
+    """The routes. `mcp` and `pages` judge who comes themselves; `running` is entered while the application runs."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -44,10 +45,10 @@ def application(
 
     routes = [
         Route("/health", health),
-        Route("/v1/openapi.json", api.openapi, methods=["GET"]),
-        Route("/v1/workspaces", api.workspaces, methods=["GET"]),
         Route("/v1/tokens", api.mint_child, methods=["POST"]),
-        Route("/v1/{workspace}/{tool}", api.tool, methods=["POST"]),
+        Route("/v1/links", api.link, methods=["POST"]),
+        *tool_routes(api),
+        *pages,
     ]
     if git is not None:
         routes.append(Route("/git/{workspace}/{rest:path}", endpoint=git))
@@ -56,10 +57,19 @@ def application(
         routes.append(Route("/mcp", endpoint=mcp))
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_HostCheck, listen=listen)],
+        middleware=[Middleware(HostCheck, listen=listen)],
         lifespan=lifespan,
         exception_handlers={404: _no_such_place, 405: _other_method},
     )
+
+
+def tool_routes(api: Api) -> list[Route]:
+    """The part of `/v1` that is the same wherever it is served."""
+    return [
+        Route("/v1/openapi.json", api.openapi, methods=["GET"]),
+        Route("/v1/workspaces", api.workspaces, methods=["GET"]),
+        Route("/v1/{workspace}/{tool}", api.tool, methods=["POST"]),
+    ]
 
 
 async def health(request: Request) -> Response:
@@ -77,7 +87,7 @@ async def _other_method(request: Request, error: Exception) -> Response:
     return response
 
 
-class _HostCheck:
+class HostCheck:
     """What every request has to pass before anything is read of it: a Host that is ours, and no page behind it."""
 
     def __init__(self, app: ASGIApp, listen: Listen) -> None:
@@ -96,7 +106,7 @@ class _HostCheck:
             refused = problem(Invalid("a request has one Host and one Origin at most", at="Host, Origin"), status=400)
         elif not self._listen.takes_host(host):
             refused = problem(Invalid("this hub is not called by that name", at="Host"), status=421)
-        elif origin and not self._listen.takes_origin(origin):
+        elif origin and not self._listen.takes_origin(origin, host):
             refused = problem(Forbidden("pages of other sites may not ask this hub", at="Origin"))
         else:
             await self._app(scope, receive, send)
@@ -117,7 +127,7 @@ class HubServer(uvicorn.Server):
             app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=STOP_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             limit_concurrency=CONNECTIONS_LIMIT, ssl_certfile=listen.cert or None, ssl_keyfile=listen.key or None,
-            h11_max_incomplete_event_size=64 << 10,
+            h11_max_incomplete_event_size=64 << 10, http=Connection,
         )  # fmt: skip
         super().__init__(config)
 

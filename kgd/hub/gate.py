@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unauthorized
+from kgd.hub.callers import Holder
 from kgd.hub.listen import Listen
 from kgd.model.token import TokenRecord
 from kgd.model.token import read as read_token
@@ -31,12 +32,32 @@ class Gate:
             TooMuch: Its quota is used up.
             Unavailable, Damaged, Forbidden: The tokens cannot be read; then nobody comes in.
         """
-        tokens = self._daemon.tokens
-        record = self._served(tokens.recognise(token_in(authorization)))
-        tokens.spend(record, "requests", 1)
-        if size > 0:
-            tokens.spend(record, "bytes", size)
-        return record
+        return self._counted(self._daemon.tokens.recognise(token_in(authorization)), size)
+
+    def again(self, id: str, size: int = 0) -> TokenRecord:
+        """The same for a browser whose session began with a token: its record as it is now, by its id.
+
+        Raises:
+            Unauthorized: It was revoked or has expired meanwhile.
+            TooMuch, Unavailable, Damaged, Forbidden: As `admit`.
+        """
+        return self._counted(self._daemon.tokens.again(id), size)
+
+    def look(self, authorization: str) -> None:
+        """Refuse at a glance what holds no token at all.
+
+        Raises:
+            Unauthorized: It does not.
+        """
+        token_in(authorization)
+
+    def caller(self, authorization: str, size: int = 0) -> Holder:
+        """Who calls the HTTP interface. Raises as `admit` does."""
+        record = self.admit(authorization, size)
+        return Holder(
+            self._daemon, record, self.workspaces(record), lambda id: self.workspace(record, id),
+            lambda: self.still_live(record),
+        )  # fmt: skip
 
     def still_live(self, record: TokenRecord) -> None:
         """Look again, right before something is written.
@@ -59,6 +80,13 @@ class Gate:
         if id not in self.workspaces(record):
             raise NotFound("there is no such workspace for this token", at="workspace", next="See /v1/workspaces.")
         return id
+
+    def _counted(self, found: TokenRecord, size: int) -> TokenRecord:
+        record = self._served(found)
+        self._daemon.tokens.spend(record, "requests", 1)
+        if size > 0:
+            self._daemon.tokens.spend(record, "bytes", size)
+        return record
 
     def _served(self, record: TokenRecord) -> TokenRecord:
         served = self._listen.workspaces

@@ -65,15 +65,30 @@ class Listen:
 
     def takes_host(self, header: str) -> bool:
         """Whether a request with this Host header is for us; a page that rebinds a name is not."""
-        name = header.lower()
-        if not name.endswith("]"):
-            name = name.rpartition(":")[0] or name
-        return not self.hosts or name in self.hosts
+        return not self.hosts or _name(header.lower()) in self.hosts
 
-    def takes_origin(self, origin: str) -> bool:
-        """Whether a page of this origin may ask. There is none yet that should, but for those of this machine."""
-        scheme, _, rest = origin.partition("://")
-        return self.is_loopback and scheme == "http" and bool(rest) and self.takes_host(rest)
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether browsers come over TLS, which ends here or at the proxy."""
+        return bool(self.cert) or self.behind_proxy
+
+    def is_own_page(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin is one of this hub's, by the Host that it asks.
+
+        Behind a proxy that tells another Host the names that were given count.
+        """
+        scheme, _, rest = origin.lower().partition("://")
+        if self.behind_proxy and scheme == "https" and rest in self.names:
+            return True
+        is_near = _name(rest) in LOOPBACK_NAMES and not self.cert
+        encrypted = self.is_encrypted and not (is_near and scheme == "http")
+        return rest == host.lower() and scheme == ("https" if encrypted else "http") and self.takes_host(host)
+
+    def takes_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may ask with a token: one of this hub, or of this machine."""
+        scheme, _, rest = origin.lower().partition("://")
+        known = (*LOOPBACK_NAMES, *self.names)
+        return self.is_own_page(origin, host) or (self.is_loopback and scheme == "http" and _name(rest) in known)
 
     def open(self) -> socket.socket:
         """The listening socket.
@@ -103,6 +118,16 @@ class Listen:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' if self.cert else ''}://{host}:{port}"
 
+    def browser_url(self, port: int) -> str:
+        """Where the person of this machine finds the pages: by a name that browsers know, where one was given."""
+        if self.names:
+            usual = self.behind_proxy or port == (443 if self.cert else 80)
+            return f"http{'s' if self.is_encrypted else ''}://{self.names[0]}" + ("" if usual else f":{port}")
+        scheme = "https" if self.cert else "http"
+        if self.host in ("0.0.0.0", "::"):
+            return f"{scheme}://127.0.0.1:{port}"
+        return self.url(port)
+
     def _check(self) -> None:
         if bool(self.cert) != bool(self.key):
             raise Invalid("TLS needs both a certificate and its key", at="--tls-cert", next="Give --tls-key as well.")
@@ -116,3 +141,8 @@ class Listen:
                 "beyond this machine tokens would travel unprotected", at=f"{self.host}:{self.port}",
                 next="Give --tls-cert and --tls-key, or --behind-proxy where a proxy ends TLS.",
             )  # fmt: skip
+
+
+def _name(host: str) -> str:
+    """Without the port."""
+    return host if host.endswith("]") else host.rpartition(":")[0] or host

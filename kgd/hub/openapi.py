@@ -8,6 +8,7 @@ from typing import Any
 from kgd import __version__
 from kgd.errors import BY_CODE, Stale
 from kgd.hub.problems import MEDIA_TYPE, TITLE
+from kgd.tools import SERVED
 from kgd.tools.schemas import full_schema, input_schema
 from kgd.tools.session import LONGEST_REQUEST
 from kgd.tools.token_calls import ADMIN, EVERYBODY
@@ -46,8 +47,19 @@ _PROBLEM = {
 }
 
 
-def document(tools: Mapping[str, Tool]) -> dict[str, Any]:
-    """The whole document. It is the same for everybody; what a token may call of it is judged at the call."""
+def document(tools: Mapping[str, Tool] = SERVED) -> dict[str, Any]:
+    """The whole document of a hub. It is the same for everybody; what a token may call is judged at the call."""
+    named = {name: tools[name] for name in (*EVERYBODY, *ADMIN) if name in tools}
+    paths = {"/v1/tokens": {"post": _child()}, "/v1/links": {"post": _link()}}
+    return _document("kgd hub", "The scopes of the token say what it may read and write.", named, paths)
+
+
+def own_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """That of a person's own daemon, whose one token stands for the person and may call everything."""
+    return _document("kgd", "The token is the person's own, and may do what they may.", tools, {})
+
+
+def _document(title: str, rights: str, tools: Mapping[str, Tool], more: Mapping[str, Any]) -> dict[str, Any]:
     paths: dict[str, Any] = {
         "/health": {"get": _operation("health", "Whether somebody is there", _HEALTH) | {"security": []}},
         "/v1/openapi.json": {
@@ -55,17 +67,15 @@ def document(tools: Mapping[str, Tool]) -> dict[str, Any]:
             | {"security": []}
         },
         "/v1/workspaces": {"get": _operation("workspaces", "What is here for the token, and who holds it", _WHO)},
-        "/v1/tokens": {"post": _child()},
+        **more,
+        **{f"/v1/{{workspace}}/{name}": {"post": _tool(tool)} for name, tool in tools.items()},
     }
-    for name in (*EVERYBODY, *ADMIN):
-        if name in tools:
-            paths[f"/v1/{{workspace}}/{name}"] = {"post": _tool(tools[name])}
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "kgd hub",
+            "title": title,
             "version": __version__,
-            "description": "Each tool of kgd as one request. The scopes of the token say what it may read and write.",
+            "description": f"Each tool of kgd as one request. {rights}",
         },
         "security": [{"token": []}],
         "paths": paths,
@@ -104,6 +114,13 @@ def _child() -> dict[str, Any]:
     return operation
 
 
+def _link() -> dict[str, Any]:
+    operation = _operation("link", "A link to the pages that lets one browser in, as whoever asks", _LINK, status="201")
+    body = {"type": "object", "properties": {"workspace": {"type": "string"}}, "additionalProperties": False}
+    operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return operation
+
+
 def _operation(
     name: str, summary: str, answer: Mapping[str, Any], description: str = "", *, status: str = "200"
 ) -> dict[str, Any]:
@@ -123,6 +140,14 @@ _HEALTH = {
     "type": "object",
     "required": ["status", "version"],
     "properties": {"status": {"const": "ok"}, "version": {"type": "string"}},
+}
+_LINK = {
+    "type": "object",
+    "required": ["path", "minutes"],
+    "properties": {
+        "path": {"type": "string", "description": "below the hub's own address; works once"},
+        "minutes": {"type": "integer", "description": "how long it can be used"},
+    },
 }
 _WHO = {
     "type": "object",

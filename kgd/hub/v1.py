@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,20 +17,16 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from kgd import __version__
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Internal, Invalid, KgdError, Limit, Unavailable
-from kgd.hub.gate import Gate, token_in
+from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, Unavailable
+from kgd.hub.callers import Caller, Door, Holder
 from kgd.hub.openapi import document
 from kgd.hub.problems import NotJson, problem
-from kgd.model.token import TokenRecord
-from kgd.tools import SERVED
 from kgd.tools.nodes import overlay_of
+from kgd.tools.opening import LINK_MINUTES
 from kgd.tools.parameters import read
-from kgd.tools.session import LONGEST_REQUEST, Session
-from kgd.tools.token_calls import call, visible
+from kgd.tools.session import LONGEST_REQUEST
 from kgd.tools.tokens import ChildParams, describe, mint_child
-from kgd.tools.tool import Tool
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -40,19 +35,26 @@ BODY_LIMIT = 4 * 2**20
 DEADLINE = 60.0
 """Seconds from a request's header to its answer. What had begun to be written by then is finished all the same."""
 THREADS = 128
+NO_STORE = {"cache-control": "no-store"}
 REQUEST_ID_LIMIT = LONGEST_REQUEST
 
 log = logging.getLogger("kgd.hub")
 
 
 class Api:
-    """The routes below `/v1`."""
+    """The routes below `/v1`.
+
+    Args:
+        described: Makes the document that describes them.
+        invite: Makes the path of a page that lets one browser in as the holder of that token.
+    """
 
     def __init__(
-        self, daemon: Daemon, gate: Gate, tools: Mapping[str, Tool] = SERVED, deadline: float = DEADLINE
-    ) -> None:
-        self._daemon, self._gate, self._tools = daemon, gate, tools
-        self._deadline = deadline
+        self, daemon: Daemon, door: Door, *, described: Callable[[], Mapping[str, Any]] = document,
+        invite: Callable[[str, str], str] | None = None, deadline: float = DEADLINE,
+    ) -> None:  # fmt: skip
+        self._daemon, self._door = daemon, door
+        self._described, self._invite, self._deadline = described, invite, deadline
         self._threads: anyio.CapacityLimiter | None = None
         self._document = b""
         self._trees: dict[str, tuple[object, int]] = {}
@@ -68,12 +70,16 @@ class Api:
     async def openapi(self, request: Request) -> Response:
         """``GET /v1/openapi.json``"""
         if not self._document:
-            self._document = orjson.dumps(document(self._tools))
+            self._document = orjson.dumps(self._described())
         return Response(self._document, media_type="application/json")
 
     async def mint_child(self, request: Request) -> Response:
         """``POST /v1/tokens``: a token that may do no more than the one that asks."""
         return await self._run(request, self._child)
+
+    async def link(self, request: Request) -> Response:
+        """``POST /v1/links``: a link to the pages that lets one browser in, once, as whoever asks."""
+        return await self._run(request, self._link)
 
     async def _run(self, request: Request, answer: Callable[[_Asked], Response]) -> Response:
         request_id = request.headers.get("x-request-id", "")
@@ -82,7 +88,7 @@ class Api:
                 request_id = ""
                 raise Invalid(f"a request id is at most {REQUEST_ID_LIMIT} printable characters", at="X-Request-Id")
             authorization = request.headers.get("authorization", "")
-            token_in(authorization)
+            self._door.look(authorization)
             if self._threads is None:
                 self._threads = anyio.CapacityLimiter(THREADS)
             with anyio.fail_after(self._deadline):
@@ -117,65 +123,67 @@ class Api:
             return problem(Internal("kgd failed inside; this is a defect", next="The hub's log has the details."))
 
     def _call(self, asked: _Asked) -> Response:
-        record = self._gate.admit(asked.authorization, len(asked.body))
-        workspace = self._gate.workspace(record, asked.request.path_params["workspace"])
+        caller = self._door.caller(asked.authorization, len(asked.body))
+        workspace = caller.workspace(asked.request.path_params["workspace"])
         name = asked.request.path_params["tool"]
         arguments = asked.arguments()
         if arguments.setdefault("workspace", workspace) != workspace:
             raise Invalid("the path names another workspace", at="workspace", next="Leave it out of the body.")
-        tool = visible(self._tools, record.holder).get(name)
+        tool = caller.tools().get(name)
         if tool and asked.request_id and "request_id" in tool.Params.model_fields:
             arguments.setdefault("request_id", asked.request_id)
-        session = self._session(record, asked.request)
+        session = caller.session(asked.client)
         if tool is None or not tool.hints.read_only:
-            return _json(call(session, record, self._tools, name, arguments))
-        validator = self._validator(record, name, arguments)
+            return _json(caller.call(session, name, arguments), headers=NO_STORE)
+        validator = self._validator(caller, name, arguments)
         if validator and validator in _tags(asked.request.headers.get("if-none-match", "")):
             read(tool.Params, arguments)
             return Response(status_code=304, headers={"etag": validator})
-        answer = call(session, record, self._tools, name, arguments)
+        answer = caller.call(session, name, arguments)
         response = _json(answer)
         # Asked before and after: an answer that a commit overtook must not carry the validator of either.
-        if validator and _is_from_here(answer) and validator == self._validator(record, name, arguments):
+        if validator and _is_from_here(answer) and validator == self._validator(caller, name, arguments):
             response.headers["etag"] = validator
             response.headers["cache-control"] = "private, no-cache"
         return response
 
     def _who(self, asked: _Asked) -> Response:
-        record = self._gate.admit(asked.authorization)
-        return _json(
-            {
-                "workspaces": self._gate.workspaces(record),
-                "principal": describe(record, self._daemon.tokens.now()),
-                "version": __version__,
-            }
-        )
+        return _json(self._door.caller(asked.authorization).who())
 
     def _child(self, asked: _Asked) -> Response:
-        record = self._gate.admit(asked.authorization, len(asked.body))
-        params = read(ChildParams, {**asked.arguments(), "id": record.holder.id})
+        holder = self._holder(asked).record.holder
+        params = read(ChildParams, {**asked.arguments(), "id": holder.id})
         assert isinstance(params, ChildParams)
-        made = mint_child(self._daemon.tokens, record.holder, params)
+        made = mint_child(self._daemon.tokens, holder, params)
         answer = {"token": made.text, **describe(made.record, self._daemon.tokens.now())}
-        return _json(answer, 201, {"cache-control": "no-store"})
+        return _json(answer, 201, NO_STORE)
 
-    def _session(self, record: TokenRecord, request: Request) -> Session:
-        client = request.headers.get("user-agent", "")[:100]
-        return Session(
-            self._daemon, client=client if client.isprintable() else "", context_id=None, trusted=False,
-            principal=record.holder, still_live=lambda: self._gate.still_live(record),
-        )  # fmt: skip
+    def _link(self, asked: _Asked) -> Response:
+        caller, given = self._holder(asked), asked.arguments()
+        workspace = given.pop("workspace", "")
+        if given or not isinstance(workspace, str):
+            raise Invalid("a link takes a workspace, and nothing else", at="body", next="Leave out the rest.")
+        if self._invite is None:
+            raise Unavailable("this hub serves no pages", next="Ask whoever runs it for a newer one.")
+        path = self._invite(caller.record.holder.id, caller.workspace(workspace) if workspace else "")
+        return _json({"path": path, "minutes": LINK_MINUTES}, 201, NO_STORE)
 
-    def _validator(self, record: TokenRecord, name: str, arguments: Mapping[str, Any]) -> str:
+    def _holder(self, asked: _Asked) -> Holder:
+        caller = self._door.caller(asked.authorization, len(asked.body))
+        if not isinstance(caller, Holder):
+            raise Forbidden("this is for holders of tokens", next="`kgd token` and `kgd ui` are yours.")
+        return caller
+
+    def _validator(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> str:
         """Of everything that an answer depends on; empty where that cannot be told.
 
         A read that takes part in a conversation changes it, so it is never answered from before.
         """
-        if arguments.get("context_id") or name in ("status", "proposals"):
+        theirs = caller.known()
+        if theirs is None or arguments.get("context_id") or name in ("status", "proposals"):
             return ""
         states = [(one.id, one.tip, self._tree_number(one)) for one in self._daemon.opened()]
-        holder = replace(record.holder, expires=None).as_dict()
-        known = [self._daemon.since, self._daemon.pid, name, arguments, holder, states]
+        known = [self._daemon.since, self._daemon.pid, name, arguments, theirs, states]
         digest = hashlib.blake2b(orjson.dumps(known, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
         return f'"{digest}"'
 
@@ -195,6 +203,11 @@ class _Asked:
 
     def __init__(self, request: Request, authorization: str, body: bytes, request_id: str) -> None:
         self.request, self.authorization, self.body, self.request_id = request, authorization, body, request_id
+
+    @property
+    def client(self) -> str:
+        found = self.request.headers.get("user-agent", "")[:100]
+        return found if found.isprintable() else ""
 
     def arguments(self) -> dict[str, Any]:
         try:

@@ -9,6 +9,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from starlette.routing import Route
+
 from kgd.daemon.daemon import Daemon
 from kgd.hub.app import HubServer, application
 from kgd.hub.gate import Gate
@@ -18,11 +20,15 @@ from kgd.hub.receiving import Receiving
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
 from kgd.mcp.hub_http import HubHttp
+from kgd.ui.asked import ROOT
+from kgd.ui.live import Live
+from kgd.ui.server import Place, Ui
 
 if TYPE_CHECKING:
     import socket
 
     from kgd.mcp.server import Surface
+    from kgd.serve.visiting import Visiting
 
 STOP_SECONDS = 2.8
 
@@ -32,13 +38,13 @@ log = logging.getLogger("kgd.serve")
 class Hub:
     """The hub of one daemon, from its listening socket to its last answer."""
 
-    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket) -> None:
-        self._daemon, self._listen, self._listening = daemon, listen, listening
+    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket, visiting: Visiting) -> None:
+        self._daemon, self._listen, self._listening, self._visiting = daemon, listen, listening, visiting
         self._server: HubServer | None = None
         self._serving: asyncio.Task[None] | None = None
         self._gate = gate = Gate(daemon, listen)
         home = daemon.home
-        self._api = Api(daemon, gate)
+        self._api = Api(daemon, gate, invite=visiting.path_for)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
@@ -47,17 +53,36 @@ class Hub:
         self._git.write_hooks()
         await self._receiving.start()
         http = HubHttp(surface, self._gate.admit, self._gate.still_live, problem)
-        app = application(self._listen, self._api, git=self._git, mcp=http, running=http.running)
+        live = Live()
+        self._daemon.on_commit(live.announce)
+        app = application(
+            self._listen, self._api, git=self._git, mcp=http, running=http.running, pages=self._pages(live)
+        )  # fmt: skip
 
         def closing() -> None:
             self._git.close()
+            live.close()
             surface.close()
 
         self._server = HubServer(app, self._listen, self._listening, closing)
         self._daemon.listening = self._listen.url(self._server.port)
         self._serving = asyncio.create_task(self._server.run_here())
         self._serving.add_done_callback(self._ended)
+        self._visiting.serve_at(self._listen.browser_url(self._server.port), live)
         log.info("serving as a hub", extra={"url": self._daemon.listening})
+
+    def _pages(self, live: Live) -> list[Route]:
+        """The same pages that a person's own daemon serves, for holders of tokens too."""
+        listen, port = self._listen, int(self._listening.getsockname()[1])
+        place = Place(
+            takes_host=listen.takes_host,
+            takes_origin=listen.is_own_page,
+            is_secure=listen.is_encrypted,
+            cookie="__Host-kgd" if listen.is_encrypted else f"kgd-{port}",
+            path="/" if listen.is_encrypted else ROOT,  # which the name demands that only this host can set
+        )
+        ui = Ui(self._daemon, self._visiting.sessions, live, place, self._gate)
+        return [Route("/", ui.first, methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """Nobody asked it to: then the daemon leaves too, so that a service manager starts both again."""

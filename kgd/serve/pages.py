@@ -1,4 +1,4 @@
-"""This file is where the pages are served to the browsers of this machine, once somebody asked to see them."""
+"""This file is where the pages are served to the browsers of this machine, and `/v1` to its programs."""
 
 from __future__ import annotations
 
@@ -7,105 +7,144 @@ import contextlib
 import logging
 import os
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from kgd.config import Home
+from kgd.config.own_token import token_of
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Unavailable
+from kgd.errors import Invalid, NotFound, Unavailable
+from kgd.hub.app import HostCheck, tool_routes
+from kgd.hub.connections import Connection
+from kgd.hub.listen import Listen
+from kgd.hub.openapi import own_document
+from kgd.hub.problems import problem
+from kgd.hub.v1 import Api
+from kgd.serve.own_api import OwnDoor
+from kgd.tools import EVERY
 from kgd.ui.asked import ROOT
 from kgd.ui.live import Live
 from kgd.ui.server import Place, Ui
-from kgd.ui.sessions import Sessions, Visitor
+from kgd.ui.sessions import Sessions
+
+if TYPE_CHECKING:
+    from kgd.serve.visiting import Visiting
 
 LOOPBACK = "127.0.0.1"
-START_SECONDS = 10.0
 BACKLOG = 128
+CONNECTIONS_LIMIT = 1_000
+STOP_SECONDS = 1
 
 log = logging.getLogger("kgd.serve")
 
 
-class Pages:
+class PagesServer:
     """A server of pages on loopback. Its port stays the same from one start to the next where it can.
 
-    Args:
-        loop: The daemon's, on which the server runs.
+    First `listen`, in any thread, then `serve` on the daemon's loop.
     """
 
-    def __init__(self, daemon: Daemon, home: Home, sessions: Sessions, loop: asyncio.AbstractEventLoop) -> None:
-        self._daemon, self._sessions, self._loop = daemon, sessions, loop
+    def __init__(self, daemon: Daemon, home: Home, sessions: Sessions, visiting: Visiting) -> None:
+        self._daemon, self._sessions, self._visiting = daemon, sessions, visiting
+        self._token = token_of(Path(home.state) / "http.token")
         self._port_file = Path(home.state) / "ui.port"
-        self._lock = threading.Lock()
+        self._listening: socket.socket | None = None
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
 
-    def link(self) -> str:
-        """An address that lets one browser in, once. Starts the server where it does not run; may block for a moment.
+    def listen(self) -> None:
+        """Take the port that the settings name, else the one of the last time, else any.
 
         Raises:
-            Unavailable: No port can be had.
+            Unavailable: The settings name one that somebody else has, or there is none.
         """
-        with self._lock:
-            port = self._server.port if self._server else self._start()
-        return f"http://{LOOPBACK}:{port}{ROOT}/in/{self._sessions.invite(Visitor())}"
+        if named := self._daemon.registry.current().settings.ui_port:
+            self._listening = _listen((named,))
+        else:
+            self._listening = _listen((self._last_port(), 0))
+        port = int(self._listening.getsockname()[1])
+        if self._last_port() not in (0, port):
+            log.warning("the pages have another port than before", extra={"port": port, "before": self._last_port()})
+        with contextlib.suppress(OSError):
+            self._port_file.write_text(f"{port}\n")
 
-    def start_again(self) -> None:
-        """Serve those who have a page open already. Blocks for a moment."""
-        if self._sessions.some:
-            with self._lock, contextlib.suppress(Unavailable):
-                if not self._server:
-                    self._start()
+    async def serve(self) -> None:
+        """Begin to answer."""
+        assert self._listening is not None
+        port = int(self._listening.getsockname()[1])
+        live = Live()
+        self._daemon.on_commit(live.announce)
+        app = self._application(port, live)
+        self._server = _Server(app, live)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+        self._serving.add_done_callback(self._ended)
+        self._visiting.serve_at(f"http://{LOOPBACK}:{port}", live)
+        log.info("serving pages", extra={"port": port})
 
     async def close(self) -> None:
         """Let go of the port; open streams end first."""
         if self._server and self._serving:
             self._server.stop()
-            await asyncio.wait([self._serving], timeout=3)
+            await asyncio.wait([self._serving], timeout=STOP_SECONDS + 2)
 
-    def _start(self) -> int:
-        listening = _listen(self._wanted())
-        started = asyncio.run_coroutine_threadsafe(self._serve(listening), self._loop)
-        started.result(START_SECONDS)
-        port = int(listening.getsockname()[1])
-        self._port_file.write_text(f"{port}\n")
-        log.info("serving pages", extra={"port": port})
-        return port
-
-    async def _serve(self, listening: socket.socket) -> None:
-        port = int(listening.getsockname()[1])
-        live = Live()
-        self._daemon.on_commit(lambda workspace, uris: live.announce(workspace))
+    def _application(self, port: int, live: Live) -> Starlette:
+        own = f"http://{LOOPBACK}:{port}"
         names = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
-        # Cookies know no ports: two homes of one machine keep theirs apart by name.
-        place = Place(takes_host=names.__contains__, is_secure=False, cookie=f"kgd-{port}")
-        app = Starlette(routes=Ui(self._daemon, self._sessions, live, place).routes())
-        self._server = _Server(app, listening, live)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
+        place = Place(
+            takes_host=names.__contains__,
+            takes_origin=lambda origin, host: origin == f"http://{host}",
+            is_secure=False,
+            cookie=f"kgd-{port}",  # cookies know no ports: two homes of one machine keep theirs apart by name
+            path=ROOT,
+        )
+        ui = Ui(self._daemon, self._sessions, live, place)
+        api = Api(self._daemon, OwnDoor(self._daemon, self._token), described=lambda: own_document(EVERY))
 
-    def _wanted(self) -> int:
+        async def other_method(request: Request, error: Exception) -> Response:
+            if not request.url.path.startswith("/v1/"):
+                return await ui.other_method(request, error)
+            return problem(Invalid("this is asked with another method", next="See /v1/openapi.json."), status=405)
+
+        async def nothing(request: Request, error: Exception) -> Response:
+            return problem(NotFound("there is nothing here", next=f"The pages are at {own}{ROOT}/."))
+
+        made = Starlette(
+            routes=[Route("/", ui.first, methods=["GET"]), *ui.routes(), *tool_routes(api)],
+            middleware=[Middleware(HostCheck, listen=Listen(LOOPBACK, port))],
+            exception_handlers={404: nothing, 405: other_method},
+        )
+        made.router.redirect_slashes = False
+        return made
+
+    def _ended(self, serving: asyncio.Task[None]) -> None:
+        """Nobody asked it to: then whoever asks for a link next starts it anew."""
+        if self._server and not self._server.should_exit:
+            log.error("the pages ended by themselves", exc_info=None if serving.cancelled() else serving.exception())
+        self._visiting.stop_serving()
+
+    def _last_port(self) -> int:
         with contextlib.suppress(OSError, ValueError):
             return int(self._port_file.read_text())
         return 0
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, app: Starlette, listening: socket.socket, live: Live) -> None:
-        self._listening, self._live = listening, live
+    def __init__(self, app: Starlette, live: Live) -> None:
+        self._live = live
         super().__init__(
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off",
-                timeout_graceful_shutdown=1,
+                timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=CONNECTIONS_LIMIT, http=Connection,
             )
         )  # fmt: skip
-
-    @property
-    def port(self) -> int:
-        return int(self._listening.getsockname()[1])
 
     def stop(self) -> None:
         self._live.close()
@@ -117,16 +156,20 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _listen(wanted: int) -> socket.socket:
-    for port in dict.fromkeys((wanted, 0)):
+def _listen(ports: tuple[int, ...]) -> socket.socket:
+    """Raises Unavailable where none of them can be had."""
+    for port in dict.fromkeys(ports):
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((LOOPBACK, port))
             listening.listen(BACKLOG)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             listening.close()
-            reason = os.strerror(error.errno or 0)
+            reason = os.strerror(getattr(error, "errno", 0) or 0)
             continue
         return listening
-    raise Unavailable(f"no port can be had for the pages: {reason}", next="`kgd doctor` says how this machine is.")
+    raise Unavailable(
+        f"the port {ports[0]} of the pages cannot be had: {reason}",
+        next="Let `ui_port` in workspaces.yaml name another one, or none.",
+    )

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
+from kgd.serve.visiting import Visiting
 from kgd.tools import EVERY, chosen
 from kgd.tools.session import Session
 from kgd.tools.tool import Tool
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kgd.mcp.http import HttpServer
     from kgd.mcp.server import Surface
     from kgd.serve.hub import Hub
-    from kgd.serve.pages import Pages
 
 WARM_SECONDS = 10.0
 """After so long a daemon gets ready for MCP, unless somebody speaks it before: when the first commands are through."""
@@ -49,8 +48,7 @@ class Parts:
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
-        self._pages: Pages | None = None
-        self._sessions = Path(home.state) / "ui-sessions.json"
+        self._visiting: Visiting | None = None
         self._hub: Hub | None = None
         self._starting_hub: asyncio.Task[None] | None = None
 
@@ -64,9 +62,8 @@ class Parts:
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         self.daemon.organisation.start()
         loop = asyncio.get_running_loop()
-        self.daemon.pages = lambda: self._serve_pages(loop).link()
-        if self._sessions.exists():
-            loop.run_in_executor(None, lambda: self._serve_pages(loop).start_again())
+        self._visiting = self.daemon.pages = Visiting(self.daemon, self._home, loop, is_hub=self._listen is not None)
+        self._showing = loop.run_in_executor(None, self._visiting.start)
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
         if self._listen:
@@ -110,28 +107,20 @@ class Parts:
 
     async def close(self) -> None:
         """Stop HTTP and close every workspace; what is being published or written comes to its end first."""
+        if self._visiting:
+            await self._visiting.close()
         if self._hub:
             await self._hub.close()
         if self._http:
             server, serving = self._http
             server.stop()
             await asyncio.wait([serving], timeout=3)
-        if self._pages:
-            await self._pages.close()
         await asyncio.to_thread(self.daemon.close)
-
-    def _serve_pages(self, loop: asyncio.AbstractEventLoop) -> Pages:
-        """Imported when somebody wants to look: most daemons serve agents alone."""
-        from kgd.serve.pages import Pages
-        from kgd.ui.sessions import Sessions
-
-        if self._pages is None:
-            self._pages = Pages(self.daemon, self._home, Sessions(self._sessions, time.time), loop)
-        return self._pages
 
     async def _start_http(self, port: int) -> None:
         surface = await self._usual_surface()
-        from kgd.mcp.http import HttpServer, token_of
+        from kgd.config.own_token import token_of
+        from kgd.mcp.http import HttpServer
 
         server = HttpServer(surface, token_of(Path(self._home.state) / "http.token"), port)
         self._http = server, asyncio.create_task(server.serve())
@@ -142,7 +131,8 @@ class Parts:
             surface = await self._usual_surface()
             from kgd.serve.hub import Hub
 
-            self._hub = Hub(self.daemon, listen, listening)
+            assert self._visiting is not None
+            self._hub = Hub(self.daemon, listen, listening, self._visiting)
             await self._hub.start(surface)
         except Exception:
             # A hub that does not serve is no hub: whoever started it has to notice.

@@ -82,6 +82,10 @@ class HubClient:
         """What the hub says about itself and the holder of the token: `workspaces` and, with a token, who that is."""
         return self._ask("GET", "/v1/workspaces", None, deadline, keep=False)
 
+    def link(self, workspace: str, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
+        """The `path` of a page of the hub that lets one browser in, once, as the holder of the token."""
+        return self._ask("POST", "/v1/links", orjson.dumps({"workspace": workspace}), deadline, keep=False)
+
     def close(self) -> None:
         self._http.close()
 
@@ -99,7 +103,7 @@ class HubClient:
         response = self._http.request(method, path, body, headers, deadline=deadline, limit=ANSWER_LIMIT)
         if response.status == 304 and known:
             return self._read(known[1])
-        if response.status != 200:
+        if response.status not in (200, 201):
             raise self._refusal(response)
         answer = self._read(response.body)
         if keep and (validator := response.headers.get("etag", "")):

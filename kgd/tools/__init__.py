@@ -28,7 +28,7 @@ from kgd.tools.knowing.context import CONTEXT
 from kgd.tools.knowing.prime import PRIME
 from kgd.tools.knowing.stale import STALE
 from kgd.tools.noticing import NOTICE
-from kgd.tools.opening import OPEN_PAGES
+from kgd.tools.opening import BROWSERS, OPEN_PAGES
 from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
 from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
 from kgd.tools.reading import GET
@@ -43,6 +43,7 @@ from kgd.tools.syncing import REMOTE, SHARE, SYNC
 from kgd.tools.tasks import ADD_TASK, ADVANCE, QUERY_CONTAINER
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
+from kgd.tools.viewing import GRAPH_VIEW
 from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
 
@@ -56,6 +57,7 @@ TOOLS: Mapping[str, Tool] = {
 TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
     "tasks": {tool.name: tool for tool in (QUERY_CONTAINER, ADVANCE)},
     "server-memory": SERVER_MEMORY,
+    "apps": {GRAPH_VIEW.name: GRAPH_VIEW},
 }
 
 SERVED: Mapping[str, Tool] = {
@@ -67,7 +69,7 @@ LOCAL: Mapping[str, Tool] = {
     for tool in (
         UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, BLAME, REVERT, UNDO,
         REMEMBER, REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, OPEN_PAGES, IMPORT, EXPORT, COMPRESS,
+        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, OPEN_PAGES, BROWSERS, IMPORT, EXPORT, COMPRESS,
         *GRAPH_TOOLS, COVERAGE, BROKEN,
     )
 }  # fmt: skip

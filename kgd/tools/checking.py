@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound
-from kgd.tools import addressing, nodes
-from kgd.tools.house import Nothing
+from kgd.tools import addressing, nodes, remedies
+from kgd.tools.house import Nothing, absence
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.workspace.check import check
@@ -23,19 +23,6 @@ LOOK_AGAIN = 2.0
 """Seconds in which a stage that was blocked may show that it goes on."""
 
 HUB_IDS = 8
-
-REMEDIES = {
-    "commit": "Make room on the disk, or make it writable; the next change is then written.",
-    "publish": "End in .kgd what is said here; kgd then goes on by itself.",
-    "integrate": "Mend in .kgd what is said here; kgd then goes on by itself.",
-    "index": "Run `kgd doctor --fix`, which builds it anew.",
-    "embedding": "Look at `embedder` in workspaces.yaml; `kgd reindex` makes the vectors anew.",
-    "upkeep": "Nothing is lost; it is attempted again with the next changes.",
-    "fetch": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
-    "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
-}
-"""What helps where a stage does not work and its own words name no command."""
-BY_ITSELF = "Nothing is lost; it is tried again by itself."
 
 
 class Problem(TypedDict):
@@ -92,7 +79,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     `confirm_deletions` says of files that are missing in a work tree, and are kept because they are many, that they
     were meant to be deleted.
     """
-    checks = [_registry(session), *_around(session)]
+    checks = [_registry(session), _pages(session), *_around(session)]
     try:
         chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
     except NotFound:
@@ -112,8 +99,17 @@ def _registry(session: Session) -> Check:
         count = len(session.daemon.workspace_ids())
         return {"name": "registry", "state": "ok", "detail": f"{count} workspace{'s' if count != 1 else ''}"}
     found: Check = {"name": "registry", "state": "error", "detail": problem.message}
-    found["next"] = problem.next or f"Mend {session.daemon.home.registry}; until then what it said before holds."
+    found["next"] = problem.next or remedies.of("registry:")
     return found
+
+
+def _pages(session: Session) -> Check:
+    pages = session.daemon.pages
+    if pages is None or not pages.url:
+        return {"name": "pages", "state": "off", "detail": "nobody has asked for them", "next": "`kgd ui` opens them."}
+    count = len(pages.browsers())
+    who = "one browser" if count == 1 else f"{count} browsers"
+    return {"name": "pages", "state": "ok", "detail": f"at {pages.url}, for {who}"}
 
 
 def _around(session: Session) -> Iterator[Check]:
@@ -134,12 +130,11 @@ def _around(session: Session) -> Iterator[Check]:
             elsewhere.who(ids[0])
         except KgdError as error:
             found |= {"state": "warning", "detail": error.message}
-            if error.next:
-                found["next"] = error.next
+            found["next"] = error.next or remedies.of(f"hub {url}")
         yield found
     for text in session.daemon.troubles():
         if not text.startswith(("registry: ", "hub ")):
-            yield {"name": "elsewhere", "state": "warning", "detail": text}
+            yield {"name": "elsewhere", "state": "warning", "detail": text, "next": remedies.of(text)}
 
 
 def _looked_at(workspace: Workspace, params: DoctorParams) -> list[Check]:
@@ -184,8 +179,8 @@ def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
     answer: Check = {"name": f"{workspace.id} {stage.name}", "state": state, "detail": stage.blocker}
     if state == "fixed":
         answer["detail"] = before.blocker
-    elif stage.state in levels and "`" not in stage.blocker:
-        answer["next"] = REMEDIES.get(stage.name.partition(" ")[0], BY_ITSELF)
+    elif remedy := remedies.of_stage(stage):
+        answer["next"] = remedy
     return answer
 
 
@@ -208,13 +203,16 @@ def _unread(workspace: Workspace, known: set[str]) -> Iterator[Check]:
 
 def _others(workspace: Workspace) -> Iterator[Check]:
     stages = {f"{stage.name}: {stage.blocker}" for stage in workspace.health().values()}
-    for text in workspace.degraded():
+    for text in (*workspace.degraded(), *filter(None, [absence(workspace)])):
         if text not in stages:
             yield _told(workspace, "warning", text)
 
 
 def _told(workspace: Workspace, state: str, text: str) -> Check:
-    return {"name": workspace.id, "state": state, "detail": text}
+    told: Check = {"name": workspace.id, "state": state, "detail": text}
+    if state != "ok":
+        told["next"] = remedies.of(text)
+    return told
 
 
 class ReindexResult(TypedDict):

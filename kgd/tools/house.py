@@ -34,6 +34,13 @@ class Nothing(Params):
     workspace: str | None = None
 
 
+class PagesAnswer(TypedDict):
+    """Where the pages are served now, and how many browsers were let in."""
+
+    url: str
+    browsers: int
+
+
 class DaemonAnswer(TypedDict):
     pid: int
     version: str
@@ -41,6 +48,7 @@ class DaemonAnswer(TypedDict):
     log: str
     workspaces: list[str]
     listening: NotRequired[str]
+    pages: NotRequired[PagesAnswer]
 
 
 class WorkspaceAnswer(TypedDict):
@@ -101,6 +109,8 @@ def status(session: Session, params: Nothing) -> StatusResult:
     }  # fmt: skip
     if daemon.listening:
         answer["daemon"]["listening"] = daemon.listening
+    if daemon.pages and daemon.pages.url:
+        answer["daemon"]["pages"] = {"url": daemon.pages.url, "browsers": len(daemon.pages.browsers())}
     if session.principal is None:
         answer["degraded"] += daemon.troubles()
     try:
@@ -120,6 +130,8 @@ def status(session: Session, params: Nothing) -> StatusResult:
             return _for_holder(session, workspace, answer)
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
+    if answer["health"] in ("blocked", "degraded"):
+        answer.setdefault("next", "`kgd doctor` says of each what helps.")
     return answer
 
 
@@ -177,13 +189,14 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["counts"] = counts | tree_counts(workspace)
     if told := code(workspace):
         answer["code"] = told
-    if absent := _absence(workspace):
+    if absent := absence(workspace):
         answer["degraded"].append(absent)
     if workspace.conflict_count:
         answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
 
 
-def _absence(workspace: Workspace) -> str:
+def absence(workspace: Workspace) -> str:
+    """Why the code tree cannot be served whole; empty where it can."""
     overlay = overlay_of(workspace)
     report = overlay.report() if overlay is not None else None
     return f"code tree: {report.reason}" if report is not None and report.reason else ""

@@ -1,16 +1,22 @@
-"""This file is where a link is made that lets a browser see the pages."""
+"""This file is where a browser is let in to see the pages, and let in no longer."""
 
 from __future__ import annotations
 
-from typing import NotRequired
+import re
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Forbidden, NotFound, Unavailable
+from kgd.errors import Forbidden, KgdError, NotFound, Unavailable
 from kgd.tools import addressing
+from kgd.tools.nodes import moment
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+
+if TYPE_CHECKING:
+    from kgd.daemon.browsers import Pages
 
 
 class OpenParams(Params):
@@ -18,31 +24,110 @@ class OpenParams(Params):
 
 
 class OpenResult(TypedDict):
+    """`hub` is the address of the hub whose pages they are, where the workspace is there."""
+
     url: str
     minutes: int
     workspace: NotRequired[str]
+    hub: NotRequired[str]
+
+
+class BrowsersParams(Params):
+    action: Literal["list", "end"] = "list"
+    id: Annotated[str | None, Field(description="the browser to let in no longer; without it all of them")] = None
+    workspace: str | None = None
+
+
+class BrowserAnswer(TypedDict):
+    """One browser that was let in. `holder` and `token` are there if it came in with a token."""
+
+    id: str
+    program: str
+    since: str
+    seen: str
+    token: NotRequired[str]
+    holder: NotRequired[str]
+
+
+class BrowsersResult(TypedDict):
+    """`url` is where the pages are served now; it is not there while nobody has asked for them."""
+
+    browsers: list[BrowserAnswer]
+    ended: int
+    url: NotRequired[str]
 
 
 LINK_MINUTES = 10
 """As `kgd.ui.sessions` has it."""
+_PATH = re.compile(r"/ui/in/[A-Za-z0-9_-]{1,100}").fullmatch
 
 
 def open_pages(session: Session, params: OpenParams) -> OpenResult:
-    """A link that works once, for the person of this machine."""
-    if not session.trusted or session.principal is not None:
-        raise Forbidden("only the person of this machine gets a link", next="Sign in with your token instead.")
-    if session.daemon.pages is None:
-        raise Unavailable("this daemon serves no pages", next="`kgd up` starts one that does.")
-    answer: OpenResult = {"url": session.daemon.pages(), "minutes": LINK_MINUTES}
+    """A link that works once, for the person of this machine; for a workspace on a hub one to that hub."""
+    pages = _pages(session)
+    if far := addressing.far(session, params.workspace):
+        return _on_hub(session, far)
     try:
-        answer["workspace"] = addressing.choose(session, params.workspace).id
+        workspace = addressing.choose(session, params.workspace).id
     except NotFound:
         if params.workspace:
             raise
+        return {"url": pages.link(), "minutes": LINK_MINUTES}
+    return {"url": pages.link(workspace), "minutes": LINK_MINUTES, "workspace": workspace}
+
+
+def _on_hub(session: Session, workspace: str) -> OpenResult:
+    """The hub lets a browser in as the holder of the token that is kept here for it."""
+    client = session.daemon.elsewhere.client(workspace)
+    try:
+        said = client.link(workspace)
+    except NotFound as error:
+        raise Unavailable("this hub serves no pages", at=client.url, next="Ask its keeper for a newer kgd.") from error
+    path = said.get("path")
+    if not isinstance(path, str) or not _PATH(path):
+        raise Unavailable("what answers there is no hub", at=client.url, next="Look at the address in workspaces.yaml.")
+    url = f"{client.url.rstrip('/')}{path}"
+    return {"url": url, "minutes": LINK_MINUTES, "workspace": workspace, "hub": client.url}
+
+
+def browsers(session: Session, params: BrowsersParams) -> BrowsersResult:
+    """Which browsers were let in, and by which tokens."""
+    pages = _pages(session)
+    ended = pages.end(params.id) if params.action == "end" else 0
+    answer: BrowsersResult = {"browsers": [], "ended": ended}
+    if pages.url:
+        answer["url"] = pages.url
+    for one in pages.browsers():
+        told: BrowserAnswer = {
+            "id": one.id, "program": one.program, "since": moment(int(one.since)), "seen": moment(int(one.seen)),
+        }  # fmt: skip
+        if one.token:
+            told["token"] = one.token
+            told["holder"] = _holder(session, one.token)
+        answer["browsers"].append(told)
     return answer
+
+
+def _holder(session: Session, token: str) -> str:
+    try:
+        return session.daemon.tokens.record(token).holder.name
+    except KgdError:
+        return ""
+
+
+def _pages(session: Session) -> Pages:
+    if not session.trusted or session.principal is not None:
+        raise Forbidden("only the person of this machine lets browsers in", next="Sign in with your token instead.")
+    if session.daemon.pages is None:
+        raise Unavailable("nobody serves pages here", next="`kgd up` starts a daemon that does.")
+    return session.daemon.pages
 
 
 OPEN_PAGES = Tool(
     name="ui", title="Open the pages", description="A link that lets one browser see this person's workspaces, once.",
-    Params=OpenParams, Result=OpenResult, hints=Hints(), run=open_pages,
+    Params=OpenParams, Result=OpenResult, hints=Hints(open_world=True), run=open_pages,
+)  # fmt: skip
+BROWSERS = Tool(
+    name="browsers", title="Browsers", description="Lists the browsers that were let in, or lets them in no longer.",
+    Params=BrowsersParams, Result=BrowsersResult, hints=Hints(destructive=True, idempotent=True), run=browsers,
 )  # fmt: skip

@@ -4,59 +4,116 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass, field
+
+import anyio.to_thread
+
+from kgd.errors import KgdError
+from kgd.model.uri import Uri
 
 PING_SECONDS = 15.0
 """A stream says something at least so often, so that both ends notice when the other one is gone."""
 REST_SECONDS = 0.2
 """Between two cues: a burst of commits is looked at once."""
-STREAMS_LIMIT = 200
+STREAMS_EACH, STREAMS_LIMIT = 60, 600
+"""Streams of one visitor, and of all: beyond, the oldest ends."""
 RETRY_MILLISECONDS = 1_500
+LOOKED_AT = 500
+"""Of a commit with more nodes it is not asked whether a listener may read one of them: it is told all the same."""
+
+CUE = b"event: changed\ndata: 1\n\n"
+
+Sees = Callable[[Uri], bool]
+"""Whether a listener may read the node of that URI."""
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    workspace: str
+    who: str
+    sees: Sees | None
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    has_changed: bool = False
+    is_over: bool = False
+
+    def end(self) -> None:
+        self.is_over = True
+        self.woken.set()
 
 
 class Live:
-    """Who listens to which workspace. Lives on the event loop; `announce` may be called from any thread."""
+    """Who listens to which workspace. Lives on the event loop; `announce` and `look` may be called from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._streams: dict[asyncio.Event, str] = {}
+        self._streams: dict[_Stream, None] = {}
         self._closed = False
 
-    def announce(self, workspace: str) -> None:
-        """Tell the pages of a workspace; returns at once."""
+    def announce(self, workspace: str, uris: Collection[str] = ()) -> None:
+        """Tell the pages of a workspace that these nodes changed; returns at once."""
         with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left to be told
-            self._loop.call_soon_threadsafe(self._wake, workspace)
+            self._loop.call_soon_threadsafe(self._tell, workspace, uris)
 
-    async def stream(self, workspace: str) -> AsyncIterator[bytes]:
-        """What one page is sent, until it goes away or `close`."""
-        changed = asyncio.Event()
-        if len(self._streams) >= STREAMS_LIMIT:
-            self._streams.pop(next(iter(self._streams)))
-        self._streams[changed] = workspace
-        number = 0
+    def look(self) -> None:
+        """Have every stream ask now whether it may go on; returns at once."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._wake_all)
+
+    async def stream(
+        self, workspace: str, who: str, still: Callable[[], object], sees: Sees | None = None
+    ) -> AsyncIterator[bytes]:
+        """What one page is sent, until it goes away, `close`, or `still`, which may block, raises KgdError.
+
+        `who` is whose limit it counts for. The last cue of a visitor who may no longer look has their page ask again,
+        and hear that.
+        """
+        own = _Stream(workspace, who, sees)
+        self._make_room(who)
+        self._streams[own] = None
         try:
             yield b"retry: %d\nevent: open\ndata: 0\n\n" % RETRY_MILLISECONDS
-            while not self._closed and changed in self._streams:
+            while not (own.is_over or self._closed):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(own.woken.wait(), PING_SECONDS)
+                own.woken.clear()
+                if own.is_over or self._closed:
+                    return
                 try:
-                    await asyncio.wait_for(changed.wait(), PING_SECONDS)
-                except TimeoutError:
-                    yield b": still here\n\n"
-                    continue
-                changed.clear()
-                if not self._closed:
-                    number += 1
-                    yield b"event: changed\ndata: %d\n\n" % number
+                    await anyio.to_thread.run_sync(still)
+                except KgdError:
+                    yield CUE
+                    return
+                changed, own.has_changed = own.has_changed, False
+                yield CUE if changed else b": still here\n\n"
+                if changed:
                     await asyncio.sleep(REST_SECONDS)
         finally:
-            self._streams.pop(changed, None)
+            self._streams.pop(own, None)
 
     def close(self) -> None:
         """End every stream; an open one would keep a server from stopping."""
         self._closed = True
-        for changed in self._streams:
-            changed.set()
+        for one in self._streams:
+            one.end()
 
-    def _wake(self, workspace: str) -> None:
-        for changed, wanted in self._streams.items():
-            if wanted == workspace:
-                changed.set()
+    def _make_room(self, who: str) -> None:
+        theirs = [one for one in self._streams if one.who == who]
+        for oldest_first, limit in ((theirs, STREAMS_EACH), (list(self._streams), STREAMS_LIMIT)):
+            for one in oldest_first[: max(0, len(oldest_first) - limit + 1)]:
+                self._streams.pop(one, None)
+                one.end()
+
+    def _tell(self, workspace: str, uris: Collection[str]) -> None:
+        for one in self._streams:
+            if one.workspace == workspace and _may_hear(one.sees, uris):
+                one.has_changed = True
+                one.woken.set()
+
+    def _wake_all(self) -> None:
+        for one in self._streams:
+            one.woken.set()
+
+
+def _may_hear(sees: Sees | None, uris: Collection[str]) -> bool:
+    return sees is None or not uris or len(uris) > LOOKED_AT or any(sees(Uri(one)) for one in uris)

@@ -5,32 +5,39 @@ A page is made in one worker thread. What was written is answered by another add
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import anyio
 import anyio.to_thread
 from starlette.datastructures import FormData, ImmutableMultiDict
-from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized
+from kgd.daemon.tokens import TooMuch
+from kgd.errors import Forbidden, Internal, Invalid, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.model.token import TokenRecord
+from kgd.tools.sight import sight
 from kgd.ui import rendering
 from kgd.ui.asked import ROOT, Asked, Go, Handled, Whole, address
 from kgd.ui.entry import Entry
+from kgd.ui.guard import Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.live import Live
 from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
 
-FORM_LIMIT = 1 << 20
-FIELDS_LIMIT = 2_000
+THREADS = 40
+"""Pages that are made at a time; further ones wait."""
+DEADLINE = 60.0
+"""Seconds that a page may take. What had begun to be written by then is finished all the same."""
 SAID_LIMIT = 1_000
+KEPT_SAID = 500
+LONGEST_PLACE = 4_000
 PROOF = "proof"
 """The field of every form that shows it to be ours."""
 STATUS = {
@@ -41,26 +48,20 @@ STATUS = {
 log = logging.getLogger("kgd.ui")
 
 
+__all__ = ["Door", "Place", "Ui"]
+
+
 class Door(Protocol):
     """Who is let in beside the person of this machine: on a hub, the holders of its tokens."""
 
     def admit(self, authorization: str, size: int = 0) -> TokenRecord:
         """The record of a token that was typed in. Raises Unauthorized."""
 
-    def again(self, id: str) -> TokenRecord:
-        """The record as it is now. Raises Unauthorized where it has expired or was revoked."""
+    def again(self, id: str, size: int = 0) -> TokenRecord:
+        """The record as it is now; counts the request. Raises Unauthorized where it has expired or was revoked."""
 
     def still_live(self, record: TokenRecord) -> None: ...
     def workspaces(self, record: TokenRecord) -> list[str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the pages are: by which names, over TLS or not, and how a session's cookie is called there."""
-
-    takes_host: Callable[[str], bool]
-    is_secure: bool
-    cookie: str
 
 
 class Ui:
@@ -73,10 +74,12 @@ class Ui:
     def __init__(self, daemon: Daemon, sessions: Sessions, live: Live, place: Place, door: Door | None = None) -> None:
         self._daemon, self._sessions, self._live, self._place, self._door = daemon, sessions, live, place, door
         self._said: dict[str, str] = {}
+        self._threads: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
         """Everything below `/ui`."""
         return [
+            Route(ROOT, self.first, methods=["GET"]),
             Route(f"{ROOT}/static/{{name}}", self.static, methods=["GET"]),
             Route(f"{ROOT}/in/{{code}}", self.link, methods=["GET"]),
             Route(f"{ROOT}/in", self.enter, methods=["POST"]),
@@ -87,7 +90,22 @@ class Ui:
                 for entry in ENTRIES
             ),
             *(Route(f"{ROOT}/{page.place}", self._endpoint(page), methods=list(page.methods)) for page in PAGES),
+            Route(f"{ROOT}/{{rest:path}}", self.nothing, methods=["GET", "POST"]),
         ]
+
+    async def first(self, request: Request) -> Response:
+        """The first page, for an address without one."""
+        return self._refused(request) or RedirectResponse(f"{ROOT}/", 303, rendering.HEADERS)
+
+    async def nothing(self, request: Request) -> Response:
+        """The answer of an address that leads nowhere."""
+        return self._refused(request) or self._error(NotFound("there is no such page", next="Begin at the first one."))
+
+    async def other_method(self, request: Request, error: Exception) -> Response:
+        """The answer to a request that no address takes, for the application."""
+        wrong = self._error_status(Invalid("this is asked in another way", next="Begin at the first page."), 405)
+        wrong.headers.update(getattr(error, "headers", None) or {})
+        return wrong
 
     async def static(self, request: Request) -> Response:
         """A script, a style or a picture; kept by the browser for as long as it likes."""
@@ -100,62 +118,104 @@ class Ui:
         return Response(rendering.asset(name)[0], headers=rendering.HEADERS | kept, media_type=rendering.STATIC[name])
 
     async def link(self, request: Request) -> Response:
-        """The page that a link leads to. Looking at it uses nothing up: programs that preview links do that too."""
+        """The page that a link leads to. Looking at it uses nothing up: programs that preview links do that too.
+
+        It goes on by itself where the person opened it; a page that led here could make them somebody else unawares.
+        """
         if refused := self._refused(request):
             return refused
-        return self._html("enter.html", {"code": request.path_params["code"][:100], "to": ""})
+        code = request.path_params["code"][:100]
+        invited = self._sessions.invited(code)
+        if invited is None:
+            return self._enter_again(Unauthorized("this link was used already, or is too old"))
+        now = self._sessions.visitor(self._key(request))
+        asks = comes_from_elsewhere(request) or now not in (None, invited.visitor)
+        holder = await anyio.to_thread.run_sync(self._holder, invited.visitor)
+        return self._html("enter.html", {"code": code, "asks": asks, "holder": holder})
 
     async def enter(self, request: Request) -> Response:
-        """Begin a session, with a link's code or with a token."""
+        """Begin a session, with a link's code or with a token. One that the browser had before ends."""
         if refused := self._refused(request):
             return refused
+        program, to = request.headers.get("user-agent", ""), f"{ROOT}/"
         try:
-            form = await _form(request)
+            form = await form_of(request)
             code, token = str(form.get("code", "")), str(form.get("token", ""))
             if not code and self._door:
                 record = await anyio.to_thread.run_sync(self._door.admit, f"Bearer {token.strip()}")
-                key = self._sessions.open(Visitor(record.holder.id))
+                key = await anyio.to_thread.run_sync(self._sessions.open, Visitor(record.holder.id), program)
+                to = _own(str(form.get("to", "")))
             else:
-                key = await anyio.to_thread.run_sync(self._sessions.enter, code)
-        except KgdError as error:
+                key, there = await anyio.to_thread.run_sync(self._sessions.enter, code, program)
+                to = _own(there)
+            await anyio.to_thread.run_sync(self._sessions.close, self._key(request))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Unauthorized as error:
             return self._enter_again(error)
-        response = RedirectResponse(f"{ROOT}/", 303, rendering.HEADERS)
-        self._give(response, key)
+        except KgdError as error:
+            return self._error(error)
+        response = RedirectResponse(to, 303, rendering.HEADERS)
+        response.set_cookie(self._place.cookie, key, max_age=365 * 86_400, **self._cookie())
         return response
 
     async def leave(self, request: Request) -> Response:
         """End the session of this browser."""
         if refused := self._refused(request):
             return refused
-        key = request.cookies.get(self._place.cookie, "")
-        form = await _form(request)
-        if is_proof(key, str(form.get(PROOF, ""))):
-            self._sessions.close(key)
+        key = self._key(request)
+        try:
+            form = await form_of(request)
+            if is_proof(key, str(form.get(PROOF, ""))):
+                await anyio.to_thread.run_sync(self._sessions.close, key)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except KgdError as error:
+            return self._error(error)
+        self._live.look()
         response = RedirectResponse(f"{ROOT}/", 303, rendering.HEADERS)
-        response.delete_cookie(self._place.cookie, path=ROOT)
+        response.delete_cookie(self._place.cookie, **self._cookie())
         return response
 
     async def events(self, request: Request) -> Response:
-        """What changes in a workspace, as server-sent events."""
+        """What changes in a workspace that the visitor may read, as server-sent events."""
         if refused := self._refused(request):
             return refused
+        headers = rendering.HEADERS | {"cache-control": "no-store", "x-accel-buffering": "no"}
+        if request.method == "HEAD":  # which would be answered without an end that anybody sees
+            return Response(headers=headers, media_type="text/event-stream")
+        key = self._key(request)
         try:
             asked = await anyio.to_thread.run_sync(self._asked, request, ImmutableMultiDict())
-            workspace = _known(asked, request.path_params["workspace"])
         except KgdError as error:
             return self._error(error)
-        headers = rendering.HEADERS | {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._live.stream(workspace), headers=headers, media_type="text/event-stream")
+        sees = sight(asked.session(), asked.workspace)
+        stream = self._live.stream(asked.workspace, asked.visitor.token, lambda: self._still(key, asked), sees)
+        return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
+
+    def _still(self, key: str, asked: Asked) -> None:
+        """Raises Unauthorized where the session has ended, or the token that it began with."""
+        if self._sessions.visitor(key) is None:
+            raise Unauthorized("this session has ended")
+        asked.still_live()
 
     def _endpoint(self, entry: Entry) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             if refused := self._refused(request):
                 return refused
+            if self._threads is None:
+                self._threads = anyio.CapacityLimiter(THREADS)
             try:
-                form = await _form(request) if request.method == "POST" else FormData()
-                return await anyio.to_thread.run_sync(partial(self._answer, entry, request, form))
+                form = await form_of(request) if request.method == "POST" else FormData()
+                with anyio.fail_after(DEADLINE):
+                    return await anyio.to_thread.run_sync(
+                        self._answer, entry, request, form, limiter=self._threads, abandon_on_cancel=True
+                    )
             except ClientDisconnect:
                 return Response(status_code=400)
+            except TimeoutError:
+                late = f"this takes longer than {DEADLINE:g} s; what it was to write may be written"
+                return self._error(Unavailable(late, next="Look at the history before you send it again."))
             except KgdError as error:
                 return self._error(error)
 
@@ -163,16 +223,18 @@ class Ui:
 
     def _answer(self, entry: Entry, request: Request, form: FormData) -> Response:
         """One page, in a worker thread."""
-        asked: Asked | None = None
-        key = request.cookies.get(self._place.cookie, "")
+        key = self._key(request)
         try:
             asked = self._asked(request, form)
+        except Unauthorized as error:
+            return self._enter_again(error, _here(request) if request.method == "GET" else "")
+        except KgdError as error:
+            return self._error(error)
+        try:
             if request.method == "POST" and not is_proof(key, str(form.get(PROOF, ""))):
                 raise Forbidden("this form is not from a page of this session", next="Load the page again, then send.")
             with self._daemon.counted():
-                return self._response(entry, asked, key, entry.handle(asked))
-        except Unauthorized as error:
-            return self._enter_again(error)
+                return self._response(entry, asked, key, request, entry.handle(asked))
         except KgdError as error:
             return self._error(error, asked, key)
         except Exception:
@@ -180,9 +242,11 @@ class Ui:
             failed = Internal("kgd failed inside; this is a defect", next="The daemon's log has the details.")
             return self._error(failed, asked, key)
 
-    def _response(self, entry: Entry, asked: Asked, key: str, handled: Handled) -> Response:
+    def _response(self, entry: Entry, asked: Asked, key: str, request: Request, handled: Handled) -> Response:
         if isinstance(handled, Go):
             if handled.said:
+                while len(self._said) >= KEPT_SAID:
+                    self._said.pop(next(iter(self._said)), None)
                 self._said[key] = handled.said[:SAID_LIMIT]
             return RedirectResponse(handled.to, 303, rendering.HEADERS)
         if isinstance(handled, Whole):
@@ -190,31 +254,35 @@ class Ui:
             if handled.filename:
                 headers["content-disposition"] = f'attachment; filename="{handled.filename}"'
             return Response(handled.body, headers=headers, media_type=handled.media_type)
-        around = self._around(asked, key) | {"current": entry.name}
+        # What is answered to a form is no page that can be looked at again.
+        around = self._around(asked, key) | {"current": entry.name, "is_live": request.method == "GET"}
+        if "hx-request" not in request.headers:  # a page that only looks again takes no message from another
+            around["said"] = self._said.pop(key, "")
         return self._html(handled.template, around | dict(handled.told), handled.status)
 
     def _asked(self, request: Request, form: FormData | ImmutableMultiDict[str, Any]) -> Asked:
         """Raises Unauthorized where nobody is known by this session any more, NotFound for a workspace not theirs."""
-        visitor = self._sessions.visitor(request.cookies.get(self._place.cookie, ""))
+        visitor = self._sessions.visitor(self._key(request))
         if visitor is None:
             raise Unauthorized("you are not known here, or no longer", next="`kgd ui` prints a link that lets you in.")
         record = None
         if visitor.token:
             if self._door is None:
                 raise Unauthorized("tokens are not taken here", next="`kgd ui` prints a link that lets you in.")
-            record = self._door.again(visitor.token)
+            size = sum(len(name) + len(str(value)) for name, value in form.multi_items())
+            record = self._door.again(visitor.token, size)
         door, query = self._door, request.query_params
         asked = Asked(
             daemon=self._daemon, visitor=visitor, workspace=request.path_params.get("workspace", ""),
             query=dict(query), form={name: value for name, value in form.items() if isinstance(value, str)},
             many=lambda name: [str(value) for value in (*query.getlist(name), *form.getlist(name))],
             path={name: str(value) for name, value in request.path_params.items()},
-            here=request.url.path + (f"?{request.url.query}" if request.url.query else ""), record=record,
+            here=_here(request), record=record,
             still_live=(lambda: door.still_live(record)) if door and record else lambda: None,
             served=(lambda: door.workspaces(record)) if door and record else None,
         )  # fmt: skip
-        if asked.workspace:
-            _known(asked, asked.workspace)
+        if asked.workspace and asked.workspace not in asked.workspaces():
+            raise NotFound("there is no such workspace here for you", next="The first page lists those that are.")
         return asked
 
     def _around(self, asked: Asked | None, key: str) -> dict[str, Any]:
@@ -222,9 +290,10 @@ class Ui:
         return {
             "asked": asked,
             "proof": proof(key),
-            "said": self._said.pop(key, "") if asked else "",
+            "said": "",
             "navigation": NAVIGATION,
             "current": "",
+            "is_live": False,
             "to": partial(address, asked.workspace) if asked else partial(address, ""),
             "node_at": (lambda uri: address(asked.workspace, "node", uri=uri)) if asked else str,
         }
@@ -233,62 +302,55 @@ class Ui:
         body = rendering.page(template, {"asked": None, **told})
         return HTMLResponse(body, status, rendering.HEADERS | {"cache-control": "no-store"})
 
-    def _enter_again(self, error: KgdError) -> Response:
-        return self._html("signed_out.html", {"error": error, "takes_tokens": self._door is not None}, 401)
+    def _enter_again(self, error: KgdError, to: str = "") -> Response:
+        """Where somebody says who they are, and goes on from there."""
+        told = {"error": error, "takes_tokens": self._door is not None, "wanted": to}
+        return self._html("signed_out.html", told, 401)
 
     def _error(self, error: KgdError, asked: Asked | None = None, key: str = "") -> Response:
         """A refusal as a page, with what to do next."""
-        if isinstance(error, Unauthorized):
+        if isinstance(error, Unauthorized) and (asked is None or asked.record):
             return self._enter_again(error)
-        told = self._around(asked, key) | {"error": error, "code": STATUS[error.code]}
-        return self._html("error.html" if asked else "refused.html", told, STATUS[error.code])
+        # What a hub said to the person of this machine is no question of who they are here.
+        status = {401: 403}.get(STATUS[error.code], STATUS[error.code])
+        if isinstance(error, TooMuch):
+            status = 429
+        told = self._around(asked, key) | {"error": error, "code": status}
+        response = self._html("error.html" if asked else "refused.html", told, status)
+        if isinstance(error, TooMuch):
+            response.headers["retry-after"] = str(error.retry_after)
+        return response
 
     def _refused(self, request: Request) -> Response | None:
         """The answer to a request that another site may have caused; None for one of ours."""
-        host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
-        if not self._place.takes_host(host):
-            return self._error_status(Invalid("nobody is called by that name here", at="Host"), 421)
-        # A form of a page that sends no referrer says "null", as one of a stranger may: ours do not.
-        if origin and origin.partition("://")[2] != host:
-            return self._error_status(Forbidden("pages of other sites may not ask this one", at="Origin"), 403)
-        if request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return self._error_status(Forbidden("pages of other sites may not write here", at="Sec-Fetch-Site"), 403)
+        if found := refusal(self._place, request):
+            return self._error_status(*found)
         return None
 
     def _error_status(self, error: KgdError, status: int) -> Response:
         return self._html("refused.html", self._around(None, "") | {"error": error, "code": status}, status)
 
-    def _give(self, response: Response, key: str) -> None:
-        response.set_cookie(
-            self._place.cookie, key, max_age=365 * 86_400, path=ROOT, secure=self._place.is_secure, httponly=True,
-            samesite="strict",
-        )  # fmt: skip
+    def _holder(self, visitor: Visitor) -> str:
+        """Whom a link makes of a browser; empty for the person of this machine."""
+        if visitor.token:
+            with contextlib.suppress(KgdError):
+                return self._daemon.tokens.record(visitor.token).holder.name
+        return ""
+
+    def _key(self, request: Request) -> str:
+        return request.cookies.get(self._place.cookie, "")
+
+    def _cookie(self) -> dict[str, Any]:
+        return {"path": self._place.path, "secure": self._place.is_secure, "httponly": True, "samesite": "strict"}
 
 
-def _known(asked: Asked, workspace: str) -> str:
-    """The id, if this visitor may know of it."""
-    if workspace not in asked.workspaces():
-        raise NotFound("there is no such workspace here for you", next="The first page lists those that are.")
-    return workspace
+def _here(request: Request) -> str:
+    """The address as it was asked for."""
+    path = request.scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or request.url.path
+    return path + (f"?{request.url.query}" if request.url.query else "")
 
 
-async def _form(request: Request) -> FormData:
-    """The fields that were sent.
-
-    Raises:
-        Limit: It is too large; no more than the limit was read.
-        Invalid: It is no form.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise Invalid("what is sent here has to be a form", at="Content-Type")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_LIMIT:
-            raise Limit("a form holds at most 1 MiB", next="Use `kgd put` for more.")
-    request._body = bytes(body)
-    try:
-        return await request.form(max_fields=FIELDS_LIMIT)
-    except (MultiPartException, ValueError) as error:
-        raise Invalid(f"the form cannot be read: {error}", at="form") from error
+def _own(place: str) -> str:
+    """Where a browser is sent: to one of our pages, or the first one."""
+    is_ours = place.startswith(f"{ROOT}/") and place.isascii() and place.isprintable() and "\\" not in place
+    return place if is_ours and len(place) <= LONGEST_PLACE else f"{ROOT}/"

@@ -15,8 +15,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from kgd.config.own_token import token_of
 from kgd.errors import Forbidden
-from kgd.mcp.http import HttpServer, token_of
+from kgd.mcp.http import HttpServer
 from kgd.mcp.server import Surface
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
