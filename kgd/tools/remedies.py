@@ -1,0 +1,53 @@
+"""This file is where it is said what helps in each state in which something does not work as it should.
+
+The same words are a table in docs/recovery.md; a test compares the two, and looks for states that are not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kgd.workspace.outcome import Stage
+
+BY_ITSELF = "Nothing is lost; it is tried again by itself."
+
+STAGES = {
+    "commit": "Make room on the disk, or make it writable; the next change is then written.",
+    "publish": "End in .kgd what is said here; kgd then goes on by itself.",
+    "integrate": "Mend in .kgd what is said here; kgd then goes on by itself.",
+    "index": "Run `kgd doctor --fix`, which builds it anew.",
+    "embedding": "Look at `embedder` in workspaces.yaml; `kgd reindex` makes the vectors anew.",
+    "mentions": "It is tried again by itself; `kgd reindex` makes them anew. Searches go by words meanwhile.",
+    "upkeep": "Nothing is lost; it is attempted again with the next changes.",
+    "fetch": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
+    "push": "Nothing is lost here; it is tried again by itself, and at once with `kgd sync`.",
+}
+"""What helps where a stage does not work and its own words name no command."""
+
+SENTENCES = {
+    "read-only: its disk": "Make the disk writable, then `kgd down`: the next command opens it anew. Reads go on.",
+    "read-only: it has": "Install the newer kgd that wrote it; reads go on.",
+    "registry:": "Mend the line that is named in workspaces.yaml; until then what it said before holds.",
+    "organisation's registry:": "The last good one is used; mend the line that is named, or ask its keepers.",
+    "clone ": "Mend `remote`, `ref` or `token` of its entry in workspaces.yaml; the next walk there tries again.",
+    "hub ": "Its workspaces are broken links meanwhile; `kgd whoami` tells whether it answers and takes your token.",
+    "remotes:": "Run `kgd remote remove NAME`, and add it again.",
+    "code tree:": "Put the code tree back where it was, or make it readable; what is stored is served meanwhile.",
+    "too many folders": "They are noticed within seconds all the same; the command that is named makes it at once.",
+    "changes cannot be watched": "They are noticed within seconds all the same; `kgd down` and any command try again.",
+    "refs/": "In the repository of the workspace: `git update-ref NAME VALUE`, from this line or from another copy.",
+}
+"""What helps in the other states of `kgd status`, by how their sentence begins."""
+
+
+def of_stage(stage: Stage) -> str:
+    """Empty where nothing is wrong, or where the stage's own words name a command."""
+    if stage.state not in ("blocked", "degraded") or "`" in stage.blocker:
+        return ""
+    return STAGES.get(stage.name.partition(" ")[0], BY_ITSELF)
+
+
+def of(sentence: str) -> str:
+    """What helps in a state that is told in one sentence."""
+    return next((remedy for start, remedy in SENTENCES.items() if sentence.startswith(start)), BY_ITSELF)
