@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -68,6 +70,28 @@ def test_search_keeps_step_with_every_way_of_writing(ask: Ask, ws: Workspace) ->
     assert names(ask.search_nodes(query="needle")) == ["moved"]
     ask.put(changes=[{"op": "delete", "uri": "entity://shop/there"}])
     assert names(ask.search_nodes(query="needle")) == []
+
+
+def test_what_changes_while_the_texts_are_taken_apart_is_found_as_it_is_now(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, put = Event(), Pieces.put
+
+    def put_late(pieces: Pieces[Uri], key: Uri, texts: Iterable[str]) -> None:
+        assert go_on.wait(60)
+        put(pieces, key, texts)
+
+    monkeypatch.setattr(Pieces, "put", put_late)
+    ask.create_entities(entities=[entity(f"e{number}", "thing", "a needle") for number in range(3)])
+    assert names(ask.search_nodes(query="NEED")) == ["e0", "e1", "e2"]
+    ask.add_observations(observations=[{"entityName": "e2", "contents": ["a pin"]}])
+    ask.delete_entities(entityNames=["e0"])
+    ask.create_entities(entities=[entity("new", "thing", "a pin")])
+    for may_go_on in (False, True, True):
+        if may_go_on:
+            go_on.set()
+        assert names(ask.search_nodes(query="a pin")) == ["e2", "new"]
+        assert names(ask.search_nodes(query="needle")) == ["e1", "e2"]
 
 
 def test_pieces_are_found_wherever_they_stand_even_after_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 
 from kgd.exchange.entities import (
     SCHEME,
-    Entity,
     Link,
-    entity_in,
     is_entity,
-    is_implied,
     is_usual,
     link_in,
     literal_uri,
@@ -26,7 +23,7 @@ from kgd.exchange.entities import (
 )
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.server_memory.finding import Pieces
+from kgd.tools.server_memory.said import Said
 from kgd.workspace.changed import Changed
 
 if TYPE_CHECKING:
@@ -48,7 +45,7 @@ class Catalogue:
         self._elsewhere: dict[str, set[Uri]] = {}
         """Entities that are not where their name would have them, by name."""
         self._names: dict[Uri, str] = {}
-        self._pieces: Pieces[Uri] | None = None
+        self._said = Said(workspace)
         self._note_names(workspace.graph.uris(scheme=SCHEME))
 
     @classmethod
@@ -95,22 +92,10 @@ class Catalogue:
     # ---- by what is said
 
     def candidates(self, piece: str) -> list[Uri]:
-        """The entities that may have the piece in their name, type or observations; whoever asks looks again.
-
-        The first call reads the texts of all entities from the index: seconds for 100,000.
-        """
+        """The entities that may have the piece in their name, type or observations; whoever asks looks again."""
         with self._lock:
             self._catch_up()
-            if self._pieces is None or self._pieces.is_worn:
-                self._pieces = self._read_all()
-                self._catch_up()
-            return list(self._pieces.candidates(piece))
-
-    def _read_all(self) -> Pieces[Uri]:
-        pieces: Pieces[Uri] = Pieces()
-        for uri, *texts in self._workspace.indexed_texts(SCHEME):
-            pieces.put(uri, texts)
-        return pieces
+        return self._said.candidates(piece)
 
     # ---- writing
 
@@ -136,11 +121,7 @@ class Catalogue:
     def _catch_up(self) -> None:
         changed = {uri for uri in self._changed.take() if is_entity(uri, self._workspace.id)}
         self._note_names(changed)
-        if self._pieces is not None:
-            for uri in changed:
-                node = self._workspace.node(uri)
-                if node is not None and not is_implied(node):
-                    self._pieces.put(uri, texts_of(entity_in(node)))
+        self._said.changed(changed)
 
     def _note_names(self, uris: Iterable[Uri]) -> None:
         graph, home = self._workspace.graph, self._workspace.id
@@ -151,7 +132,3 @@ class Catalogue:
             if card and card.name and not is_usual(uri, home, card.name):
                 self._names[uri] = card.name
                 self._elsewhere.setdefault(card.name, set()).add(uri)
-
-
-def texts_of(entity: Entity) -> tuple[str, ...]:
-    return entity.name, entity.type, *entity.observations
