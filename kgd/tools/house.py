@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import NotFound
 from kgd.freshness.freshness import Freshness
-from kgd.tools import addressing, nodes, sight
+from kgd.tools import addressing, nodes, remedies, sight
 from kgd.tools.ingesting import jobs
 from kgd.tools.ingesting.jobs import JobAnswer
 from kgd.tools.ingesting.tree import tree_counts
@@ -61,7 +61,8 @@ class WorkspaceAnswer(TypedDict):
 
 
 class StageAnswer(TypedDict):
-    """One step of the work. `state` is ok, waiting, blocked, degraded or off; `age`: seconds since `last_success`."""
+    """One step of the work. `state` is ok, waiting, blocked, degraded or off; `age`: seconds since `last_success`.
+    `next` is what helps where it does not work, and its own words name no command."""
 
     name: str
     state: str
@@ -70,6 +71,7 @@ class StageAnswer(TypedDict):
     age: NotRequired[int]
     blocker: NotRequired[str]
     blocked_for: NotRequired[int]
+    next: NotRequired[str]
 
 
 class BrokenLinkAnswer(TypedDict):
@@ -214,6 +216,8 @@ def _stage(stage: Stage) -> StageAnswer:
         answer["blocker"] = stage.blocker
     if stage.since is not None:
         answer["blocked_for"] = max(0, int(now - stage.since))
+    if remedy := remedies.of_stage(stage):
+        answer["next"] = remedy
     return answer
 
 

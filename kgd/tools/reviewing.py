@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -23,11 +23,13 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.dates import moment_of
+from kgd.tools.differences import foretold
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.past import RevertResult
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
-from kgd.tools.writing import PutResult, answer_of
+from kgd.tools.writing import answer_of
 from kgd.workspace.past import changed_fields
 from kgd.workspace.proposals import holder_name
 
@@ -117,7 +119,7 @@ class ReviewResult(TypedDict):
     more: NotRequired[int]
     cursor: NotRequired[str]
     accepted: NotRequired[str]
-    reverted: NotRequired[PutResult]
+    reverted: NotRequired[RevertResult]
     next: NotRequired[str]
 
 
@@ -310,7 +312,7 @@ def _shortened(one: Learned) -> Learned:
 
 def _revert(
     session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
-) -> PutResult:
+) -> RevertResult:
     """One commit that takes back what the reviewed commits did to these nodes; what others changed since stays."""
     wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
     untouched = [uri for uri in wanted if not learned.commits_of(uri)]
@@ -321,7 +323,11 @@ def _revert(
     edits = tuple(Revert(one.commit, only) for one in entries if one.commit in commits)
     subject = params.message or f"review: take back {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
-    return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
+    outcome = session.submit(workspace, changes, dry_run=params.dry_run)
+    answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=params.dry_run))
+    if outcome.would:
+        answer["would"] = foretold(outcome.would)
+    return answer
 
 
 def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
