@@ -1,0 +1,84 @@
+"""Every state in which something does not work says what helps, in `kgd doctor` and in docs/recovery.md alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.tools import remedies
+from tests.conftest import ROOT
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
+
+PAGE = (ROOT / "docs/recovery.md").read_text()
+
+
+def test_the_page_has_what_doctor_says() -> None:
+    section = PAGE.partition("## What `kgd doctor` says of each\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.*?) \| (.*) \|$", section, re.M)
+    told = {name: remedy for name, remedy in rows if not name.startswith(("stage", "line", "---"))}
+    assert told == {
+        **remedies.STAGES,
+        **{f"`{start.strip()} …`": remedy for start, remedy in remedies.SENTENCES.items()},
+    }
+    assert f"\nAnything else: {remedies.BY_ITSELF}\n" in section
+
+
+def test_no_stage_is_without_a_remedy() -> None:
+    made = re.compile(r"""\bStage\(\s*f?"([a-z]+)|_block\("([a-z]+)"|_succeed\("([a-z]+)\"""")
+    found = {
+        name for place in (ROOT / "kgd").rglob("*.py") for names in made.findall(place.read_text()) for name in names
+    }
+    assert found - {""} == set(remedies.STAGES)
+
+
+def _newer_format(ask: Ask, ws: Any) -> None:
+    path = ws.layout.work_tree / "kgd.yaml"
+    until(path.exists)
+    path.write_text(re.sub(r"format: \d+", "format: 99", path.read_text()))
+    git(ws.layout.work_tree, "commit", "-qam", "by a newer one")
+    ws.hint(None)
+    until(lambda: ask.status()["health"] in ("blocked", "degraded"))
+
+
+def _broken_registry(ask: Ask, ws: Any) -> None:
+    Path(ask.session.daemon.home.registry).write_text("workspaces: [\n")
+    until(lambda: ask.session.daemon.registry.problem is not None)
+
+
+def _detached(ask: Ask, ws: Any) -> None:
+    git(ws.layout.work_tree, "switch", "-q", "--detach")
+    ask.put(changes=upsert("b", summary="s"))
+    until(lambda: ask.status()["health"] == "blocked")
+
+
+@pytest.mark.parametrize(
+    "break_it", [_newer_format, _detached, _broken_registry], ids=lambda break_it: break_it.__name__
+)
+def test_whatever_is_wrong_doctor_says_what_helps(break_it: Callable[[Ask, Any], None], ask: Ask, ws: Any) -> None:
+    ask.put(changes=upsert("a", summary="s"))
+    until(lambda: ask.doctor()["ok"])
+    break_it(ask, ws)
+    until(lambda: not ask.doctor()["ok"])
+    wrong = [check for check in ask.doctor()["checks"] if check["state"] in ("warning", "error", "damage")]
+    assert wrong
+    assert [check for check in wrong if not check.get("next") and "`" not in check["detail"]] == []
+    assert ask.status()["next"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "remedy"),
+    [
+        ("read-only: it has format 9, this kgd knows 1", "Install the newer kgd"),
+        ("read-only: its disk cannot be written", "Make the disk writable"),
+        ("organisation's registry: line 3", "The last good one is used"),
+        ("code tree: the directory is empty", "Put the code tree back"),
+        ("something that nobody has thought of", "tried again by itself"),
+    ],
+)
+def test_a_state_without_a_stage_is_known_by_how_its_sentence_begins(sentence: str, remedy: str) -> None:
+    assert remedy in remedies.of(sentence)
