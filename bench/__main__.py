@@ -11,16 +11,13 @@ import argparse
 import datetime
 import logging
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import orjson
@@ -50,6 +47,7 @@ from bench import (
     traverse,
 )
 from bench.corpus import Made
+from bench.limit import at_most
 from bench.row import Row, line, verdict
 
 log = logging.getLogger("bench")
@@ -58,8 +56,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZES = (1_000, 10_000, 100_000)
 MIDDLE = 10_000
 """The size for what does not depend on it much."""
-SECTION_SECONDS = 240
-"""After which a section is broken off: twice what the longest one takes on two quiet cores."""
+SECTION_SECONDS = 240.0
+LONGER = {"starts": 360.0, "calls": 480.0, "memory": 600.0}
+"""After how long a section is broken off, or one by name: far more than it takes on two quiet cores."""
 
 
 class Run:
@@ -179,7 +178,7 @@ def main() -> int:
 
 
 def measured(
-    run: Run, sections: Mapping[str, Section], seconds: float = SECTION_SECONDS
+    run: Run, sections: Mapping[str, Section], seconds: float | None = None
 ) -> Iterator[tuple[list[Row], dict[str, str]]]:
     """The rows of one section after the other, printed as they come, and by name of the section why it was not ended.
 
@@ -191,7 +190,7 @@ def measured(
         failed: dict[str, str] = {}
         print(f"\n{name}", flush=True)
         try:
-            with at_most(seconds):
+            with at_most(seconds or LONGER.get(name, SECTION_SECONDS)):
                 for row in section(run):
                     rows.append({"section": name, **row, "verdict": verdict(row)})
                     print(line(row), flush=True)
@@ -212,22 +211,6 @@ def summary(rows: Sequence[Row], failed: dict[str, str]) -> Iterator[str]:
     yield from (f"section failed: {name}: {why}" for name, why in failed.items())
     counts = {word: sum(row["verdict"] == word for row in rows) for word in ("met", "missed", "not measured")}
     yield f"{', '.join(f'{count} {word}' for word, count in counts.items())}; {len(failed)} sections failed"
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block once it took so long; what it started is stopped as after any other error."""
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"broken off after {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _reasons(error: BaseException) -> Iterator[str]:

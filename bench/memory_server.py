@@ -7,6 +7,7 @@ workspace comes from an import of the peer's file, which is measured too; the la
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -18,6 +19,7 @@ import orjson
 from bench import corpus
 from bench.corpus import WORDS, Made
 from bench.house import KGD, Caller, House, connected, run, through_memory_server
+from bench.limit import at_most
 from bench.mcp_calls import PEER
 from bench.row import Row, compare, missing, percentile, value
 from kgd.exchange import jsonl
@@ -30,6 +32,8 @@ TARGETS = {
 }  # fmt: skip
 ASKED = ("create_entities", "add_observations", "search_nodes", "open_nodes")
 IMPORTED_UP_TO = 10_000
+SECONDS = 300.0
+"""For one size: 100,000 entities are laid down, indexed, embedded and looked through for names in about 200."""
 OBSERVATIONS = 5
 
 
@@ -43,12 +47,19 @@ def rows(sizes: Sequence[int], folder: Path, server: Path | None) -> Iterator[Ro
         own = folder / f"memory-{entities}"
         own.mkdir(parents=True)
         (own / "memory.jsonl").write_bytes(b"\n".join(_lines(entities)))
-        yield from run(_one_size(entities, own, server))
+        found: list[Row] = []
+        try:
+            with at_most(SECONDS):
+                run(_one_size(entities, own, server, found))
+        except TimeoutError as error:
+            done = {row["what"] for row in found}
+            found += [missing(f"{name}, {entities:,} entities", PEER, f"{error}") for name in ASKED if name not in done]
+        yield from found
+        shutil.rmtree(own, ignore_errors=True)
 
 
-async def _one_size(entities: int, folder: Path, server: Path | None) -> list[Row]:
+async def _one_size(entities: int, folder: Path, server: Path | None, found: list[Row]) -> None:
     file = folder / "memory.jsonl"
-    found: list[Row] = []
     with House(folder / "home") as house:
         made = _workspace(house, file, entities, folder, found)
         house.settle()
@@ -66,14 +77,14 @@ async def _one_size(entities: int, folder: Path, server: Path | None) -> list[Ro
             found.append(value("first search_nodes after a start", "s", first, nodes=entities))
             if server is None:
                 why = "npm could not install it"
-                return [*found, *(missing(name, PEER, why) for name in ASKED)]
+                found += [missing(name, PEER, why) for name in ASKED]
+                return
             begun = time.perf_counter()
             peer = await stack.enter_async_context(through_memory_server(server, file))
             await peer.call("open_nodes", names=[_some(entities, chance)])
             found.append(_beside("start and first open_nodes", entities, mine, [time.perf_counter() - begun]))
             times = await _in_turn((kgd, peer), entities, chance)
             found += [_beside(name, entities, *times[name]) for name in ASKED]
-    return found
 
 
 def _workspace(house: House, file: Path, entities: int, folder: Path, found: list[Row]) -> Made:
