@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Principal, Verb
 from kgd.model.fence import fenced_line, fenced_value
-from kgd.tools import addressing, sight
+from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import HARD_LIMIT, Room
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
@@ -26,6 +26,7 @@ from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace import accepting, bundles, proposals
+from kgd.workspace.decided import decision
 from kgd.workspace.proposals import Look, Proposal
 
 if TYPE_CHECKING:
@@ -36,11 +37,14 @@ URIS_NAMED = 20
 SHOWN = 100
 LISTED = 20
 LONGEST_LINE = 200
+NEXT = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
 
 
 class ProposalsParams(Params):
     name: Annotated[str | None, Field(description="show this one, with what it changes")] = None
+    uri: Annotated[str | None, Field(description="of that one this node alone, with all of its text")] = None
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
+    cursor: str | None = None
     workspace: str | None = None
 
 
@@ -83,6 +87,7 @@ class ProposalsResult(TypedDict):
     workspace: str
     total: int
     proposals: list[ProposalAnswer]
+    cursor: NotRequired[str]
     next: NotRequired[str]
 
 
@@ -92,19 +97,61 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         said = forwarded(session, far, "proposals", _given(params), ProposalsResult)
         return said  # type: ignore[return-value]
     workspace = addressing.choose(session, params.workspace)
-    waiting = proposals.listed(workspace) if params.name is None else (_named(session, workspace, params.name),)
-    seen = list(_seen(session, workspace, waiting))
-    shown = [
-        _answer(workspace, one, proposals.look(workspace, one), whole=params.name is not None)
-        for one in seen[: params.limit]
-    ]
+    if params.name is not None:
+        return _shown(session, workspace, params)
+    seen = list(_seen(session, workspace, proposals.listed(workspace)))
+    after = cursors.read("proposals", None, params.cursor) if params.cursor else []
+    left = [one for one in seen if _place(one) > after]
+    shown = [_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
     answer: ProposalsResult = {"workspace": workspace.id, "total": len(seen), "proposals": shown}
+    if len(left) > params.limit:
+        answer["cursor"] = cursors.write("proposals", None, _place(left[params.limit - 1]))
     if shown:
-        answer["next"] = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
+        answer["next"] = NEXT
     return answer
 
 
-def _answer(workspace: Workspace, one: Proposal, look: Look, *, whole: bool) -> ProposalAnswer:
+def _place(one: Proposal) -> list[Any]:
+    """Where a proposal stands in the list."""
+    return [bool(one.remote), one.at, one.name]
+
+
+def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> ProposalsResult:
+    """One proposal with the difference that it makes, or a part of that where it is long."""
+    assert params.name is not None
+    found = _named(session, workspace, params.name)
+    answer: ProposalsResult = {"workspace": workspace.id, "total": 0, "proposals": []}
+    if found not in _seen(session, workspace, (found,)):
+        return answer
+    look = proposals.look(workspace, found)
+    one = _answer(workspace, found, look)
+    answer.update({"total": 1, "proposals": [one], "next": NEXT})
+    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    changes = [change for change in look.changes if uri is None or change.uri == uri]
+    if uri is not None and not changes:
+        raise NotFound("the proposal does not change this node", at=uri, next="`kgd proposals NAME` shows it.")
+    question = [found.id, uri]
+    start = cursors.index(cursors.read("proposals", question, params.cursor), 0) if params.cursor else 0
+    room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
+    for change in changes[start:]:
+        diff: NodeDiff = fenced_value(node_diff(change, whole=uri is not None))
+        if not room.take(diff, first=True) and diffs:
+            break
+        diffs.append(diff)
+    one["diff"] = diffs
+    if left := len(changes) - start - len(diffs):
+        one["more_diff"] = left
+        answer["cursor"] = cursors.write("proposals", question, [start + len(diffs)])
+    if told := bundles.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
+        one["reasons"] = [
+            {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, bundles.LONGEST_REASON)}
+            for one in told
+            if not {change.uri for change in look.changes}.isdisjoint(one.nodes)
+        ]
+    return answer
+
+
+def _answer(workspace: Workspace, one: Proposal, look: Look) -> ProposalAnswer:
     uris = [change.uri for change in look.changes]
     author = fenced_line(one.author, LONGEST_LINE)
     answer: ProposalAnswer = {
@@ -123,23 +170,6 @@ def _answer(workspace: Workspace, one: Proposal, look: Look, *, whole: bool) -> 
         answer["conflicts"] = list(look.conflicts)
     if look.why:
         answer["why"] = look.why
-    if whole:
-        room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
-        for change in look.changes:
-            diff: NodeDiff = fenced_value(node_diff(change))
-            if not room.take(diff, first=True) and diffs:
-                break
-            diffs.append(diff)
-        answer["diff"] = diffs
-        message = workspace.store.commit(bytes.fromhex(one.commit)).message
-        if told := bundles.read(message):
-            answer["reasons"] = [
-                {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, bundles.LONGEST_REASON)}
-                for one in told
-                if not set(one.nodes).isdisjoint(uris)
-            ]
-        if len(diffs) < len(look.changes):
-            answer["more_diff"] = len(look.changes) - len(diffs)
     return answer
 
 
@@ -167,14 +197,27 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
 
 
 def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
-    """As `proposals.named`; this machine's person is also told which one comes close."""
+    """As `proposals.named`; it is told who decided it, or this machine's person which one comes close."""
     try:
         return proposals.named(workspace, name)
     except NotFound as absent:
+        if decided := _decided_before(session, workspace, name):
+            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists those that wait.") from None
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"
         raise
+
+
+def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
+    """In words who decided it; empty where that is not known, or not for this caller to know."""
+    found, sees = decision(workspace, name), sight.sight(session, workspace.id)
+    if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
+        return ""
+    commit = f", in commit {found.commit[:10]}" if found.commit else ""
+    reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
+    by = f"{fenced_line(found.by, LONGEST_LINE)} {found.how} it" if found.by else f"it was {found.how}"
+    return f"no proposal of that name waits any more: {by} at {moment(found.at)}{commit}{reason}"
 
 
 def _accepted(
@@ -282,10 +325,9 @@ def waiting(session: Session, workspace: Workspace, name: str | None = None) -> 
     found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
     permit = session.permit(workspace, Verb.WRITE)
     decidable = (one for one in _seen(session, workspace, found) if _is_permitted(workspace, one, permit))
-    return [
-        _answer(workspace, one, proposals.look(workspace, one), whole=name is not None)
-        for one in islice(decidable, LISTED)
-    ]
+    if name is None:
+        return [_answer(workspace, one, proposals.look(workspace, one)) for one in islice(decidable, LISTED)]
+    return _shown(session, workspace, ProposalsParams(name=name))["proposals"] if list(decidable) else []
 
 
 def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:

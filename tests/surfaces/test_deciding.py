@@ -1,0 +1,148 @@
+"""What is decided is seen before: which commit it makes, whose words are on each side, and who was there first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgd import tools
+from kgd.errors import Forbidden, NotFound
+from kgd.model.access import Principal, Scope, Verb
+from kgd.tools.session import Session
+from tests.surfaces.conftest import Ask, upsert
+
+X, Y, Z = "concept://shop/x", "concept://shop/y", "concept://shop/z"
+
+
+def disagree(ask: Ask, name: str, field: str = "summary") -> str:
+    """The id of an open conflict over one field: a change is reverted after another one went over it."""
+    second = [ask.put(changes=upsert(name, **{field: value}))["commit"] for value in ("one", "two")][1]
+    ask.put(changes=upsert(name, **{field: "three"}))
+    ask.revert(commit=second)
+    return str(next(one["id"] for one in ask.conflicts(uri=name)["conflicts"] if field in one["fields"]))
+
+
+def propose(ask: Ask, *uris: str, summary: str = "proposed") -> str:
+    """The id of a proposal: it is against a commit since which its first node was changed."""
+    base = ask.put(changes=upsert(uris[0], summary="was"))["commit"]
+    ask.put(changes=upsert(uris[0], summary="is"))
+    changes = [upsert(uri, summary=summary) for uri in uris]
+    answer = ask.submit_subgraph(changes=changes, base=base, message="a proposal")
+    assert answer["outcome"] == "proposed"
+    return str(answer["proposal"])
+
+
+def holder(session: Session, *verbs: Verb, paths: str = "/**") -> Session:
+    principal = Principal("t1", "bot", "agent", (Scope.of("shop", verbs, [paths]),))
+    return Session(session.daemon, client="test", context_id=None, trusted=False, principal=principal)
+
+
+def as_holder(session: Session, tool: str, /, **arguments: Any) -> Any:
+    return tools.SERVED[tool].call(session, {"workspace": "shop", **arguments})
+
+
+def test_a_dry_run_tells_the_commit_that_it_does_not_make(ask: Ask) -> None:
+    id = disagree(ask, "x")
+    would = ask.resolve(resolutions={"id": id, "take": "a"}, message="weekly it is", dry_run=True)["would"]
+    assert would["message"].startswith("weekly it is\n")
+    assert f"Kgd-Resolves: {id.rpartition('#')[2]}" in would["message"]
+    assert would["author"] == "Ann Person"
+    done = ask.resolve(resolutions={"id": id, "take": "a"}, message="weekly it is")
+    (commit,) = ask.history(commit=done["commit"], diff=True)["commits"]
+    assert would["diff"] == commit["diff"]
+    assert "would" not in done
+
+
+def test_who_wrote_which_side_is_told_and_what_the_node_says_since(ask: Ask) -> None:
+    id = disagree(ask, "x")
+    ask.put(changes=upsert("x", summary="since"), conflicts="show")
+    (found,) = ask.conflicts(id=id)["conflicts"]
+    field = found["fields"]["summary"]
+    for side, by in zip(field["sides"], field["by"], strict=True):
+        (commit,) = ask.history(commit=by["commit"], diff=True)["commits"]
+        assert commit["diff"][0]["fields"]["summary"]["after"] == side
+        assert by["author"] == "Ann Person"
+    assert field["now"] == "since"
+
+
+def test_of_a_conflict_that_is_settled_it_is_told_who_did_it(ask: Ask) -> None:
+    id = disagree(ask, "x")
+    disagree(ask, "x", "name")
+    commit = ask.resolve(resolutions={"id": id, "take": "base"})["commit"]
+    answer = ask.conflicts(id=id)
+    assert (answer["settled"]["commit"], answer["settled"]["author"]) == (commit, "Ann Person")
+    assert [list(one["fields"]) for one in answer["conflicts"]] == [["name"]], "what is open about the node still"
+    with pytest.raises(NotFound):
+        ask.conflicts(id=f"{X}#{'0' * 16}")
+
+
+def test_a_token_sees_and_settles_what_its_scope_covers(ask: Ask, session: Session) -> None:
+    id, other = disagree(ask, "x"), disagree(ask, "y")
+    reader = holder(session, Verb.READ, paths="/x")
+    assert [one["id"] for one in as_holder(reader, "conflicts")["conflicts"]] == [id]
+    assert as_holder(reader, "conflicts")["total"] == 1
+    with pytest.raises(NotFound):
+        as_holder(reader, "conflicts", id=other)
+    with pytest.raises(Forbidden):
+        as_holder(reader, "resolve", resolutions=[{"id": id, "take": "a"}])
+    settler = holder(session, Verb.READ, Verb.RESOLVE, paths="/x")
+    assert as_holder(settler, "resolve", resolutions=[{"id": id, "take": "a"}], dry_run=True)["would"]["diff"]
+    as_holder(settler, "resolve", resolutions=[{"id": id, "take": "a"}])
+    assert ask.conflicts()["total"] == 1
+    with pytest.raises(Forbidden):
+        as_holder(settler, "resolve", resolutions=[{"id": other, "take": "a"}])
+
+
+def test_a_dry_run_tells_nothing_of_what_may_not_be_read(ask: Ask, session: Session) -> None:
+    id = disagree(ask, "x")
+    blind = holder(session, Verb.RESOLVE)
+    would = as_holder(blind, "resolve", resolutions=[{"id": id, "take": "a"}], dry_run=True)["would"]
+    assert (would["diff"], X in would["message"]) == ([], False)
+
+
+def test_accepting_tells_the_commit_that_it_would_make_whole_and_in_part(ask: Ask) -> None:
+    id = propose(ask, X, Y, Z)
+    for only, changed in ([Y], {Y}), ([], {X, Y, Z}):
+        would = ask.accept(name=id, only=only, dry_run=True)["would"]
+        assert f"Kgd-Origin: proposals/{id}" in would["message"]
+        done = ask.accept(name=id, only=only)
+        assert {one["uri"] for one in would["diff"]} <= changed
+        (commit,) = ask.history(commit=done["commit"])["commits"]
+        assert would["message"].startswith(commit["message"])
+    with pytest.raises(NotFound, match="Ann Person accepted it"):
+        ask.accept(name=id)
+
+
+def test_of_a_rejected_proposal_it_is_told_who_rejected_it_and_why(ask: Ask, session: Session) -> None:
+    id = propose(ask, X)
+    ask.reject(name=id, reason="not now")
+    with pytest.raises(NotFound, match=r"Ann Person rejected it at .*: not now"):
+        ask.proposals(name=id)
+    with pytest.raises(NotFound) as told:
+        as_holder(holder(session, Verb.READ, paths="/elsewhere"), "proposals", name=id)
+    assert "not now" not in told.value.message
+
+
+def test_proposals_and_the_difference_of_one_come_by_pages(ask: Ask) -> None:
+    ids = [propose(ask, f"concept://shop/p{number}") for number in range(3)]
+    first = ask.proposals(limit=2)
+    rest = ask.proposals(limit=2, cursor=first["cursor"])
+    assert [one["id"] for one in (*first["proposals"], *rest["proposals"])] == ids
+    assert (first["total"], rest["total"], "cursor" in rest) == (3, 3, False)
+    uris = [f"concept://shop/many/{number:03}" for number in range(25)]
+    changes = [upsert(uri, content="words " * 300) for uri in uris]
+    big = propose(ask, X)
+    base = ask.history(limit=1)["commits"][0]["commit"]
+    ask.put(changes=upsert(uris[0], content="other"))
+    big = ask.submit_subgraph(changes=changes, base=base)["proposal"]
+    seen, cursor = [], None
+    while True:
+        answer = ask.proposals(name=big, cursor=cursor)
+        seen += [one["uri"] for one in answer["proposals"][0]["diff"]]
+        cursor = answer.get("cursor")
+        if cursor is None:
+            break
+    assert seen == uris
+    (one,) = ask.proposals(name=big, uri=uris[7])["proposals"][0]["diff"]
+    assert one["fields"]["content"]["after"] == "words " * 300
