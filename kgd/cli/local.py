@@ -15,7 +15,7 @@ from kgd.errors import Invalid, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
-TOOLSETS = ("tasks", "server-memory")
+TOOLSETS = ("tasks", "server-memory", "apps")
 """As `kgd.tools` has them, which would cost this program its start."""
 
 

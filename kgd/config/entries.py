@@ -116,8 +116,8 @@ class Settings:
     tools: str = _setting(
         "",
         Form(
-            "(only:)?(tasks|server-memory)(,(tasks|server-memory))*",
-            "tasks, server-memory; only:server-memory for those alone",
+            "(only:)?(tasks|server-memory|apps)(,(tasks|server-memory|apps))*",
+            "tasks, server-memory, apps; only:server-memory for those alone",
         ),
         "toolsets that MCP clients are given beside the usual tools; `kgd mcp --tools` names others for one client",
     )

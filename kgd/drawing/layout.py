@@ -55,7 +55,7 @@ def laid_out(dots: Sequence[Dot]) -> Layout:
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
     for dot in dots:
-        is_start = not dot.parent and dot.cost == 0
+        is_start = not dot.parent and dot.cost == 0 and dot.shape != "missing"
         rings[-1.0 if is_start else _ring(dot.cost, step)].append(dot)
     dearest = max(rings, default=0.0) or 1.0
     points: dict[str, Point] = {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log10
 from typing import Any, Literal
 
-from kgd.model.uri import name_of
+from kgd.model.uri import CODE_TREE, name_of
 
-Shape = Literal["knowledge", "code", "area", "missing"]
+Shape = Literal["knowledge", "code", "area", "group", "missing"]
 Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "foreign"]
 
 MEANINGS: Mapping[Mark, str] = {
@@ -24,6 +25,7 @@ SHAPES: Mapping[Shape, str] = {
     "knowledge": "knowledge",
     "code": "a file, a directory or a symbol of the code",
     "area": "an area of the code",
+    "group": "all nodes of a type; the larger, the more",
     "missing": "what is linked to and not there",
 }
 CODE = ("file", "dir", "symbol")
@@ -34,7 +36,10 @@ MOST_LINES = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One node. `parent` is the node before it on its cheapest path that is in the picture; a start has none."""
+    """One node. `parent` is the node before it on its cheapest path that is in the picture; a start has none.
+
+    Where distance means no cost, `told` says what is to be said instead. `size` is larger where it stands for many.
+    """
 
     uri: str
     name: str
@@ -44,6 +49,8 @@ class Dot:
     shape: Shape = "knowledge"
     summary: str = ""
     marks: tuple[Mark, ...] = ()
+    told: str = ""
+    size: float = 5.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +66,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is drawn. Dots are in order of cost, each behind its parent. `left_out` counts lines that are too many."""
+    """What is drawn. Dots are in order of cost, each behind its parent. `left_out` counts lines that are too many.
+
+    `is_measured` where distance is cost.
+    """
 
     dots: tuple[Dot, ...]
     lines: tuple[Line, ...]
     left_out: int = 0
+    is_measured: bool = True
 
     @property
     def marks(self) -> list[Mark]:
@@ -73,7 +84,7 @@ class Scene:
 
     @property
     def shapes(self) -> list[Shape]:
-        occurring = {dot.shape for dot in self.dots}
+        occurring = {dot.shape for dot in self.dots if self.is_measured or "start" not in dot.marks}
         return [shape for shape in SHAPES if shape in occurring]
 
 
@@ -88,6 +99,34 @@ def of_walk(answer: Mapping[str, Any]) -> Scene:
     lines = _lines(edges, by_uri)
     kept = sorted(lines, key=lambda line: (not line.is_path, line.weight))[:MOST_LINES]
     return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept))
+
+
+def of_whole(workspace: str, areas: Sequence[Mapping[str, Any]], types: Mapping[str, int]) -> Scene:
+    """A workspace: its areas, and around them how many nodes there are of each type."""
+    middle = Dot(f"workspace:{workspace}", workspace, "workspace", 0.0, marks=("start",), told="all of it")
+    dots = [middle]
+    for area in areas:
+        kind = area["uri"].partition(":")[0]
+        inside = area.get("molecule", middle.uri)
+        count = area.get("count")
+        told = "" if count is None else _many(count, "area inside" if kind == "molecule" else "node leads to it")
+        dots.append(
+            Dot(area["uri"], area["name"], kind, 1.0 if inside == middle.uri else 2.0, inside, "area",
+                told=told or "an area", size=8.0 if kind == "molecule" else 5.5)
+        )  # fmt: skip
+    for type, count in types.items():
+        name, size = f"{type} {count:,}", 6.0 + 2.0 * log10(max(1, count))
+        dots.append(Dot(f"type:{type}", name, "", 1.0, middle.uri, "group", told=_many(count, "node"), size=size))
+    dots.sort(key=lambda dot: dot.cost)
+    lines = [Line(dot.parent, dot.uri, ("",), 1.0, is_path=True) for dot in dots[1:]]
+    return Scene(tuple(dots), tuple(lines), is_measured=False)
+
+
+def _many(count: int, what: str) -> str:
+    if count == 1:
+        return f"1 {what}"
+    one, _, rest = what.partition(" ")
+    return f"{count:,} {one}s" + (f" {rest.replace('leads', 'lead')}" if rest else "")
 
 
 @dataclass(slots=True)
@@ -113,9 +152,15 @@ def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot
     if node.get("origin", {}).get("trust") == "remote":
         marks.append("foreign")
     return Dot(
-        node["uri"], node["name"], node["type"], node["cost"], found.parent(node), _shape(node["uri"]),
+        node["uri"], node["name"], _type(node), node["cost"], found.parent(node), _shape(node["uri"]),
         node.get("summary", ""), tuple(marks),
     )  # fmt: skip
+
+
+def _type(node: Mapping[str, Any]) -> str:
+    """Of files and directories what they are, which says more than the type of what is known about them."""
+    scheme: str = node["uri"].partition(":")[0]
+    return scheme if scheme in CODE_TREE else node["type"]
 
 
 def _shape(uri: str) -> Shape:

@@ -16,7 +16,7 @@ from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, Shape
 from kgd.model.fence import fenced
 
 PAPER, INK, QUIET, FAINT = "#ffffff", "#1d2320", "#565f59", "#d5d8d2"
-FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": "#2f5c9e", "missing": "#ffffff"}
+FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": "#2f5c9e", "group": "#b7c9bf"}
 RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
@@ -43,7 +43,8 @@ def drawn(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone
     return "".join([
         f'<svg {begin} viewBox="{view}" role="group"{said} class="drawing" font-family="system-ui, sans-serif" '
         f'font-size="12">{name}{paper}',
-        '<g class="rings" fill="none" aria-hidden="true">', *map(_ring, layout.rings), "</g>",
+        '<g class="rings" fill="none" aria-hidden="true">',
+        *(_ring(ring, scene.is_measured) for ring in layout.rings), "</g>",
         '<g class="lines" fill="none" aria-hidden="true">',
         *(_line(line, layout) for line in reversed(scene.lines)), "</g>",
         *(_dot(dot, layout.points[dot.uri], labels[dot.uri], leads(dot)) for dot in scene.dots),
@@ -55,7 +56,7 @@ def described(dot: Dot) -> str:
     """A dot in words: what it is called, what it is, how far it is, and what marks it."""
     kind = f", {dot.type}" if dot.type else ""
     marks = "".join(f"; {MEANINGS[mark]}" for mark in dot.marks)
-    return f"{dot.name or dot.uri}{kind}, at cost {dot.cost:g}{marks}"
+    return f"{dot.name or dot.uri}{kind}, {dot.told or f'at cost {dot.cost:g}'}{'' if dot.told else marks}"
 
 
 def sample(shape: Shape, marks: tuple[Mark, ...] = ()) -> str:
@@ -79,17 +80,19 @@ def _frame(layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, f
     return left - MARGIN, -far - MARGIN, right - left + 2 * MARGIN, 2 * (far + MARGIN)
 
 
-def _ring(ring: Ring) -> str:
+def _ring(ring: Ring, is_measured: bool) -> str:
+    circle = f'<circle r="{ring.radius:g}" stroke="{FAINT}" stroke-dasharray="2 4"/>'
+    if not is_measured:
+        return circle
     return (
-        f'<circle r="{ring.radius:g}" stroke="{FAINT}" stroke-dasharray="2 4"/>'
-        f'<text y="{-ring.radius - 4:g}" text-anchor="middle" fill="{QUIET}" stroke="none" font-size="11">{ring.label}'
-        "</text>"
+        f'{circle}<text y="{-ring.radius - 4:g}" text-anchor="middle" fill="{QUIET}" stroke="none" font-size="11">'
+        f"{ring.label}</text>"
     )
 
 
 def _line(line: Line, layout: Layout) -> str:
     a, b = layout.points[line.source], layout.points[line.target]
-    look = f'stroke="{QUIET}" stroke-width="1.2"' if line.is_path else f'stroke="{FAINT}"'
+    look = f'stroke="{QUIET}" stroke-opacity=".6"' if line.is_path else f'stroke="{FAINT}"'
     dashed = "" if line.types else ' stroke-dasharray="4 3"'
     kind = ' class="path"' if line.is_path else ""
     return f'<path{kind} d="M{a.x:g} {a.y:g}L{b.x:g} {b.y:g}" {look}{dashed}/>'
@@ -101,20 +104,21 @@ def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
     tag = "a" if leads else "g"
     more = f"\n{dot.summary[:200]}" if dot.summary else ""
     return (
-        f'<{tag}{href} class="dot {dot.shape}" data-uri="{_text(dot.uri)}"><title>{said}{_text(more)}</title>'
+        f'<{tag}{href} class="dot" data-uri="{_text(dot.uri)}"><title>{said}{_text(more)}</title>'
         f"{_figure(dot, point)}{_label(dot, point, label)}</{tag}>"
     )
 
 
 def _figure(dot: Dot, point: Point) -> str:
     """Circle, square, hexagon or diamond by what it is; around and beside it what marks it."""
-    x, y, size = point.x, point.y, 8.0 if "start" in dot.marks else 5.5
+    x, y, size = point.x, point.y, 8.0 if "start" in dot.marks else dot.size
     marks = "".join(_sign(mark, x, y, size) for mark in dot.marks)
     if dot.shape == "missing":
         colour = RED if "missing" in dot.marks else AMBER
-        look = f'fill="{FILL["missing"]}" stroke="{colour}" stroke-width="1.8" stroke-dasharray="3 1.5"'
+        kind = "missing" if "missing" in dot.marks else "unreachable"
+        look = f'class="figure {kind}" fill="{PAPER}" stroke="{colour}" stroke-width="1.8" stroke-dasharray="3 1.5"'
         return f'<path d="M{x:g} {y - 7:g}l7 7l-7 7l-7 -7z" {look}/>{marks}'
-    look = f'fill="{FILL[dot.shape]}"'
+    look = f'class="figure {dot.shape}" fill="{FILL[dot.shape]}"'
     if dot.shape == "code":
         side = f'width="{2 * size:g}" height="{2 * size:g}"'
         return f'<rect x="{x - size:g}" y="{y - size:g}" {side} rx="1.5" {look}/>{marks}'
@@ -146,7 +150,7 @@ def _sign(mark: Mark, x: float, y: float, size: float) -> str:
 
 
 def _label(dot: Dot, point: Point, label: Label) -> str:
-    away = OFF + (4 if dot.marks else 0)
+    away = OFF + max(dot.size - 5.5, 4 if dot.marks else 0)
     x = point.x - away if label.on_left else point.x + away
     anchor = ' text-anchor="end"' if label.on_left else ""
     hidden = "" if label.size == 1 else ' display="none"'

@@ -7,6 +7,7 @@ with 400k edges fill 200 MB of process; through `add_edge`, with a dictionary ea
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
 from types import MappingProxyType
@@ -65,6 +66,7 @@ class LiveGraph:
         self._succ: dict[Uri, dict[Uri, Keyed]] = inner._succ
         self._pred: dict[Uri, dict[Uri, Keyed]] = inner._pred
         self._count = 0
+        self._types: Counter[str] = Counter()
         self._missing: set[Uri] = set()
         self._aliases: dict[Uri, tuple[Uri, ...]] = {}
         self._claims: dict[Uri, tuple[Uri, ...]] = {}
@@ -77,6 +79,11 @@ class LiveGraph:
 
     def __len__(self) -> int:
         return self._count
+
+    def types(self) -> dict[str, int]:
+        """How many nodes there are of each type, the most frequent first. O(types): they are counted as they come."""
+        with self.lock:
+            return {type: count for type, count in self._types.most_common() if count}
 
     def __contains__(self, uri: object) -> bool:
         return bool(self._nodes.get(uri))  # type: ignore[call-overload]
@@ -188,6 +195,9 @@ class LiveGraph:
             self._note(uri)
             self._ensure(uri)
             appeared = uri not in self
+            if not appeared:
+                self._types[self._nodes[uri]["card"].type] -= 1
+            self._types[card.type] += 1
             self._nodes[uri]["card"] = card._replace(
                 uri=uri, type=sys.intern(card.type), origin=sys.intern(card.origin)
             )
@@ -213,6 +223,7 @@ class LiveGraph:
             for target in list(self._succ[uri]):
                 self._connect(uri, target, None)
             self._claim(uri, ())
+            self._types[self._nodes[uri]["card"].type] -= 1
             self._nodes[uri].clear()
             self._count -= 1
             self._outs.drop(uri)
@@ -388,7 +399,8 @@ class LiveGraph:
             for mine, loaded in ((self._nodes, read.nodes), (self._succ, read.succ), (self._pred, read.pred)):
                 mine.update(loaded)  # type: ignore[arg-type]
             self._shared, self._aliases = read.shared, read.aliases
-            self._count = sum(map(bool, self._nodes.values()))
+            self._types = Counter(node["card"].type for node in self._nodes.values() if node)
+            self._count = self._types.total()
             for uri, aliases in self._aliases.items():
                 for alias in aliases:
                     self._claims[alias] = tuple(sorted({*self._claims.get(alias, ()), uri}))

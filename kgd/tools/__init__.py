@@ -43,6 +43,7 @@ from kgd.tools.syncing import REMOTE, SHARE, SYNC
 from kgd.tools.tasks import ADD_TASK, ADVANCE, QUERY_CONTAINER
 from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
+from kgd.tools.viewing import GRAPH_VIEW
 from kgd.tools.walking import TRAVERSE
 from kgd.tools.writing import PUT, REMEMBER
 
@@ -56,10 +57,11 @@ TOOLS: Mapping[str, Tool] = {
 TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
     "tasks": {tool.name: tool for tool in (QUERY_CONTAINER, ADVANCE)},
     "server-memory": SERVER_MEMORY,
+    "apps": {GRAPH_VIEW.name: GRAPH_VIEW},
 }
 
 SERVED: Mapping[str, Tool] = {
-    **TOOLS, **{tool.name: tool for tool in (CONFLICTS, RESOLVE, PROPOSALS, ACCEPT, REJECT, BLAME)},
+    **TOOLS, **{tool.name: tool for tool in (CONFLICTS, RESOLVE, PROPOSALS, ACCEPT, REJECT, BLAME, GRAPH_VIEW)},
 }  # fmt: skip
 
 LOCAL: Mapping[str, Tool] = {

@@ -20,7 +20,7 @@ from kgd.tools.tool import Answer, Tool
 EVERYBODY = (
     "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "query_container",
     "advance", "put", "history", "blame", "status", "resolve_conflicts", "submit_subgraph",
-    "conflicts", "resolve", "proposals", "accept", "reject", "ingest",
+    "conflicts", "resolve", "proposals", "accept", "reject", "ingest", "graph_view",
 )  # fmt: skip
 """Tools that make sense from elsewhere. Of `ingest` texts do: it refuses to read this machine's disk for others."""
 CHARACTERS_A_NODE = 450

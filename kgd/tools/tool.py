@@ -54,7 +54,8 @@ class Tool:
     `from_memory` tells whether a call with these parameters is answered from memory and one look-up, so that it may
     run on the event loop; everything else belongs on a worker thread. A tool that `forwards` is asked of the hub as it
     is, where the workspace that a call means is on one; others see to that themselves. `text` is what the answer is for
-    a model to read, `refusal` what becomes of an error: tools that stand in for others' answer as those do.
+    a model to read, `refusal` what becomes of an error: tools that stand in for others' answer as those do. `app` is
+    the page that hosts of agents may show the answer with, `for_app` what in it is for that page alone.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Tool:
     forwards: bool = False
     text: Callable[[Any], str] = as_json
     refusal: Callable[[KgdError], Refusal] = refused
+    app: str = ""
+    for_app: tuple[str, ...] = ()
 
     def call(self, session: Session, arguments: Mapping[str, Any] | None) -> Answer:
         """Reads the arguments and answers.

@@ -1,114 +1,131 @@
-"""This file is where the neighbourhood of nodes is drawn, and where a picture of it is saved."""
+"""This file is where the graph is looked at: what is near some nodes, or the whole workspace; and where it is saved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk
+from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk, of_whole
 from kgd.drawing.svg import drawn, sample
-from kgd.errors import Invalid, NotFound
+from kgd.errors import NotFound
+from kgd.tools.walking import MOST_NODES
 from kgd.ui.asked import Asked, Handled, Page, Whole
 from kgd.ui.entry import Entry
+from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, Wanted
 
-COST, NODES = 1.0, 60
-DEAREST = 5
-"""Where the slider ends; the number beside it takes more."""
-MOST_NODES = 2_000
-ROWS = 100
+ROWS = 50
 """Lines of the list that are shown at first."""
 HITS = 8
 """Of a question: what the picture begins at."""
+MEMBERS = 20
+"""Of an area: atoms, or directories, that are begun at beside it."""
 BUDGET = 2_000_000
-DIRECTIONS = {"out": "what these lead to", "in": "what leads to these", "both": "both ways"}
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What an address of the graph asks for."""
-
-    starts: tuple[str, ...]
-    question: str
-    cost: float
-    nodes: int
-    direction: str
-    types: tuple[str, ...]
-    edges: tuple[str, ...]
-    as_of: str
-
-    @classmethod
-    def read(cls, asked: Asked) -> Wanted:
-        """Raises Invalid where a number is none."""
-        direction = asked.query.get("direction", "both")
-        if direction not in DIRECTIONS:
-            raise Invalid("there is no such direction", at="direction", next=f"Known: {', '.join(DIRECTIONS)}.")
-        return cls(
-            tuple(dict.fromkeys(text.strip() for text in asked.many("from") if text.strip())),
-            asked.query.get("q", "").strip(), _number(asked, "cost", COST), int(_number(asked, "nodes", NODES)),
-            direction, tuple(filter(None, asked.many("type"))), tuple(filter(None, asked.many("edge"))),
-            asked.query.get("as_of", "").strip(),
-        )  # fmt: skip
-
-    def address(self, asked: Asked, page: str = "graph") -> str:
-        """Where this is looked at; what is as usual is left out."""
-        return asked.to(
-            page, **{"from": list(self.starts)}, q=self.question, cost=_told(self.cost, COST),
-            nodes=_told(self.nodes, NODES), direction=self.direction if self.direction != "both" else "",
-            type=list(self.types), edge=list(self.edges), as_of=self.as_of,
-        )  # fmt: skip
+"""Tokens: `max_nodes` alone is to cut."""
+TYPE = "type:"
 
 
 def graph(asked: Asked) -> Handled:
     wanted = Wanted.read(asked)
-    if not wanted.starts and not wanted.question:
-        return Page("graph.html", {"wanted": wanted, "directions": DIRECTIONS, "dearest": DEAREST, "most": MOST_NODES})
+    known = {"wanted": wanted, "directions": DIRECTIONS, "dearest": DEAREST, "most": MOST_NODES}
+    if wanted.is_whole:
+        return Page("graph.html", known | _whole(asked))
     wanted = _begun(asked, wanted)
+    if not wanted.starts:
+        return Page("graph.html", known | {"nothing": wanted.question})
     plain = _walk(asked, replace(wanted, types=(), edges=()))
     types, edges = _kinds(plain, wanted)
-    is_all = set(wanted.types) >= set(types) or not wanted.types, set(wanted.edges) >= set(edges) or not wanted.edges
-    wanted = replace(wanted, types=() if is_all[0] else wanted.types, edges=() if is_all[1] else wanted.edges)
-    answer = plain if all(is_all) else _walk(asked, wanted)
+    wanted = replace(
+        wanted, types=() if set(wanted.types) >= set(types) else wanted.types,
+        edges=() if set(wanted.edges) >= set(edges) else wanted.edges,
+    )  # fmt: skip
+    answer = _walk(asked, wanted) if wanted.types or wanted.edges else plain
     scene = of_walk(answer)
-    title = f"Around {', '.join(dot.name for dot in scene.dots if 'start' in dot.marks)}"[:200]
-    return Page("graph.html", {
-        "wanted": wanted, "directions": DIRECTIONS, "dearest": DEAREST, "most": MOST_NODES, "title": title,
-        "types": types, "edges": edges, "answer": answer, "picture": _picture(asked, wanted, scene, title),
-        "legend": _legend(scene), "rows": _rows(asked, wanted, scene), "file": wanted.address(asked, "graph.svg"),
-        "starts": _starts(asked, wanted, scene), "cut": [_said(cut, wanted) for cut in answer["cut"]],
+    title = _title(scene)
+    picture = drawn(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title)
+    return Page("graph.html", known | {
+        "wanted": wanted, "title": title, "types": types, "edges": edges, "picture": Markup(picture),
+        "legend": _legend(scene), "file": wanted.address(asked, "graph.svg"),
+        "rows": _rows(asked, wanted, scene), "all_rows": wanted.with_rows(asked, len(scene.dots)),
+        "count": len(scene.dots), "starts": _starts(asked, wanted, scene),
+        "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene),
     })  # fmt: skip
 
 
 def saved(asked: Asked) -> Handled:
     """The same picture as a file that needs nothing else."""
-    wanted = _begun(asked, Wanted.read(asked))
-    if not wanted.starts:
-        raise NotFound("there is nothing to draw yet", at="from", next="Say where to begin.")
-    scene = of_walk(_walk(asked, wanted))
-    title = f"{asked.workspace}: around {', '.join(dot.name for dot in scene.dots if 'start' in dot.marks)}"[:200]
-    return Whole(drawn(scene, title=title, alone=True).encode(), "image/svg+xml", "kgd-graph.svg")
+    wanted = Wanted.read(asked)
+    if wanted.is_whole:
+        svg = str(asked.call("graph_view")["drawing"])
+    else:
+        wanted = _begun(asked, wanted)
+        if not wanted.starts:
+            raise NotFound("nothing was found, so there is nothing to draw", at="q", next="Ask in other words.")
+        scene = of_walk(_walk(asked, wanted))
+        svg = drawn(scene, title=f"{asked.workspace}: {_title(scene)}", alone=True)
+    return Whole(svg.encode(), "image/svg+xml", "kgd-graph.svg")
+
+
+def _whole(asked: Asked) -> dict[str, Any]:
+    """Everything: its areas, and its types."""
+    answer = asked.call("graph_view")
+    areas, types = answer["areas"], answer["types"]
+    scene = of_whole(asked.workspace, areas, types)
+    title = f"All of {asked.workspace}"
+    told: dict[str, Any] = {
+        "title": title, "whole": True, "empty": answer.get("next", ""), "count": len(scene.dots) - 1,
+        "cut": [f"{cut['count']:,} more {cut['limit']} are not in the picture." for cut in answer["cut"]],
+    }  # fmt: skip
+    if areas or types:
+        picture = drawn(scene, leads=lambda dot: _leads_inside(asked, dot), title=title)
+        told |= {"picture": Markup(picture), "legend": _legend(scene), "file": asked.to("graph.svg")}
+        told["rows"] = [
+            {"dot": dot, "node": _leads_inside(asked, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots[1:]
+        ]
+    return told
+
+
+def _leads_inside(asked: Asked, dot: Dot) -> str:
+    """From the whole into a part of it."""
+    if dot.shape == "area":
+        return asked.to("graph", **{"from": dot.uri})
+    return asked.to("graph", type=dot.uri.removeprefix(TYPE)) if dot.uri.startswith(TYPE) else ""
 
 
 def _begun(asked: Asked, wanted: Wanted) -> Wanted:
-    """With the nodes that a question finds as starts."""
-    if wanted.starts or not wanted.question:
+    """With starts: what was named, what a question finds, or the newest nodes of a type."""
+    if wanted.starts:
         return wanted
-    hits = asked.call("search", query=wanted.question, limit=HITS)["hits"]
-    if not hits:
-        raise NotFound(
-            "nothing was found", at=wanted.question[:100], next="Ask in other words, or name a node or a path."
-        )
-    return replace(wanted, starts=tuple(hit["uri"] for hit in hits))
+    if wanted.question:
+        return replace(wanted, starts=_found(asked, wanted.question))
+    newest = asked.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
+    return replace(wanted, starts=tuple(node["uri"] for node in newest if not node["path"]))
+
+
+def _found(asked: Asked, question: str) -> tuple[str, ...]:
+    """The node that is called so, or lies at that path; else what a search finds."""
+    named = asked.call("get", uris=[question]) if " " not in question else {"nodes": []}
+    if named["nodes"]:
+        return (named["nodes"][0]["uri"],)
+    return tuple(hit["uri"] for hit in asked.call("search", query=question, limit=HITS)["hits"])
 
 
 def _walk(asked: Asked, wanted: Wanted) -> Mapping[str, Any]:
     return asked.call(
-        "traverse", start=list(wanted.starts), max_cost=wanted.cost, max_nodes=wanted.nodes, budget=BUDGET,
-        direction=wanted.direction, types=list(wanted.types) or None, edge_types=list(wanted.edges) or None,
-        as_of=wanted.as_of or None,
+        "traverse", start=[*wanted.starts, *_members(asked, wanted.starts)], max_cost=wanted.cost,
+        max_nodes=wanted.nodes, budget=BUDGET, direction=wanted.direction, types=list(wanted.types) or None,
+        edge_types=list(wanted.edges) or None, as_of=wanted.as_of or None,
     )  # fmt: skip
+
+
+def _members(asked: Asked, starts: tuple[str, ...]) -> list[str]:
+    """What belongs to an area that a picture begins at, and no relation leads to: the atoms of a molecule."""
+    if len(starts) != 1 or not starts[0].startswith("molecule:"):
+        return []
+    found = asked.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
+    return [atom["id"] for atom in found["data"].get("atoms", ())[:MEMBERS]] if found["success"] else []
 
 
 def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[str]]:
@@ -124,20 +141,17 @@ def _kind(uri: str, type: str) -> str:
     return scheme if scheme in ("file", "dir") else type
 
 
-def _picture(asked: Asked, wanted: Wanted, scene: Scene, title: str) -> Markup:
-    return Markup(drawn(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title))
+def _title(scene: Scene) -> str:
+    begun = [dot.name for dot in scene.dots if "start" in dot.marks]
+    more = f" and {len(begun) - 3} more" if len(begun) > 3 else ""
+    return f"Around {', '.join(begun[:3])}{more}"[:200]
 
 
 def _leads(asked: Asked, wanted: Wanted, dot: Dot) -> str:
     """A dot is gone on from; one that was begun at is shown."""
     if dot.shape == "missing" or "start" in dot.marks:
         return asked.to("node", uri=dot.uri, as_of=wanted.as_of)
-    return _from(asked, wanted, [*wanted.starts, dot.uri])
-
-
-def _from(asked: Asked, wanted: Wanted, starts: Sequence[str]) -> str:
-    """The address of the same picture, begun elsewhere."""
-    return replace(wanted, starts=tuple(starts), question="").address(asked)
+    return wanted.begun_at(asked, [*wanted.starts, dot.uri])
 
 
 def _starts(asked: Asked, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
@@ -146,7 +160,7 @@ def _starts(asked: Asked, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
     return [
         {
             "uri": dot.uri, "name": dot.name,
-            "without": _from(asked, wanted, [one.uri for one in begun if one != dot]),
+            "without": wanted.begun_at(asked, [one.uri for one in begun if one is not dot]),
         }
         for dot in begun
     ]  # fmt: skip
@@ -155,10 +169,11 @@ def _starts(asked: Asked, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
 def _rows(asked: Asked, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
     return [
         {
-            "dot": dot, "marks": [MEANINGS[mark] for mark in dot.marks], "alone": _from(asked, wanted, [dot.uri]),
-            "node": asked.to("node", uri=dot.uri, as_of=wanted.as_of),
+            "dot": dot, "node": asked.to("node", uri=dot.uri, as_of=wanted.as_of),
+            "marks": [MEANINGS[mark] for mark in dot.marks],
+            "alone": wanted.begun_at(asked, [dot.uri]) if dot.shape != "missing" else "",
         }
-        for dot in scene.dots
+        for dot in scene.dots[: max(ROWS, wanted.rows)]
     ]  # fmt: skip
 
 
@@ -167,6 +182,7 @@ def _legend(scene: Scene) -> list[tuple[Markup, str]]:
     marks = [
         (Markup(sample("missing" if mark in ("missing", "unreachable") else "knowledge", (mark,))), MEANINGS[mark])
         for mark in scene.marks
+        if scene.is_measured
     ]
     return shapes + marks
 
@@ -177,24 +193,16 @@ def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
         "max_nodes": f"At least {count:,} more nodes come next; the picture ends at {wanted.nodes:,}.",
         "max_cost": f"{count:,} more relations lead further than cost {wanted.cost:g}.",
         "broken_links": f"{count:,} more links lead to what nobody has written.",
-        "edges": f"{count:,} relations were not looked at, which are too many.",
+        "edges": f"{count:,} relations were not looked at: there are too many here.",
         "passed_nodes": "Too many nodes of other types lie between; the walk ended there.",
         "elsewhere": f"{count:,} nodes of other workspaces were not gone on from.",
         "budget": f"{count:,} nodes are too much for one page.",
     }
-    return said.get(limit, f"{count:,} were left out by {limit}.")
+    return said.get(limit, f"{count:,} were left out: {limit}.")
 
 
-def _number(asked: Asked, name: str, usual: float) -> float:
-    text = asked.query.get(name, "").strip()
-    try:
-        return float(text) if text else usual
-    except ValueError:
-        raise Invalid(f"'{text[:40]}' is no number", at=name, next="Give a number, such as 1.5.") from None
-
-
-def _told(number: float, usual: float) -> str:
-    return "" if number == usual else f"{number:g}"
+def _lines_left(scene: Scene) -> list[str]:
+    return [f"{scene.left_out:,} more relations are not drawn; the cheapest are."] if scene.left_out else []
 
 
 ENTRIES = (Entry("graph", "graph", graph), Entry("graph", "graph.svg", saved))

@@ -42,6 +42,12 @@
       tell("Something changed meanwhile. Send or reload to see it.");
     }
   });
+  // A form may have led to another address since this page was loaded.
+  document.body.addEventListener("htmx:configRequest", (event) => {
+    if (event.target.id === "look-again" && location.pathname.startsWith("/ui/w/")) {
+      event.detail.path = location.pathname + location.search;
+    }
+  });
   // A session that ended answers with another page, which is shown whole.
   document.body.addEventListener("htmx:responseError", (event) => {
     if (event.detail.xhr.status === 401) location.reload();
