@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from kgd.model.node import Json
 from kgd.ui.differences import Mark, marked
 from kgd.ui.values import as_text
 
+_CUT = re.compile(r"… \(\d+ characters\)\Z").search
 LONGEST_MARK = 20_000
 """Characters of one stretch that are shown."""
 TITLES = {
@@ -36,6 +38,8 @@ class NodeRow:
     name: str
     change: str
     fields: tuple[FieldRow, ...]
+    is_cut: bool = False
+    """Whether a text in it is longer than the answer."""
 
 
 def titled(field: str) -> str:
@@ -59,6 +63,15 @@ def written(value: Json) -> str:
     return as_text(value)
 
 
+def is_cut(value: Json) -> bool:
+    """Whether an answer ends some text in it before its end."""
+    if isinstance(value, Mapping):
+        return any(map(is_cut, value.values()))
+    if isinstance(value, list):
+        return any(map(is_cut, value))
+    return isinstance(value, str) and _CUT(value) is not None
+
+
 def marks(old: str, new: str) -> tuple[Mark, ...]:
     """The newer text with what was taken out in its place, none of it longer than a page bears."""
     return tuple(clipped(mark) for mark in marked(old, new))
@@ -79,6 +92,7 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
                 FieldRow(titled(name), marks(written(field["before"]), written(field["after"])))
                 for name, field in one["fields"].items()
             ),
+            any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kgd.ui.entry import Entry
 from kgd.ui.pages import (
     areas,
+    attention,
     changing,
     conflicts,
     editing,
@@ -14,6 +15,7 @@ from kgd.ui.pages import (
     node,
     overview,
     past,
+    proposals,
     review,
     search,
     workspaces,
@@ -21,6 +23,7 @@ from kgd.ui.pages import (
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
+    *attention.ENTRIES,
     *graph.ENTRIES,
     *node.ENTRIES,
     *editing.ENTRIES,
@@ -29,6 +32,7 @@ ENTRIES: tuple[Entry, ...] = (
     *search.ENTRIES,
     *review.ENTRIES,
     *conflicts.ENTRIES,
+    *proposals.ENTRIES,
     *areas.ENTRIES,
     *workspaces.ENTRIES,
 )
@@ -42,6 +46,7 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("graph", "Graph"),
     ("review", "Review"),
     ("conflicts", "Conflicts"),
+    ("proposals", "Proposals"),
     ("areas", "Areas"),
     ("workspaces", "Workspaces"),
 )
