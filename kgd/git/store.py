@@ -250,6 +250,18 @@ class ObjectStore:
         except _UNREADABLE:
             return self.merge_bases(a, b) == [a]
 
+    def apart(self, a: ObjectId, b: ObjectId) -> tuple[int, int]:
+        """How many commits lead to `a` and not to `b`, and the other way round.
+
+        Raises:
+            Damaged: One of them is not here, or cannot be read.
+        """
+        try:
+            ahead, behind = self._repository.ahead_behind(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
+        except _UNREADABLE as error:
+            raise Damaged("history cannot be read", at=a.hex()) from error
+        return int(ahead), int(behind)
+
     def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
         """All best common ancestors, sorted by id; empty for unrelated histories.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -299,27 +299,70 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
 
 
 class Listed(TypedDict):
+    """One workspace. `kind` is here, clone (of another team's, to be read) or hub; `shared`: the organisation names it.
+
+    `trust` is how near those who write there are: local, team or remote; it is there once that is known.
+    """
+
     id: str
     path: str
     open: bool
+    kind: Literal["here", "clone", "hub"]
+    trust: NotRequired[Literal["local", "team", "remote"]]
+    shared: NotRequired[bool]
     nodes: NotRequired[int]
     conflicts: NotRequired[int]
 
 
+class RegistryProblem(TypedDict):
+    """Why what a registry says now is not what holds."""
+
+    reason: str
+    at: NotRequired[str]
+    next: NotRequired[str]
+
+
 class WorkspacesResult(TypedDict):
+    """`organisation` is the address of the registry that many people share."""
+
     workspaces: list[Listed]
+    registry: str
+    problems: list[RegistryProblem]
+    organisation: NotRequired[str]
 
 
 def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
-    """What is registered, without opening anything."""
-    opened = {workspace.id: workspace for workspace in session.daemon.opened()}
+    """What is registered, without opening anything; and what is wrong with the registry."""
+    daemon, registry = session.daemon, session.daemon.registry.current()
+    opened = {workspace.id: workspace for workspace in daemon.opened()}
     found: list[Listed] = []
-    for id, entry in sorted(session.daemon.registry.current().entries.items()):
-        listed: Listed = {"id": id, "path": entry.path or entry.hub or entry.remote, "open": id in opened}
+    for id, entry in sorted(registry.entries.items()):
+        listed: Listed = {
+            "id": id, "path": entry.path or entry.hub or entry.remote, "open": id in opened,
+            "kind": "here" if entry.path else "hub" if entry.hub else "clone",
+        }  # fmt: skip
+        if not entry.path:
+            listed["trust"] = "remote"
+        elif id in opened:
+            listed["trust"] = daemon.elsewhere.trust(opened[id])
+        if id in registry.shared:
+            listed["shared"] = True
         if id in opened:
             listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflict_count
         found.append(listed)
-    return {"workspaces": found}
+    answer: WorkspacesResult = {"workspaces": found, "registry": daemon.home.registry, "problems": []}
+    if problem := daemon.registry.problem:
+        told: RegistryProblem = {"reason": problem.message}
+        if problem.at:
+            told["at"] = problem.at
+        if problem.next:
+            told["next"] = problem.next
+        answer["problems"].append(told)
+    if registry.organisation:
+        answer["organisation"] = registry.organisation
+        if daemon.organisation.problem:
+            answer["problems"].append({"reason": daemon.organisation.problem, "at": registry.organisation})
+    return answer
 
 
 UP = Tool(

@@ -45,7 +45,10 @@ class WaitAnswer(TypedDict):
 
 
 class RemoteAnswer(TypedDict):
-    """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits."""
+    """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits.
+
+    `ahead` are those here that are not there, `behind` the other way round, as far as is known.
+    """
 
     name: str
     url: str
@@ -58,6 +61,8 @@ class RemoteAnswer(TypedDict):
     proposed: NotRequired[int]
     merged: NotRequired[str]
     proposals: NotRequired[int]
+    ahead: NotRequired[int]
+    behind: NotRequired[int]
     waits: list[WaitAnswer]
 
 
@@ -137,7 +142,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
     workspace = _mine(session, params.workspace, params.environment)
     syncing = session.daemon.syncing(workspace)
     if params.action == "list":
-        return _answer(workspace, [_shown(one) for one in syncing.machines()])
+        return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
     if not params.name:
         url_too = " URL" if params.action == "add" else ""
         raise Invalid("say which remote", at="name", next=f"`kgd remote {params.action} NAME{url_too}`.")
@@ -148,7 +153,9 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
             drop(session.daemon.home.state, gone.token)
     elif params.action == "show":
         remote_settings.remote(workspace.layout, params.name)
-        return _answer(workspace, [_shown(one) for one in syncing.machines() if one.remote.name == params.name])
+        return _answer(
+            workspace, [_shown(one, workspace) for one in syncing.machines() if one.remote.name == params.name]
+        )
     else:
         if not params.url:
             raise Invalid("say where it is", at="url", next="`kgd remote add NAME URL`.")
@@ -157,7 +164,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
         stored = remote_settings.as_written(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
         return _add(session, workspace,
                     Remote(params.name, there, ref, params.token, params.sync, params.direction), stored)  # fmt: skip
-    return _answer(workspace, [_shown(one) for one in syncing.machines()])
+    return _answer(workspace, [_shown(one, workspace) for one in syncing.machines()])
 
 
 def _mine(session: Session, id: str | None, environment: JsonObject) -> Workspace:
@@ -245,13 +252,15 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
     return answer
 
 
-def _shown(machine: Machine) -> RemoteAnswer:
+def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer:
     answer: RemoteAnswer = {
         "name": machine.remote.name, "url": machine.remote.url.text, "ref": machine.remote.ref,
         "state": machine.state, "waits": [],
     }  # fmt: skip
     if machine.last_success is not None:
         answer["last_success"] = moment(int(machine.last_success))
+    if workspace is not None and machine.theirs and workspace.tip and workspace.store.exists(machine.theirs):
+        answer["ahead"], answer["behind"] = workspace.store.apart(bytes.fromhex(workspace.tip), machine.theirs)
     if machine.remote.direction != "both":
         answer["direction"] = machine.remote.direction
     for wait in machine.waits:

@@ -2,14 +2,110 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.conftest import Desk, at
+from tests.ui.conftest import Desk, Watched, at, axe
 
 pytestmark = pytest.mark.needs("chromium")
 
 
-def test_the_workspaces_of_the_home_are_one_click_away(desk: Desk, page: Page) -> None:
+@pytest.fixture(scope="module")
+def shared(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A bare repository that the workspace is shared through, by hand."""
+    there = tmp_path_factory.mktemp("there") / "shared.git"
+    subprocess.run(["git", "init", "-q", "--bare", there], check=True)
+    desk.call("remote", action="add", name="origin", url=str(there), sync=0)
+    yield there
+    desk.call("remote", action="remove", name="origin")
+
+
+def tip_of(there: Path) -> str:
+    done = subprocess.run(
+        ["git", "-C", there, "rev-parse", "refs/heads/kgd"], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_what_has_not_left_yet_is_counted_and_leaves_with_a_click(desk: Desk, page: Page, shared: Path) -> None:
     page.get_by_role("link", name="Workspaces", exact=True).click()
-    expect(at(page, "workspaces").locator("main")).to_contain_text(str(desk.code))
+    expect(page.get_by_role("row", name="shop")).to_contain_text("Your team")
+    row = page.get_by_role("row", name="origin")
+    expect(row).to_contain_text("0 commits")
+    desk.put("insight://shop/leaves", summary="It goes out with the next round")
+    expect(row).to_contain_text("1 commit")  # by itself
+    row.get_by_role("button", name="Sync now").click()
+    expect(page.locator(".said")).to_have_text("origin: 0 came, 1 went.")
+    assert tip_of(shared) == desk.call("status")["workspace"]["tip"]
+
+
+def test_a_token_is_minted_shown_once_and_revoked_by_keyboard_alone(desk: Desk, page: Page) -> None:
+    at(page, "workspaces/tokens/mint")
+    page.get_by_label("Whose it is").focus()
+    page.keyboard.type("billing-agent")
+    page.keyboard.press("Tab")  # the kind
+    page.keyboard.press("Tab")  # what it may do
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")  # propose, beside read
+    page.keyboard.press("Enter")
+    token = page.get_by_label("Token").input_value()
+    assert token.startswith("kgd_agent_")
+    found = next(one for one in desk.call("token_list")["tokens"] if one["name"] == "billing-agent")
+    assert found["scopes"][0]["verbs"] == ["read", "propose"]
+    at(page, "workspaces")
+    expect(page.get_by_role("row", name="billing-agent")).to_contain_text("never")
+    assert token not in page.content()
+    page.get_by_role("link", name="Revoke… the token of billing-agent").press("Enter")
+    page.get_by_role("button", name="Revoke it").press("Enter")
+    expect(page.locator(".said")).to_contain_text("refused from now on")
+    expect(page.get_by_role("row", name="billing-agent")).to_have_count(0)
+    page.get_by_role("link", name="expired or were revoked").click()
+    expect(page.get_by_role("row", name="billing-agent")).to_contain_text("revoked")
+
+
+def test_a_form_that_is_refused_keeps_what_was_written(desk: Desk, page: Page, watched: Watched) -> None:
+    at(page, "workspaces/tokens/mint")
+    page.get_by_label("Whose it is").fill("auditor")
+    page.get_by_label("Where, one path").fill("/services/**\nno path")
+    page.get_by_role("button", name="Mint it").click()
+    expect(page.get_by_role("alert")).to_contain_text("path")
+    expect(page.get_by_label("Whose it is")).to_have_value("auditor")
+    assert not [one for one in desk.call("token_list")["tokens"] if one["name"] == "auditor"]
+    watched.troubles.clear()  # the browser notes each answer of 422
+
+
+def test_an_error_in_the_registry_is_told_with_its_line(desk: Desk, page: Page) -> None:
+    registry = Path(desk.home.registry)
+    good = registry.read_text()
+    registry.write_text(good + "settings:\n  no_such: 1\n")
+    try:
+        at(page, "workspaces")
+        line = good.count("\n") + 2
+        expect(page.get_by_role("alert")).to_contain_text(f"workspaces.yaml:{line}")
+    finally:
+        registry.write_text(good)
+
+
+def test_browsers_are_listed_and_let_in_no_longer(desk: Desk, page: Page, watched: Watched) -> None:
+    other = page.context.browser.new_context()  # type: ignore[union-attr]
+    second = other.new_page()
+    second.goto(desk.link())
+    second.wait_for_url("**/overview")
+    at(page, "workspaces")
+    rows = page.get_by_role("region", name="Browsers").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("Chrome")
+    page.get_by_role("button", name="End all of them").click()
+    expect(page.locator("h1")).to_have_text("Who are you?")
+    expect(second.locator("h1")).to_have_text("Who are you?")  # an open page hears of it
+    assert desk.call("browsers")["browsers"] == []
+    other.close()
+    watched.troubles.clear()  # the browser notes each answer of 401
+
+
+def test_axe_finds_nothing(page: Page, shared: Path) -> None:
+    assert axe(at(page, "workspaces")) == []
+    assert axe(at(page, "workspaces/tokens/mint")) == []
