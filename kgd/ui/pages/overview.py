@@ -28,38 +28,17 @@ STATES = {
 KINDS = (
     ("conflicts", "conflict", "conflicts", "conflicts", "Two people wrote the same thing differently.", True),
     ("proposals", "proposal", "proposals", "proposals", "A change waits to be accepted or rejected.", True),
-    (
-        "unverified",
-        "fact to verify",
-        "facts to verify",
-        "stale",
-        "The code behind it changed since it was written.",
-        True,
-    ),
+    ("unverified", "fact to verify", "facts to verify", "stale", "The code behind it is another one by now.", True),
     ("invalid_files", "unreadable file", "unreadable files", "unreadable", "Edited by hand, and not to be read.", True),
     ("failed", "failed job", "failed jobs", "", "Something could not be taken in.", True),
-    (
-        "suggestions",
-        "suggestion",
-        "suggestions",
-        "suggestions",
-        "What is often read together may belong together.",
-        False,
-    ),
-    (
-        "broken_links",
-        "broken link",
-        "broken links",
-        "broken",
-        "A relation leads to what nobody has written yet.",
-        False,
-    ),
-)
+    ("suggestions", "suggestion", "suggestions", "suggestions", "What is read together may belong together.", False),
+    ("broken_links", "broken link", "broken links", "broken", "A relation leads to what nobody wrote.", False),
+)  # fmt: skip
 """What may wait for a person: how it is counted and called, on which page it is dealt with, why, and whether it needs
 one."""
 DEEDS = {
     "revert": "took back", "verify": "verified", "resolve": "settled", "accept": "accepted", "ingest": "took in",
-    "import": "imported", "manage_changelog": "noted what changed in", 
+    "import": "imported", "manage_changelog": "noted what changed in",
     "merge": "brought together", "suggestion": "accepted a suggestion about", "commit": "wrote by hand",
 }  # fmt: skip
 """What a commit did, by its operation; others wrote."""
