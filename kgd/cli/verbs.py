@@ -102,7 +102,7 @@ VERBS: tuple[Verb, ...] = (
           _flag("--confirm-deletions", help="many files are missing in .kgd and are kept: delete their nodes")),
          call="doctor", print="doctor"),
     Verb("mcp", "Running", "serve MCP on standard input and output: what an MCP client starts",
-         (_arg("--tools", help="toolsets beside the usual tools: tasks, server-memory, apps; only:server-memory for it alone",
+         (_arg("--tools", help="toolsets beside the usual tools: tasks, server-memory, apps; only:server-memory: it alone",
                metavar="A,B"),),
          own="mcp"),
     Verb("serve", "Running", "run the daemon in the foreground; with --listen it is a hub, for which -w takes A,B",

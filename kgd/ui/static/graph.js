@@ -3,49 +3,71 @@
 (() => {
   const NEAREST = 16;
   const STEP = 1.3;
+  const REST = 120;
   const drawing = () => document.querySelector("#picture > svg.drawing");
-  const box = (svg) => svg.viewBox.baseVal;
+  const place = () => document.getElementById("picture").dataset.view;
   // What is seen is kept while the picture is looked at again, and for the address at which it was chosen alone.
   let seen = { at: "", whole: null, part: null };
+  let resting = 0;
 
-  const place = () => document.getElementById("picture").dataset.view;
-  const near = (svg) => seen.whole.width / box(svg).width;
+  const near = () => seen.whole.width / seen.part.width;
+  const within = (value, least, most) => Math.max(least, Math.min(most, value));
 
-  function look(svg, x, y, width) {
+  // Pixels to one unit of the picture, which lies in the middle of its box.
+  const scale = (svg, part) => Math.min(svg.clientWidth / part.width, svg.clientHeight / part.height);
+  const middle = (part) => [part.x + part.width / 2, part.y + part.height / 2];
+
+  function under(svg, clientX, clientY) {
+    const box = document.getElementById("picture").getBoundingClientRect(), [x, y] = middle(seen.part);
+    const k = scale(svg, seen.part);
+    return { x: x + (clientX - box.x - svg.clientWidth / 2) / k, y: y + (clientY - box.y - svg.clientHeight / 2) / k };
+  }
+
+  // While a hand moves it the picture is shifted as it was painted; once it rests it is painted anew.
+  function look(svg, x, y, width, byHand = false) {
     const whole = seen.whole;
-    const wide = Math.min(whole.width, Math.max(whole.width / NEAREST, width));
-    const high = wide * whole.height / whole.width;
-    const keep = (value, least, room) => Math.max(least - room / 2, Math.min(value, least + room * 1.5));
-    const left = keep(x, whole.x, whole.width - wide), top = keep(y, whole.y, whole.height - high);
-    svg.setAttribute("viewBox", `${left} ${top} ${wide} ${high}`);
-    svg.classList.toggle("near", near(svg) >= 2 && near(svg) < 4);
-    svg.classList.toggle("nearer", near(svg) >= 4);
-    seen.part = { x: left, y: top, width: wide };
+    const wide = within(width, whole.width / NEAREST, whole.width), high = wide * whole.height / whole.width;
+    seen.part = {
+      x: within(x, whole.x - wide / 2, whole.x + whole.width - wide / 2),
+      y: within(y, whole.y - high / 2, whole.y + whole.height - high / 2), width: wide, height: high,
+    };
+    clearTimeout(resting);
+    if (!byHand) return paint(svg);
+    const painted = svg.viewBox.baseVal, k = scale(svg, seen.part);
+    const [fromX, fromY] = middle(painted), [toX, toY] = middle(seen.part);
+    svg.style.transform = `translate(${k * (fromX - toX)}px, ${k * (fromY - toY)}px) scale(${painted.width / wide})`;
+    resting = setTimeout(() => paint(svg), REST);
   }
 
-  function zoom(svg, times, clientX, clientY) {
-    const b = box(svg);
-    const at = clientX === undefined ? { x: b.x + b.width / 2, y: b.y + b.height / 2 } : under(svg, clientX, clientY);
-    const width = Math.min(seen.whole.width, Math.max(seen.whole.width / NEAREST, b.width / times));
-    const ratio = width / b.width;
-    look(svg, at.x - (at.x - b.x) * ratio, at.y - (at.y - b.y) * ratio, width);
+  function paint(svg) {
+    const { x, y, width, height } = seen.part;
+    svg.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
+    svg.style.transform = "";
+    svg.classList.toggle("near", near() >= 2 && near() < 4);
+    svg.classList.toggle("nearer", near() >= 4);
   }
 
-  const under = (svg, x, y) => new DOMPoint(x, y).matrixTransform(svg.getScreenCTM().inverse());
-  const move = (svg, right, down) => { const b = box(svg); look(svg, b.x + right, b.y + down, b.width); };
+  function zoom(svg, times, at, byHand = false) {
+    const part = seen.part, [x, y] = at ? [at.x, at.y] : middle(part);
+    const ratio = within(part.width / times, seen.whole.width / NEAREST, seen.whole.width) / part.width;
+    look(svg, x - (x - part.x) * ratio, y - (y - part.y) * ratio, part.width * ratio, byHand);
+  }
+
+  const all = (svg) => look(svg, seen.whole.x, seen.whole.y, seen.whole.width);
+  const move = (svg, right, down, byHand = false) =>
+    look(svg, seen.part.x + right, seen.part.y + down, seen.part.width, byHand);
 
   function begin() {
-    const svg = drawing();
     for (const slider of document.querySelectorAll("[data-moves]")) slider.hidden = false;
+    const svg = drawing();
     if (!svg) return;
-    const buttons = document.querySelector("#picture .zoom");
-    if (buttons) buttons.hidden = false;
-    const b = box(svg);
-    if (seen.at !== place()) {
-      seen = { at: place(), whole: { x: b.x, y: b.y, width: b.width, height: b.height }, part: null };
-    } else if (seen.part && !svg.dataset.looked) {
-      seen.whole = { x: b.x, y: b.y, width: b.width, height: b.height };
-      look(svg, seen.part.x, seen.part.y, seen.part.width);
+    document.querySelector("#picture .zoom").hidden = false;
+    const { x, y, width, height } = svg.viewBox.baseVal;
+    const before = seen;
+    seen = { at: place(), whole: { x, y, width, height }, part: { x, y, width, height } };
+    svg.classList.remove("near", "nearer");
+    if (before.at === seen.at && before.part.width < before.whole.width) {
+      look(svg, before.part.x, before.part.y, before.part.width);
     }
   }
 
@@ -53,69 +75,67 @@
     const button = event.target.closest("[data-zoom]");
     const svg = button && drawing();
     if (!svg) return;
-    if (button.dataset.zoom === "all") look(svg, seen.whole.x, seen.whole.y, seen.whole.width);
+    if (button.dataset.zoom === "all") all(svg);
     else zoom(svg, button.dataset.zoom === "in" ? STEP : 1 / STEP);
   });
 
-  // With Ctrl, as on maps inside of pages; the page itself still scrolls.
+  // With Ctrl, as on maps inside of pages: the wheel alone scrolls the page.
   document.addEventListener("wheel", (event) => {
     const svg = event.target.closest("#picture > svg.drawing");
     if (!svg || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
-    zoom(svg, event.deltaY < 0 ? 1.15 : 1 / 1.15, event.clientX, event.clientY);
+    zoom(svg, event.deltaY < 0 ? 1.15 : 1 / 1.15, under(svg, event.clientX, event.clientY), true);
   }, { passive: false });
 
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   document.addEventListener("keydown", (event) => {
     const svg = event.target.closest("#picture") && drawing();
     if (!svg || event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = box(svg).width / 10;
+    const step = seen.part.width / 10;
     if (event.key === "+" || event.key === "=") zoom(svg, STEP);
     else if (event.key === "-") zoom(svg, 1 / STEP);
-    else if (event.key === "0") look(svg, seen.whole.x, seen.whole.y, seen.whole.width);
+    else if (event.key === "0") all(svg);
     else if (ARROWS[event.key]) move(svg, ARROWS[event.key][0] * step, ARROWS[event.key][1] * step);
     else return;
     event.preventDefault();
   });
+
   // What has the focus is seen.
   document.addEventListener("focusin", (event) => {
     const dot = event.target.closest("#picture a.dot");
     const svg = dot && drawing();
-    if (!svg || near(svg) <= 1) return;
-    const at = dot.getBBox(), b = box(svg);
-    if (at.x < b.x || at.y < b.y || at.x > b.x + b.width || at.y > b.y + b.height) {
-      look(svg, at.x - b.width / 2, at.y - b.height / 2, b.width);
+    if (!svg || near() <= 1) return;
+    const at = dot.getBBox(), part = seen.part;
+    if (at.x < part.x || at.y < part.y || at.x > part.x + part.width || at.y > part.y + part.height) {
+      look(svg, at.x - part.width / 2, at.y - part.height / 2, part.width);
     }
   });
 
   let held = null;
   document.addEventListener("pointerdown", (event) => {
     const svg = event.target.closest("#picture > svg.drawing");
-    if (svg && event.button === 0) held = { svg, x: event.clientX, y: event.clientY, moved: false };
+    held = svg && event.button === 0 ? { svg, x: event.clientX, y: event.clientY, moved: false } : null;
   });
   document.addEventListener("pointermove", (event) => {
-    if (!held) return;
+    if (!held || !event.buttons) return;
     const right = event.clientX - held.x, down = event.clientY - held.y;
     if (!held.moved && Math.hypot(right, down) < 4) return;
-    held.moved = true;
-    const scale = held.svg.getScreenCTM().a;
-    move(held.svg, -right / scale, -down / scale);
-    held.x = event.clientX;
-    held.y = event.clientY;
+    const k = scale(held.svg, seen.part);
+    move(held.svg, -right / k, -down / k, true);
+    held = { ...held, x: event.clientX, y: event.clientY, moved: true };
   });
-  document.addEventListener("pointerup", () => { setTimeout(() => { held = null; }); });
-  document.addEventListener("pointercancel", () => { held = null; });
   document.addEventListener("dragstart", (event) => { if (event.target.closest("#picture")) event.preventDefault(); });
   // A drag that ends over a node is no click on it.
   document.addEventListener("click", (event) => {
     if (held && held.moved && event.target.closest("#picture a")) event.preventDefault();
+    held = null;
   }, true);
 
   // A slider and the number beside it say the same.
   document.addEventListener("input", (event) => {
     const other = event.target.dataset.moves;
     if (other) document.getElementById(other).value = event.target.value;
-    const slider = document.querySelector(`[data-moves="${CSS.escape(event.target.id)}"]`);
+    const slider = event.target.id && document.querySelector(`[data-moves="${CSS.escape(event.target.id)}"]`);
     if (slider) slider.value = event.target.value;
   });
 
