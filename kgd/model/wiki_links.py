@@ -18,6 +18,7 @@ _COMMENT = re.compile(r"%%.*?(?:%%|\Z)|<!--.*?(?:-->|\Z)", re.S)
 _WIKI = re.compile(r"(!?)\[\[([^\[\]\n|#^]*)(?:[#^][^\[\]\n|]*)?(?:\|[^\[\]\n]*)?\]\]")
 _MARKDOWN = re.compile(r"(!?)\[[^\[\]\n]*\]\(<?([^()\s<>]+)>?(?:\s+\"[^\"\n]*\")?\)")
 _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d_][\w/-]*)")
+_SHOWN = re.compile(r"\[\[([^\[\]\n|#^]*)(?:[#^][^\[\]\n|]*)?(?:\|([^\[\]\n]*))?\]\]").match
 _WHOLE = re.compile(r"\[\[([^\[\]\n|#^]*)(?:[#^][^\[\]\n|]*)?(?:\|[^\[\]\n]*)?\]\]\Z").match
 
 
@@ -27,6 +28,23 @@ class Link(NamedTuple):
     target: str
     is_embed: bool
     is_path: bool
+
+
+class Written(NamedTuple):
+    """A link as a reader sees it: what it names, the words that stand for it, and where it ends in its text."""
+
+    target: str
+    words: str
+    end: int
+
+
+def wiki_link(text: str, start: int) -> Written | None:
+    """The ``[[target#part|words]]`` that begins there; None where none does."""
+    found = _SHOWN(text, start)
+    target = found[1].strip() if found else ""
+    if not found or not target:
+        return None
+    return Written(target, (found[2] or "").strip() or target, found.end())
 
 
 def prose(text: str) -> str:

@@ -1,50 +1,134 @@
 """This file is where Markdown that anybody may have written becomes HTML that can do nothing but be read.
 
-Markup in it stays text, pictures become links, and a link leads to the web, to a mail program or to a node.
+Markup in it stays text, pictures become links, and a link leads to the web, to a mail program or to a node. Nothing of
+it is hidden: what a reader would not see, such as the definition of a link, is shown below. What would take long to lay
+out is shown as it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
+from markdown_it.common.normalize_url import normalizeLink
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
 
 from kgd.model.uri import OWNED
+from kgd.model.wiki_links import wiki_link
 
 LONGEST = 300_000
 """Characters that are laid out; what is longer is shown as it is written."""
+STEPS = 120_000
+"""Looks at a place of the text that are taken to lay it out, about a second; prose of 256 KiB takes a third of them."""
+DEEPEST = 40
+"""Levels of quotes and lists; what has more is shown as it is written, where a parser would leave it out."""
 WEB = ("https://", "http://", "mailto:")
+
+_UNSEEN_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
+    chr(code) for code in range(0xE0100, 0xE01F0)
+}
+"""Letters and marks to Unicode that take a place or none, and show nothing."""
+_BLANK = "\n\t\u200c\u200d"
+"""Line feed, tab, and the joiners that words in several scripts and emoji are spelt with."""
+
+
+class _TooMuch(Exception):
+    """Laying it out would take longer than anybody waits for a page."""
 
 
 def shown(text: str) -> str:
     """The text with what could not be seen, or would turn a line around, written out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else f"⟨U+{ord(c):04X}⟩" for c in text)
+    unseen = {ord(c): f"⟨U+{ord(c):04X}⟩" for c in set(text) if not _is_seen(c)}
+    return text.translate(unseen) if unseen else text
+
+
+def _is_seen(c: str) -> bool:
+    return c in _BLANK or (c.isprintable() and c not in _UNSEEN_LETTERS) or unicodedata.category(c) == "Zs"
 
 
 def laid_out(text: str, place: Callable[[str], str]) -> Markup:
     """Markdown as HTML. `place` gives the address of a node's page."""
     text = shown(text)
-    if len(text) > LONGEST:
-        return Markup("<pre>{}</pre>").format(text)
-    return Markup(_PARSER.render(text, {"place": place}))
+    if len(text) <= LONGEST:
+        env: dict[str, Any] = {"place": place, "steps": STEPS}
+        try:
+            # What was written as an entity is a character only now.
+            return Markup(shown(_PARSER.render(text, env)) + _definitions(env))
+        except _TooMuch:
+            pass
+    return Markup('<pre class="as-written">\n{}</pre>').format(text)
+
+
+def _definitions(env: dict[str, Any]) -> str:
+    """What links by reference lead to, and definitions that no link uses: a text could else be hidden in them."""
+    found = [(label, one) for label, one in env.get("references", {}).items()]
+    found += [(str(one.get("label", "")), one) for one in env.get("duplicate_refs", ())]
+    rows = (
+        Markup("<li>[{}]: {} {}</li>").format(label, one["href"], one.get("title", "")) for label, one in found
+    )  # fmt: skip
+    return shown(str(Markup('<ul class="definitions">{}</ul>').format(Markup("").join(rows)))) if found else ""
 
 
 def _parser() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False, "maxNesting": 40}).enable(["table", "strikethrough"])
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST + 20}).enable(["table", "strikethrough"])
     made.validateLink = _is_harmless  # type: ignore[method-assign]
-    made.add_render_rule("link_open", _link)
-    made.add_render_rule("image", _picture)
-    for level in ("heading_open", "heading_close"):
-        made.add_render_rule(level, _heading)
-    for cell in ("th_open", "td_open"):
-        made.add_render_rule(cell, _cell)
+    made.normalizeLink = _normal  # type: ignore[method-assign]
+    made.block.ruler.before("table", "counted", _count, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    made.inline.ruler.before("text", "counted", _count_inline)
+    made.inline.ruler.before("link", "wiki", _wiki)
+    made.core.ruler.after("block", "counted", _count_tokens)
+    made.core.ruler.push("titles", _titles)
+    rules = {
+        "link_open": _link, "image": _picture, "fence": _fence, "heading_open": _heading, "heading_close": _heading,
+        "th_open": _cell, "td_open": _cell,
+    }  # fmt: skip
+    for name, rule in rules.items():
+        made.add_render_rule(name, rule)
     return made
+
+
+def _take(env: MutableMapping[str, Any], steps: int = 1) -> None:
+    env["steps"] -= steps
+    if env["steps"] < 0:
+        raise _TooMuch
+
+
+def _count(state: Any, start: int, end: int, silent: bool) -> bool:
+    _take(state.env)
+    if state.level >= DEEPEST:
+        raise _TooMuch
+    return False
+
+
+def _count_inline(state: StateInline, silent: bool) -> bool:
+    _take(state.env)
+    if state.level >= DEEPEST:
+        raise _TooMuch
+    return False
+
+
+def _count_tokens(state: StateCore) -> None:
+    _take(state.env, len(state.tokens))
+
+
+def _titles(state: StateCore) -> None:
+    """What a link says only to whoever points at it is written behind it."""
+    for token in state.tokens:
+        if token.children and any(one.type == "link_open" and one.attrGet("title") for one in token.children):
+            made, titles = [], list[str]()
+            for one in token.children:
+                made.append(one)
+                if one.type == "link_open":
+                    titles.append(str(one.attrs.pop("title", "")))
+                elif one.type == "link_close" and (title := titles.pop()):
+                    made.append(Token("text", "", 0, content=f" ({title})"))
+            token.children = made
 
 
 def _is_harmless(url: str) -> bool:
@@ -55,9 +139,30 @@ def _is_node(url: str) -> bool:
     return url.partition("://")[0] in OWNED
 
 
+def _normal(url: str) -> str:
+    """A node's URI is as it is; another address is spelt so that what it leads to can be seen."""
+    return url if _is_node(url) else normalizeLink(url)
+
+
+def _wiki(state: StateInline, silent: bool) -> bool:
+    """``[[target|words]]`` as a link to that node, however it is addressed."""
+    if state.src[state.pos : state.pos + 2] != "[[":
+        return False
+    found = wiki_link(state.src, state.pos)
+    if found is None or state.linkLevel:
+        return False
+    if not silent:
+        state.push("link_open", "a", 1).meta = {"node": found.target}
+        state.push("text", "", 0).content = found.words
+        state.push("link_close", "a", -1)
+    state.pos = found.end
+    return True
+
+
 def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    url = str(tokens[index].attrGet("href") or "")
-    if _is_node(url):
+    token = tokens[index]
+    url = str(token.meta.get("node") or token.attrGet("href") or "")
+    if "node" in token.meta or _is_node(url):
         return str(Markup('<a href="{}">').format(env["place"](url)))
     return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url))
 
@@ -65,8 +170,17 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     """A picture from elsewhere would tell its owner who reads this and when."""
     url = str(tokens[index].attrGet("src") or "")
-    text = tokens[index].content or url
+    title = tokens[index].attrGet("title")
+    text = (tokens[index].content or url) + (f" ({title})" if title else "")
+    if _is_node(url):
+        return str(Markup('<a href="{}">{}</a>').format(env["place"](url), text))
     return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">{}</a>').format(url, text))
+
+
+def _fence(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """With the words behind its first line, which could else hide anything."""
+    said = Markup('<span class="aside">{}</span>\n').format(info) if (info := tokens[index].info.strip()) else ""
+    return str(Markup("<pre>{}<code>{}</code></pre>\n").format(said, tokens[index].content))
 
 
 def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
