@@ -20,6 +20,9 @@ package npm npm
 PATH=$PATH:/usr/sbin package sshd openssh-server
 package ssh openssh-client
 package chromium chromium
+package zsh zsh
+package fish fish
+package man man-db
 
 if [ ! -x .venv-mcp1/bin/python ] || ! .venv-mcp1/bin/python -c 'import mcp' 2>/dev/null; then
   .venv/bin/python -m venv .venv-mcp1 &&

@@ -62,6 +62,9 @@ SERVER_MEMORY = (ROOT / _PACKAGE, ROOT / "bench-results/peers" / _PACKAGE)
 """Where `make test-deps` and `make bench` install the official memory server."""
 
 PROGRAMS = {
+    "zsh": lambda: bool(shutil.which("zsh")),
+    "fish": lambda: bool(shutil.which("fish")),
+    "man": lambda: bool(shutil.which("man")),
     "strace": lambda: bool(shutil.which("strace")),
     "sshd": lambda: bool(shutil.which("ssh") and shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")),
     "mount": _can_mount,

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from kgd.cli import completion
 from kgd.cli.reference import page
 from kgd.cli.verbs import VERBS
 from tests.cli.conftest import Kgd
@@ -45,21 +44,6 @@ def test_help_takes_at_most_a_few_times_what_python_takes(kgd: Kgd) -> None:
 
 def test_the_page_is_what_the_table_says() -> None:
     assert (ROOT / "docs" / "cli.md").read_text() == page(), "python -m kgd.cli.reference > docs/cli.md"
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_command(shell: str) -> None:
-    script = completion.script(shell)
-    assert all(verb.name in script for verb in VERBS)
-
-
-def test_the_completion_of_bash_completes() -> None:
-    asked = 'COMP_WORDS=(kgd trav); COMP_CWORD=1; _kgd; echo "${COMPREPLY[@]}"'
-    flags = 'COMP_WORDS=(kgd traverse --max-c); COMP_CWORD=2; _kgd; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(
-        ["bash", "-c", f"{completion.script('bash')}\n{asked}\n{flags}"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["traverse", "--max-cost"]
 
 
 def test_every_command_has_help(kgd: Kgd) -> None:

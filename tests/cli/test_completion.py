@@ -1,0 +1,111 @@
+"""Completion, tried in the shells themselves."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from kgd.cli import completion
+from kgd.cli.verbs import GROUPS, VERBS
+
+ASKED = {
+    "kgd trav": {"traverse"},
+    "kgd traverse --max-c": {"--max-cost"},
+    "kgd -C /tmp -q trav": {"traverse"},
+    "kgd -w shop token mi": {"mint"},
+    "kgd traverse --direction o": {"out"},
+    "kgd completion fi": {"fish"},
+    "kgd merge-dr": set(),
+}
+"""A line that somebody began, and what it can become."""
+
+
+def _bash(line: str) -> set[str]:
+    words = " ".join(f"'{word}'" for word in line.split(" "))
+    ask = f'COMP_WORDS=({words}); COMP_CWORD={line.count(" ")}; _kgd; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    return _printed("bash", f"{completion.script('bash')}\n{ask}")
+
+
+def _fish(line: str) -> set[str]:
+    told = _printed("fish", f"{completion.script('fish')}\ncomplete -C '{line}'")
+    return {one.partition("\t")[0] for one in told}
+
+
+def _printed(shell: str, script: str) -> set[str]:
+    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return set(done.stdout.split("\n")) - {""}
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_bash_completes(line: str) -> None:
+    assert _bash(line) == ASKED[line]
+
+
+@pytest.mark.needs("fish")
+def test_fish_completes() -> None:
+    assert {line: _fish(line) for line in ASKED} == ASKED
+
+
+@pytest.mark.needs("fish")
+def test_fish_offers_files_where_it_knows_no_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.md").touch()
+    monkeypatch.chdir(tmp_path)
+    assert _fish("kgd ingest no") == {"notes.md"}
+
+
+@pytest.mark.slow
+@pytest.mark.needs("zsh")
+def test_zsh_completes_what_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "kgd.zsh").write_text(completion.script("zsh"))
+    with Typed(tmp_path) as shell:
+        shell.send(f"source {tmp_path}/kgd.zsh; bindkey -e\n")
+        for line, became in ASKED.items():
+            if became:
+                shell.send(f"{line}\t")
+                whole = f"{line.rpartition(' ')[0]} {min(became)} "
+                assert whole in shell.shows(whole), f"{line} becomes {shell.seen}"
+                shell.send("\x15")
+
+
+class Typed:
+    """A zsh that somebody types into."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seen = ""
+        self._pid, self._end = pty.fork()
+        if self._pid == 0:
+            os.environ.update(TERM="dumb", ZDOTDIR=str(folder), PS1="> ", HOME=str(folder))
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+
+    def __enter__(self) -> Typed:
+        return self
+
+    def send(self, text: str) -> None:
+        self.seen = ""
+        os.write(self._end, text.encode())
+
+    def shows(self, wanted: str, seconds: float = 15) -> str:
+        """What it has shown since, as soon as what is wanted is among it."""
+        until = time.monotonic() + seconds
+        while wanted not in self.seen and time.monotonic() < until:
+            if select.select([self._end], [], [], 0.2)[0]:
+                self.seen += os.read(self._end, 65_536).decode(errors="replace").replace("\a", "")
+        return self.seen
+
+    def __exit__(self, *_: object) -> None:
+        os.write(self._end, b"\x15exit\n")
+        os.close(self._end)
+        os.waitpid(self._pid, 0)
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_every_command_is_offered(shell: str) -> None:
+    script = completion.script(shell)
+    assert [verb.name for verb in VERBS if verb.group in GROUPS and verb.name not in script] == []
