@@ -77,6 +77,12 @@ def marks(old: str, new: str) -> tuple[Mark, ...]:
     return tuple(clipped(mark) for mark in marked(old, new))
 
 
+def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:
+    """Of a node that is new everything is: only its text is shown."""
+    after = written(field["after"])
+    return (clipped(Mark("same", after)),) if change == "created" else marks(written(field["before"]), after)
+
+
 def clipped(mark: Mark) -> Mark:
     if len(mark.text) <= LONGEST_MARK:
         return mark
@@ -89,7 +95,7 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
         NodeRow(
             one["uri"], (names or {}).get(one["uri"], ""), one["change"],
             tuple(
-                FieldRow(titled(name), marks(written(field["before"]), written(field["after"])))
+                FieldRow(titled(name), _marks_of(one["change"], field))
                 for name, field in one["fields"].items()
             ),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),

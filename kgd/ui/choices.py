@@ -204,6 +204,8 @@ def _text(kind: str, value: Json) -> str:
         return str(value["unreadable"])
     if value is None:
         return ""
+    if kind == "node" and isinstance(value, dict):
+        return written({key: inner for key, inner in value.items() if key != "uri"})
     return written(value)
 
 

@@ -1,0 +1,138 @@
+"""What a person chose of a conflict comes to the value that they saw."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.errors import Invalid
+from kgd.ui.changes import is_cut, rows, titled
+from kgd.ui.choices import Choice, Dispute, assembled, disputes, parts_of, resolution, value_of
+
+texts = st.lists(st.sampled_from(["one\n", "two\n", "three\n", "\n", "four"]), max_size=12).map("".join)
+ID = "concept://shop/a#0123456789abcdef"
+
+
+def dispute(name: str, *sides: Any, base: Any = None, **more: Any) -> Dispute:
+    uri = more.pop("uri", "concept://shop/a")
+    field = {"base": base, "sides": list(sides), "shown": len(sides) - 1, **more}
+    (found,) = disputes({"id": ID, "uri": uri, "fields": {name: field}})
+    return found
+
+
+@given(texts, texts)
+def test_all_parts_of_a_version_are_that_version(a: str, b: str) -> None:
+    parts = parts_of(a, b)
+    for letter, text in (("a", a), ("b", b)):
+        assert assembled(parts, dict.fromkeys(range(len(parts)), letter)) == text
+    assert all(one.is_same != other.is_same for one, other in itertools.pairwise(parts) if not one.is_same)
+
+
+@given(texts, texts, st.data())
+def test_what_is_alike_stays_whatever_is_chosen(a: str, b: str, data: st.DataObject) -> None:
+    parts = parts_of(a, b)
+    chosen = {number: data.draw(st.sampled_from(["a", "b", "both", "none"])) for number in range(len(parts))}
+    text = assembled(parts, chosen)
+    for number, part in enumerate(parts):
+        if part.is_same:
+            assert part.a in text
+        elif chosen[number] == "both":
+            assert text.count(part.a.rstrip("\n")) >= 1
+            assert part.b in text
+
+
+def test_a_part_that_was_not_chosen_is_asked_for() -> None:
+    with pytest.raises(Invalid, match="not decided"):
+        assembled(parts_of("one\n", "two\n"), {})
+
+
+def test_a_version_is_taken_by_its_letter_and_a_text_of_ones_own_as_it_was_typed() -> None:
+    one = dispute("summary", "A", "B", base="was")
+    assert resolution([one], [Choice("a")]) == {"id": ID, "take": "a"}
+    assert resolution([one], [Choice("base")]) == {"id": ID, "take": "base"}
+    assert resolution([one], [Choice("own", "first\r\nsecond\r\n")]) == {
+        "id": ID,
+        "fields": {"summary": "first\nsecond\n"},
+    }
+    assert value_of(one, Choice("own", "")) is None
+    for nothing in (Choice(), Choice("c"), Choice("parts"), Choice("now")):
+        with pytest.raises(Invalid, match="nothing was chosen for the summary"):
+            resolution([one], [nothing])
+
+
+def test_a_third_version_and_what_was_written_since_can_be_taken() -> None:
+    one = dispute("summary", "A", "B", "C", base="was", now="since")
+    assert resolution([one], [Choice("c")])["fields"] == {"summary": "C"}
+    assert (one.now, resolution([one], [Choice("now")])["fields"]) == ("since", {"summary": "since"})
+    assert dispute("summary", "A", "B", now="B").now is None
+
+
+@pytest.mark.parametrize(("text", "value"), [("3", 3), ("true", True), ('["x", null]', ["x", None]), ("null", None)])
+def test_a_value_that_is_no_text_is_written_as_json(text: str, value: Any) -> None:
+    one = dispute("data/limit", 1, 2, base=0)
+    assert (one.own, value_of(one, Choice("own", text))) == ("2", value)
+    with pytest.raises(Invalid, match="no JSON"):
+        value_of(one, Choice("own", "three"))
+
+
+def test_a_node_is_deleted_or_kept_or_put_together_of_both() -> None:
+    a = {"uri": "concept://shop/a", "name": "A", "summary": "same", "tags": ["x"]}
+    b = {"uri": "concept://shop/a", "name": "B", "summary": "same", "content": "text"}
+    gone = dispute("node", None, b, base={"uri": "concept://shop/a"})
+    assert [side.label for side in gone.sides] == ["Delete the node", "Keep it as version B has it"]
+    assert gone.own is None
+    both = dispute("node", a, b)
+    assert [part.title for _, part in both.differing] == ["name", "tags", "content"]
+    made = value_of(both, Choice("parts", parts={0: "b", 1: "a", 2: "b"}))
+    assert made == {"uri": "concept://shop/a", "name": "B", "summary": "same", "tags": ["x"], "content": "text"}
+    assert "content" not in value_of(both, Choice("parts", parts={0: "b", 1: "a", 2: "a"}))
+
+
+def test_two_names_and_two_nodes_are_chosen_between_by_their_names() -> None:
+    names = ("concept://shop/b", "concept://shop/c")
+    place = dispute("uri", *names, base="concept://shop/a")
+    assert [side.label for side in place.sides] == [f"Call it {name}" for name in names]
+    assert value_of(place, Choice("own", "concept://shop/d")) == "concept://shop/d"
+    twin = dispute("twin", *names)
+    assert (twin.base_label, value_of(twin, Choice("base")), twin.own) == ("Leave both as they are", None, None)
+
+
+def test_without_what_was_before_each_version_is_marked_against_the_other() -> None:
+    one = dispute("summary", "the red door", "the blue door")
+    assert [[(mark.kind, mark.text) for mark in side.marks if mark.kind != "same"] for side in one.sides] == [
+        [("ins", "red")], [("ins", "blue")],
+    ]  # fmt: skip
+
+
+def test_a_version_in_a_file_of_its_own_is_named_and_cannot_be_written_over() -> None:
+    one = dispute("content", {"kept": "kept/concept/a-1.txt"}, "short")
+    assert "kept/concept/a-1.txt" in one.sides[0].text
+    assert (one.own, one.parts) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("field", "title"),
+    [
+        ("summary", "summary"),
+        ("data/owner/name", "owner / name (data)"),
+        ("relations/depends_on/concept:~1~1shop~1x/weight", "relation depends_on to concept://shop/x, its weight"),
+        ("memories/a.md/prose", "text of memories/a.md"),
+        ("twin", "two nodes of one name"),
+    ],
+)
+def test_fields_are_called_as_a_person_calls_them(field: str, title: str) -> None:
+    assert titled(field) == title
+
+
+def test_a_text_that_an_answer_cut_is_told() -> None:
+    cut = {
+        "uri": "concept://shop/a",
+        "change": "changed",
+        "fields": {"content": {"before": None, "after": "x… (5000 characters)"}},
+    }
+    assert rows([cut])[0].is_cut
+    assert not is_cut(["x…", {"k": 1}])
