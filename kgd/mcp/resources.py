@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -24,10 +24,12 @@ from mcp.types import (
 )
 
 from kgd.errors import KgdError, NotFound
+from kgd.mcp import apps
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS
 from kgd.tools.session import Session
+from kgd.tools.tool import Tool
 
 JSON = "application/json"
 
@@ -55,10 +57,16 @@ def may_watch(principal: Principal, resource: str) -> bool:
 
 
 class Resources:
-    """Handlers of `resources/*`. Nodes are not listed, they would be too many: a template says how to name one."""
+    """Handlers of `resources/*`. Nodes are not listed, they would be too many: a template says how to name one.
 
-    def __init__(self, session_of: Callable[[ServerRequestContext[Session]], Session]) -> None:
-        self._session_of = session_of
+    Args:
+        tools: Those whose pages are served beside.
+    """
+
+    def __init__(
+        self, session_of: Callable[[ServerRequestContext[Session]], Session], tools: Mapping[str, Tool]
+    ) -> None:
+        self._session_of, self._tools = session_of, tools
 
     async def list(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
@@ -68,8 +76,8 @@ class Resources:
         if session.principal is not None:
             own = {scope.workspace for scope in session.principal.scopes}
             ids = [id for id in ids if id in own]
-        return ListResourcesResult(resources=[_listed(ws, what) for ws in ids
-                                              for what in ("status", "conflicts")])  # fmt: skip
+        told = [_listed(ws, what) for ws in ids for what in ("status", "conflicts")]
+        return ListResourcesResult(resources=[*apps.listed(self._tools), *told])
 
     async def templates(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
@@ -97,6 +105,8 @@ class Resources:
 
     async def read(self, ctx: ServerRequestContext[Session], params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)
+        if page := apps.read(self._tools, uri):
+            return ReadResourceResult(contents=[page])
         try:
             answer = await anyio.to_thread.run_sync(_read, self._session_of(ctx), uri)
         except KgdError as error:

@@ -37,7 +37,7 @@ from mcp.types import Tool as ToolDescription
 from kgd import __version__
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Internal, KgdError, NotFound
-from kgd.mcp import prompts, stream
+from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.resources import Resources, changed_resources, may_watch
@@ -74,7 +74,7 @@ class Surface:
         self.subscriptions = Subscriptions()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
-        resources = Resources(self._read_session)
+        resources = Resources(self._read_session, tools)
         self.server: Server[Session] = Server(
             NAME,
             version=__version__,
@@ -95,6 +95,7 @@ class Surface:
         self.server.add_request_handler(
             "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
         )
+        self.server.extensions |= apps.extensions(tools)
         # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
         daemon.on_commit(self._changed)
@@ -160,7 +161,7 @@ class Surface:
         tool = self._tools.get(params.name)
         try:
             if (record := _record_of(ctx)) is not None:
-                return _result(tool, await self._answer_holder(ctx, params, record))
+                return _result(tool, apps.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))
             if tool is None:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
@@ -180,7 +181,7 @@ class Surface:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
             inside = Internal("kgd failed inside; this is a defect", next="The daemon's log has the details.")
             return refusal(tool, inside)
-        return _result(tool, answer)
+        return _result(tool, apps.for_host(ctx, tool, answer))
 
     async def _answer_holder(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
@@ -264,6 +265,7 @@ def describe(tool: Tool) -> ToolDescription:
             idempotent_hint=hints.idempotent,
             open_world_hint=hints.open_world,
         ),
+        _meta=apps.meta(tool),
     )
 
 
