@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos
+from unicodedata import east_asian_width
 
 from kgd.drawing.layout import Layout, Point
 from kgd.drawing.scene import Dot
@@ -74,7 +75,7 @@ def shortened(text: str, longest: int = LONGEST) -> str:
 
 
 def width(text: str) -> int:
-    return len(text) if text.isascii() else sum(2 if ord(character) > 0x1100 else 1 for character in text)
+    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def _box(point: Point, text: str, on_left: bool, size: int) -> Box:

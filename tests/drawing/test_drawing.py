@@ -1,0 +1,164 @@
+"""A picture shows distance as cost, lays nothing over another thing, and says any text as text."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from math import hypot
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kgd.drawing.labels import HEIGHT, OFF, Box, labelled, shortened, width
+from kgd.drawing.layout import APART, laid_out
+from kgd.drawing.scene import Dot, Line, Scene, of_walk, of_whole
+from kgd.drawing.svg import drawn
+
+SVG = "{http://www.w3.org/2000/svg}"
+WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
+
+
+@st.composite
+def scenes(draw: st.DrawFn, most: int = 60) -> Scene:
+    """Trees of cheapest paths, some wide and some deep, with other relations between their dots."""
+    count = draw(st.integers(1, most))
+    deep = draw(st.integers(1, 20))
+    dots = [Dot("concept://w/0", "start", "concept", 0.0, marks=("start",))]
+    lines = []
+    for number in range(1, count):
+        parent = dots[draw(st.integers(max(0, number - deep), number - 1))]
+        cost = round(parent.cost + draw(st.sampled_from(WEIGHTS)), 6)
+        dot = Dot(f"concept://w/{number}", draw(st.text(max_size=40)), "concept", cost, parent.uri)
+        dots.append(dot)
+        lines.append(Line(parent.uri, dot.uri, ("uses",), 1.0, is_path=True))
+    dots.sort(key=lambda dot: dot.cost)
+    return Scene(tuple(dots), tuple(lines))
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenes())
+def test_what_costs_more_is_never_nearer(scene: Scene) -> None:
+    layout = laid_out(scene.dots)
+    rings = [ring.radius for ring in layout.rings]
+    assert rings == sorted(rings)
+    away = {dot.uri: hypot(layout.points[dot.uri].x, layout.points[dot.uri].y) for dot in scene.dots}
+    few_costs = all("≤" not in ring.label for ring in layout.rings)
+    for near, far in zip(scene.dots, scene.dots[1:], strict=False):
+        assert far.cost == near.cost or not few_costs or away[near.uri] < away[far.uri]
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenes())
+def test_no_dot_lies_over_another(scene: Scene) -> None:
+    points = list(laid_out(scene.dots).points.values())
+    for number, one in enumerate(points):
+        for other in points[:number]:
+            assert hypot(one.x - other.x, one.y - other.y) > APART * 0.6
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenes())
+def test_no_label_lies_over_another_or_over_a_dot(scene: Scene) -> None:
+    layout = laid_out(scene.dots)
+    boxes = []
+    for uri, label in labelled(scene.dots, layout).items():
+        if label.size == 1:
+            point, wide = layout.points[uri], width(label.text) * 6.6
+            left = point.x - OFF - wide if label.on_left else point.x + OFF
+            boxes.append((uri, (left, point.y - HEIGHT / 2, left + wide, point.y + HEIGHT / 2)))
+    for number, (uri, box) in enumerate(boxes):
+        assert not any(_cross(box, other) for _, other in boxes[:number])
+        dots = ((p.x - 5, p.y - 5, p.x + 5, p.y + 5) for one, p in layout.points.items() if one != uri)
+        assert not any(_cross(box, dot) for dot in dots)
+
+
+def _cross(a: Box, b: Box) -> bool:
+    return a[0] < b[2] - 0.01 and b[0] < a[2] - 0.01 and a[1] < b[3] - 0.01 and b[1] < a[3] - 0.01
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenes())
+def test_the_same_scene_is_always_drawn_alike(scene: Scene) -> None:
+    assert drawn(scene) == drawn(scene)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(), st.text())
+@pytest.mark.requirement("E9")
+def test_any_text_is_shown_as_text_in_a_well_formed_file(name: str, summary: str) -> None:
+    scene = Scene((Dot("concept://w/a", name, name, 0.0, summary=summary, marks=("start",)),), ())
+    root = ET.fromstring(drawn(scene, title=name, alone=True, leads=lambda dot: f"/x?{name}"))
+    tags = {element.tag.removeprefix(SVG) for element in root.iter()}
+    assert tags <= {"svg", "title", "rect", "g", "a", "circle", "text"}
+    assert not any(attribute.startswith("on") for element in root.iter() for attribute in element.attrib)
+
+
+def test_a_file_needs_no_styles_of_a_page() -> None:
+    scene = of_whole("shop", [{"uri": "atom://shop/a", "name": "A"}], {"concept": 40_000})
+    root = ET.fromstring(drawn(scene, title="all", alone=True))
+    assert root.find(f"{SVG}style") is None
+    figures = [one for one in root.iter() if one.get("class", "").startswith("figure")]
+    assert len(figures) == 3
+    assert all(figure.get("fill") for figure in figures)
+    assert "40,000" in "".join(root.itertext())
+
+
+def _node(uri: str, cost: float = 0.0, before: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    path = [{"from": one, "type": "uses"} for one in before or ()]
+    return {"uri": uri, "type": "concept", "name": uri[-1], "cost": cost, "path": path, **more}
+
+
+def _answer(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {"nodes": nodes, "edges": [], "broken_links": [], "conflicts": [], **more}
+
+
+def test_a_node_is_marked_by_what_is_said_of_it() -> None:
+    a, b, c = (f"concept://w/{name}" for name in "abc")
+    nodes = [
+        _node(a), _node(b, 0.5, [a], unverified={"reason": "changed"}),
+        _node(c, 1.0, [a, b], origin={"workspace": "x", "trust": "remote"}),
+    ]  # fmt: skip
+    scene = of_walk(_answer(nodes, conflicts=[{"uri": b}]))
+    assert [dot.marks for dot in scene.dots] == [("start",), ("conflict", "unverified"), ("foreign",)]
+    assert scene.marks == ["start", "conflict", "unverified", "foreign"]
+
+
+def test_what_nobody_has_written_stands_as_far_as_its_cheapest_link() -> None:
+    a, b = "concept://w/a", "concept://w/b"
+    links = [
+        {"source": a, "type": "see", "target": "concept://w/gone", "weight": 0.9, "reason": "missing"},
+        {"source": b, "type": "see", "target": "concept://w/gone", "weight": 0.25, "reason": "missing"},
+        {"source": a, "type": "see", "target": "concept://far/x", "weight": 0.1, "reason": "unreachable"},
+    ]
+    scene = of_walk(_answer([_node(a), _node(b, 0.5, [a])], broken_links=links))
+    by_uri = {dot.uri: dot for dot in scene.dots}
+    gone = by_uri["concept://w/gone"]
+    assert (gone.cost, gone.parent, gone.marks, gone.shape) == (0.75, b, ("missing",), "missing")
+    assert by_uri["concept://far/x"].marks == ("unreachable",)
+
+
+def test_a_path_through_what_is_not_shown_is_a_dashed_line() -> None:
+    a, c = "concept://w/a", "concept://w/c"
+    scene = of_walk(_answer([_node(a), _node(c, 1.0, [a, "file://w/hidden"])]))
+    assert scene.lines == (Line(a, c, (), 1.0, is_path=True),)
+    assert 'stroke-dasharray="4 3"' in drawn(scene)
+
+
+def test_a_long_name_is_cut_by_its_width() -> None:
+    assert shortened("short") == "short"
+    assert width(shortened("x" * 100)) <= 26
+    assert width(shortened("漢" * 100)) <= 26
+
+
+def test_of_too_many_relations_the_cheapest_are_drawn() -> None:
+    nodes = [_node(f"concept://w/{number}") for number in range(100)]
+    edges = [
+        {"source": f"concept://w/{a}", "target": f"concept://w/{b}", "type": "see", "weight": a / 10}
+        for a in range(100)
+        for b in range(100)
+        if a != b
+    ]
+    scene = of_walk(_answer(nodes, edges=edges))
+    assert len(scene.lines) + scene.left_out == 9_900
+    assert max(line.weight for line in scene.lines) < 5

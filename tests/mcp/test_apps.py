@@ -1,0 +1,93 @@
+"""The picture of the graph inside hosts of agents: what such a host is told, and what all others are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import pytest
+from mcp import Client
+from mcp.client import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+
+from kgd.mcp.server import Surface
+from kgd.tools import TOOLS, call, chosen
+from kgd.tools.session import Session
+from kgd.tools.viewing import APP
+from tests.surfaces.conftest import upsert
+
+SHOWS_APPS = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})]
+Mode = Literal["auto", "legacy"]
+
+
+@pytest.fixture
+def known(session: Session) -> Session:
+    relation = {"type": "uses", "target": "keys", "weight": 0.5}
+    call(session, "put", {"changes": [upsert("auth", summary="signs", relations=relation), upsert("keys")]})
+    return session
+
+
+async def view(client: Client, **arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the model reads, and what the host is given."""
+    result = await client.call_tool("graph_view", arguments)
+    assert not result.is_error, result.structured_content
+    assert result.structured_content is not None
+    return json.loads(result.content[0].text), result.structured_content  # type: ignore[union-attr]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_host_that_shows_apps_is_given_a_page_and_a_picture(known: Session, mode: Mode) -> None:
+    surface = Surface(known.daemon, chosen("apps"))
+    async with Client(surface.server, mode=mode, extensions=SHOWS_APPS) as client:
+        # The older protocol has no place for it; there the tool's description alone says that it has a page.
+        assert mode == "legacy" or EXTENSION_ID in (client.server_capabilities.extensions or {})
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools["graph_view"].meta == {"ui": {"resourceUri": APP}}
+        assert not any(tool.meta for name, tool in tools.items() if name != "graph_view")
+        page = (await client.read_resource(APP)).contents[0]
+        assert page.mime_type == APP_MIME_TYPE
+        assert "ui/initialize" in page.text  # type: ignore[union-attr]
+        assert "://" not in page.text.replace("http://www.w3.org/2000/svg", "").replace('"://"', "")  # type: ignore[union-attr]
+        assert APP in [resource.uri for resource in (await client.list_resources()).resources]
+        text, data = await view(client, workspace="shop", start="auth")
+        assert data["drawing"].startswith("<svg ")
+        assert "drawing" not in text
+        assert text == {name: value for name, value in data.items() if name != "drawing"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_all_other_hosts_are_given_the_same_in_words(known: Session, mode: Mode) -> None:
+    async with Client(Surface(known.daemon, chosen("apps")).server, mode=mode) as client:
+        text, data = await view(client, workspace="shop", start="auth")
+        assert text == data
+        assert [(node["name"], node["cost"]) for node in data["nodes"]] == [("auth", 0), ("keys", 0.5)]
+
+
+@pytest.mark.anyio
+async def test_without_the_toolset_nothing_is_said_of_apps(known: Session) -> None:
+    async with Client(Surface(known.daemon, TOOLS).server, extensions=SHOWS_APPS) as client:
+        assert EXTENSION_ID not in (client.server_capabilities.extensions or {})
+        assert APP not in [resource.uri for resource in (await client.list_resources()).resources]
+        with pytest.raises(Exception, match="no such resource"):
+            await client.read_resource(APP)
+
+
+def test_without_a_start_the_whole_is_told_by_area_and_type(known: Session) -> None:
+    area = {"operation": "create", "entityType": "atom", "name": "Auth", "knowledge": "-", "paths": ["src/auth/**"],
+            "createdByTaskId": "https://example.org/1", "workspace": "shop"}  # fmt: skip
+    assert call(known, "manage_graph", area)["success"]
+    call(known, "put", {"changes": upsert("more", relations={"type": "in", "target": "atom:Auth"})})
+    answer = call(known, "graph_view", {"workspace": "shop"})
+    assert [(one["name"], one["count"]) for one in answer["areas"]] == [("Auth", 1)]
+    assert answer["types"]["concept"] == 3
+    assert "concept 3" in answer["drawing"]
+    newest = call(known, "graph_view", {"workspace": "shop", "types": ["concept"], "max_cost": 0})
+    assert {node["name"] for node in newest["nodes"]} == {"auth", "keys", "more"}
+
+
+def test_a_type_of_which_there_is_nothing_says_so(known: Session) -> None:
+    answer = call(known, "graph_view", {"workspace": "shop", "types": ["insight"]})
+    assert answer["nodes"] == []
+    assert "insight" in answer["next"]
