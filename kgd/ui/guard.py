@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
@@ -78,6 +79,8 @@ async def form_of(request: Request) -> FormData:
         raise Unavailable(f"the form did not come within {FORM_SECONDS:g} s", next="Send it again.") from None
     try:
         return await request.form(max_fields=FIELDS_LIMIT)
+    except HTTPException as error:  # which is how the library refuses too many fields, and what is no form
+        raise Invalid(f"the form cannot be read: {error.detail}", at="form") from error
     except (MultiPartException, ValueError) as error:
         raise Invalid(f"the form cannot be read: {error}", at="form") from error
 

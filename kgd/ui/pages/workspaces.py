@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,11 @@ VERBS = (
     ("read", "read"), ("propose", "propose changes, which wait for a person"), ("write", "write"),
     ("resolve", "settle conflicts"), ("admin", "sync with remotes"),
 )  # fmt: skip
+PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
+SYSTEMS = (
+    ("Android", "Android"), ("iPhone", "iOS"), ("iPad", "iOS"), ("Windows", "Windows"), ("Mac OS", "macOS"),
+    ("Linux", "Linux"),
+)  # fmt: skip
 ENDS = (("1d", "a day"), ("7d", "a week"), ("30d", "30 days"), ("90d", "90 days"), ("365d", "a year"))
 
 
@@ -31,7 +37,7 @@ def workspaces(asked: Asked) -> Handled:
     here: dict[str, Any] = next((one for one in known["workspaces"] if one["id"] == asked.workspace), {})
     told |= {"known": known, "here": here}
     told |= _shared(asked, here) | _tokens(asked) | {"browsers": asked.call("browsers")}
-    told["listening"] = asked.daemon.listening
+    told |= {"listening": asked.daemon.listening, "called": called}
     return Page("workspaces.html", told)
 
 
@@ -112,6 +118,18 @@ def browsers(asked: Asked) -> Handled:
 def hub(asked: Asked) -> Handled:
     """A link to the pages of the hub that a workspace is on. Following it is up to the person: it leads elsewhere."""
     return Page("workspaces_hub.html", {"link": asked.call("ui", workspace=asked.required("id"))})
+
+
+def called(program: str) -> str:
+    """What people call the browser that says this of itself, which names others too: ``Firefox 140 on Linux``."""
+    found = next((match for one in PROGRAMS if (match := re.search(rf"{one}/(\d+)", program))), None)
+    if found is None:
+        return program[:60] or "one that does not say what it is"
+    where = next((name for mark, name in SYSTEMS if mark in program), "")
+    name = {"Edg": "Edge", "OPR": "Opera", "HeadlessChrome": "Chrome", "Version": "Safari"}.get(
+        found[0].partition("/")[0]
+    )
+    return f"{name or found[0].partition('/')[0]} {found[1]}" + (f" on {where}" if where else "")
 
 
 def _number(text: str) -> int:
