@@ -123,4 +123,5 @@ def test_a_wheel_carries_the_manual_and_what_the_pages_are_made_of(tmp_path: Pat
     templates = {f"kgd/ui/templates/{place.name}" for place in (ROOT / "kgd/ui/templates").iterdir()}
     pages = {f"kgd/ui/docs/{chapter.name}.md" for chapter in manual.chapters()}
     assert names >= static | templates | pages
-    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"kgd"}
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name and ".data/" not in name} == {"kgd"}
+    assert any(name.endswith(".data/data/share/man/man1/kgd.1") for name in names)

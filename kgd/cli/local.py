@@ -203,13 +203,22 @@ def config(given: Given, options: Given) -> int:
     registry = file.current()
     answer: Given = {
         "registry": home.registry, "state": home.state, "logs": home.logs, "socket": home.socket,
-        "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
+        "manual": _manual(), "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
         "workspaces": {one.id: one.path or one.hub or one.remote for one in registry.entries.values()},
     }  # fmt: skip
     show("config", answer, options)
     if file.problem:
         raise file.problem
     return 0
+
+
+def _manual() -> str:
+    """The page of `man kgd`: inside of an installed package, or beside a package that is worked on."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for place in (os.path.join(package, "ui/docs"), os.path.join(os.path.dirname(package), "docs")):
+        if os.path.isfile(page := os.path.join(place, "kgd.1")):
+            return page
+    return ""
 
 
 def edit(given: Given, options: Given) -> int:

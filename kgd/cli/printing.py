@@ -307,6 +307,8 @@ def review(answer: Answer) -> None:
 def config(answer: Answer) -> None:
     for name in ("registry", "state", "logs", "socket"):
         say(f"{name:<11}{answer[name]}")
+    if answer.get("manual"):
+        say(f"{'manual':<11}{answer['manual']} (`man -l` reads it)")
     for name, value in answer["settings"].items():
         say(f"{name}: {value}")
     for id, path in answer["workspaces"].items():

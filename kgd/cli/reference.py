@@ -1,9 +1,13 @@
-"""This file is where docs/cli.md is made from the table of commands: ``python -m kgd.cli.reference > docs/cli.md``."""
+"""This file is where docs/cli.md is made from the table of commands: ``python -m kgd.cli.reference > docs/cli.md``.
+
+With ``--man`` it is the page of `man kgd`: ``python -m kgd.cli.reference --man > docs/kgd.1``.
+"""
 
 from __future__ import annotations
 
 import sys
 
+from kgd.cli import man_page
 from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
 
 _HEAD = """\
@@ -85,4 +89,4 @@ def _exit_codes() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(man_page.page() if sys.argv[1:] == ["--man"] else page())

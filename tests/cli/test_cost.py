@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
+from kgd.cli import man_page
 from kgd.cli.reference import page
 from kgd.cli.verbs import VERBS
 from tests.cli.conftest import Kgd
@@ -44,6 +46,27 @@ def test_help_takes_at_most_a_few_times_what_python_takes(kgd: Kgd) -> None:
 
 def test_the_page_is_what_the_table_says() -> None:
     assert (ROOT / "docs" / "cli.md").read_text() == page(), "python -m kgd.cli.reference > docs/cli.md"
+
+
+def test_the_page_of_man_is_what_the_table_says() -> None:
+    assert (ROOT / "docs/kgd.1").read_text() == man_page.page(), "python -m kgd.cli.reference --man > docs/kgd.1"
+
+
+@pytest.mark.needs("man")
+def test_man_reads_its_page_without_a_complaint() -> None:
+    environment = {**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
+    done = subprocess.run(
+        ["man", "--warnings", "-l", str(ROOT / "docs/kgd.1")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    shown = re.sub(r".\x08", "", done.stdout)
+    assert [verb.name for verb in VERBS if verb.group and f"kgd {verb.name}" not in shown] == []
+    assert "--max-cost COST" in shown
+    assert "EXIT STATUS" in shown
 
 
 def test_every_command_has_help(kgd: Kgd) -> None:
