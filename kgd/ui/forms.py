@@ -72,7 +72,8 @@ def same(field: str, one: str, two: str) -> bool:
         return set(tags_of(one)) == set(tags_of(two))
     if field == "data":
         try:
-            return mapping_text(mapping_of(one)) == mapping_text(mapping_of(two))
+            first, second = mapping_of(one), mapping_of(two)
+            return all(_line(first, key) == _line(second, key) for key in {**first, **second})
         except KgdError:
             return False
     return False

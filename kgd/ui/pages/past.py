@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.differences import Mark, marked
+from kgd.ui.changes import rows
 from kgd.ui.entry import Entry
 from kgd.ui.pages.editing import said
 from kgd.ui.pages.node import may_write
-from kgd.ui.values import as_text
 
 COMMITS = 20
-MARKED_LIMIT = 20_000
-"""Characters of a value that are compared word by word."""
 
 
 def history(asked: Asked) -> Handled:
     """The commits of a node, newest first, each with what it changed."""
     uri = asked.required("uri")
     answer = asked.call("history", uri=uri, diff=True, limit=COMMITS, cursor=asked.query.get("cursor"))
-    shown = [
-        {**commit, "title": title(commit), "changes": [change(one) for one in commit["diff"]]}
-        for commit in answer["commits"]
-    ]
+    shown = [{**commit, "title": title(commit), "changes": rows(commit["diff"])} for commit in answer["commits"]]
     if not shown and not asked.query.get("cursor"):
         raise NotFound("no commit has changed this node", at=uri, next="Look whether its address is right.")
     return Page(
@@ -80,7 +74,7 @@ def _reverting(asked: Asked, refused: KgdError | None = None) -> Handled:
         except KgdError as error:
             refused = error
     told = {
-        "commit": found, "changes": [change(one, back=True) for one in found["diff"]], "would": would,
+        "commit": found, "changes": rows(opposite(found["diff"])), "would": would,
         "uri": asked.query.get("uri") or asked.form.get("uri", ""), "refused": refused,
     }  # fmt: skip
     return Page("node_revert.html", told)
@@ -104,27 +98,18 @@ def title(commit: Mapping[str, Any]) -> str:
     return "A change"
 
 
-def change(diff: Mapping[str, Any], *, back: bool = False) -> dict[str, Any]:
-    """What became of one node, each field as words that were taken out and put in; `back` is the opposite of it."""
-    fields = []
-    for name, values in diff["fields"].items():
-        before, after = as_text(values["before"]), as_text(values["after"])
-        if back:
-            before, after = after, before
-        fields.append({"name": spelt(name), "marks": _marks(before, after)})
-    return {"uri": diff["uri"], "change": diff["change"], "fields": fields}
-
-
-def spelt(field: str) -> str:
-    """A field's path as a person reads it: ``relations/uses/concept:~1~1shop~1x`` is ``uses concept://shop/x``."""
-    head, *rest = [part.replace("~1", "/").replace("~0", "~") for part in field.split("/")]
-    return " ".join(rest) if head == "relations" and rest else " ".join((head, *rest))
-
-
-def _marks(before: str, after: str) -> list[Mark]:
-    if len(before) + len(after) > MARKED_LIMIT:
-        return [mark for mark in (Mark("del", before), Mark("ins", after)) if mark.text]
-    return marked(before, after)
+def opposite(diff: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What taking it back does, where nothing was changed since."""
+    turned = {"created": "deleted", "deleted": "created"}
+    return [
+        {
+            "uri": one["uri"], "change": turned.get(one["change"], one["change"]),
+            "fields": {
+                name: {"before": field["after"], "after": field["before"]} for name, field in one["fields"].items()
+            },
+        }
+        for one in diff
+    ]  # fmt: skip
 
 
 ENTRIES = (

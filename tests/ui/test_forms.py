@@ -1,0 +1,109 @@
+"""A form says what a person changed and nothing else, and brings two people's changes together by fields."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kgd.errors import Invalid
+from kgd.ui.differences import marked
+from kgd.ui.forms import FIELDS, changes, meet, texts_of, typed_of
+from kgd.ui.values import as_text, mapping_of, mapping_text
+
+NODE = {
+    "type": "concept", "name": "Pay", "summary": "Money", "content": "one\ntwo\n", "tags": ["a", "b"],
+    "data": {"owner": "ann", "deep": {"x": 1, "y": [True, None]}},
+}  # fmt: skip
+PUT = {"uri": "concept://shop/pay", "expect_version": 3}
+TEXTS = st.fixed_dictionaries({name: st.sampled_from(("", "one", "two", "x: 1")) for name in FIELDS})
+
+
+def sent(**changed: str) -> dict[str, str]:
+    """The fields as a browser sends them, some of them changed."""
+    return typed_of({name: text.replace("\n", "\r\n") for name, text in (texts_of(NODE) | changed).items()})
+
+
+def test_a_form_that_was_not_changed_changes_nothing() -> None:
+    assert changes(texts_of(NODE), sent(), PUT) == []
+    assert changes(texts_of(NODE), sent(tags="b\n a \n\n", data="deep: {y: [true, null], x: 1}\nowner: ann"), PUT) == []
+
+
+def test_only_what_was_changed_is_put() -> None:
+    made = changes(texts_of(NODE), sent(summary="All  money ", tags="b\nc", data="deep:\n  x: 1\nnew: 0\n"), PUT)
+    assert made == [
+        {
+            "op": "upsert", **PUT, "summary": "All money", "tags": ["c"], "data": {"deep": {"x": 1}, "new": 0},
+            "unset": ["data.owner", "data.deep"],
+        },
+        {"op": "untag", "uri": PUT["uri"], "tags": ["a"]},
+    ]  # fmt: skip
+
+
+def test_one_is_not_true_and_a_field_that_was_emptied_is_cleared() -> None:
+    (made,) = changes(texts_of({"data": {"a": 1}, "name": "x"}), {"data": "a: true\n", "name": " "}, PUT)
+    assert made["data"] == {"a": True}
+    assert made["unset"] == ["name", "data.a"]
+
+
+def test_data_that_was_cut_is_no_field() -> None:
+    assert "data" not in texts_of({"data": {"a": "xyz… (90000 characters)"}})
+
+
+@pytest.mark.parametrize("text", ["- a", "a: [", "a: &x 1\nb: *x", "just words", "a: 1\na: 2"])
+def test_data_that_cannot_be_read_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        mapping_of(text)
+    assert refused.value.at.startswith("line ")
+    assert refused.value.next
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_nothing_typed_is_lost_and_nothing_of_theirs_is_written_over_unseen(
+    base: dict[str, str], typed: dict[str, str], theirs: dict[str, str]
+) -> None:
+    met = meet(base, typed, theirs)
+    for name in FIELDS:
+        if typed[name] != base[name]:
+            assert met.texts[name] == typed[name]
+        else:
+            assert met.texts[name] == theirs[name]
+        if typed[name] != base[name] != theirs[name] != typed[name]:
+            assert name in met.both
+    assert set(met.both) <= set(met.theirs)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_marks_hold_both_texts(old: str, new: str) -> None:
+    found = marked(old, new, around=10_000)
+    assert "".join(mark.text for mark in found if mark.kind != "ins") == old
+    assert "".join(mark.text for mark in found if mark.kind != "del") == new
+    assert all(one.kind != two.kind for one, two in pairwise(found))
+
+
+def test_a_word_that_changed_is_marked_in_its_line() -> None:
+    assert [(mark.kind, mark.text) for mark in marked("first\nthe old one\n", "first\nthe new one\n")] == [
+        ("same", "first\nthe "), ("del", "old"), ("ins", "new"), ("same", " one\n"),
+    ]  # fmt: skip
+
+
+@given(
+    st.dictionaries(
+        st.text("abc :#", min_size=1, max_size=6).filter(lambda key: key == key.strip()),
+        st.recursive(
+            st.booleans() | st.integers(-5, 5) | st.text("ab:#\n- ", max_size=8),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+        ),
+        max_size=4,
+    )
+)  # fmt: skip
+def test_data_is_read_as_it_was_written(data: dict[str, object]) -> None:
+    assert mapping_of(mapping_text(data)) == data
+
+
+def test_values_are_written_as_a_person_would() -> None:
+    assert as_text({"a": [1, {"b": None}]}) == "a:\n- 1\n- b: null\n"
+    values: list[object] = ["x", ["a", "b"], [], {}, 3, True, None]
+    assert list(map(as_text, values)) == ["x", "a\nb", "[]", "{}", "3", "true", ""]
