@@ -81,6 +81,7 @@ class Daemon:
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
         self._listeners: list[OnCommit] = []
+        self._watchers: list[Callable[[str], object]] = []
         self._calls = 0
         self._closed = False
 
@@ -215,6 +216,10 @@ class Daemon:
         """Tell `listener` of every commit of every workspace, also of those that are opened later."""
         self._listeners.append(listener)
 
+    def on_code(self, watcher: Callable[[str], object]) -> None:
+        """Tell `watcher` of every workspace whose code changed, or of whose nodes others are unverified since."""
+        self._watchers.append(watcher)
+
     def forget(self, workspace: Workspace) -> None:
         """Close one; the next call opens it anew. Its files stay where they are."""
         with self._lock:
@@ -269,7 +274,9 @@ class Daemon:
             workspace.known_workspaces = frozenset(self.workspace_ids())
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
-            tending = Tending(workspace, self.registry.current().settings.rescan_seconds)
+            tending = Tending(
+                workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
+            )
             tending.start()
             syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
             syncing.patience = self.registry.current().settings.remote_seconds
@@ -294,6 +301,10 @@ class Daemon:
     def _announce(self, id: str, uris: frozenset[str]) -> None:
         for listener in self._listeners:
             listener(id, uris)
+
+    def _announce_code(self, id: str) -> None:
+        for watcher in self._watchers:
+            watcher(id)
 
     def _still_there(self, entry: Entry) -> bool:
         """Whether a registered place still holds a workspace of that id."""

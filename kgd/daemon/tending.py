@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,18 @@ log = logging.getLogger("kgd.tending")
 
 
 class Tending:
-    """Watches for one workspace until it is closed: `overlay` follows the code tree, hand edits become hints."""
+    """Watches for one workspace until it is closed: `overlay` follows the code tree, hand edits become hints.
 
-    def __init__(self, workspace: Workspace, rescan_seconds: float) -> None:
-        self._workspace, layout = workspace, workspace.layout
+    `told` is called when a file of the code came, went or changed, and when other nodes are unverified by that.
+    """
+
+    def __init__(
+        self, workspace: Workspace, rescan_seconds: float, told: Callable[[], object] = lambda: None
+    ) -> None:  # fmt: skip
+        self._workspace, layout, self._told = workspace, workspace.layout, told
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
+        self._freshness.told = told
         self._overlay: Overlay | None = None
         self.reading: ReadingTree | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
@@ -121,6 +127,7 @@ class Tending:
             if self.reading:
                 self.reading.note(changed_now)
             self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
+            self._told()
 
     def _belongs(self, path: str) -> bool:
         """Whether the code tree has this file, and does not ignore it."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SETTLED_WITHIN = 20.0
+MOVED_WITHIN = 1.0
 _SIGNS = (b"cites", b"verified", b"commit", b"blob")
 """One of these is in the file of every node that cites code."""
 _AREA = "atom:"
@@ -66,6 +67,8 @@ class Freshness:
         self._stop = threading.Event()
         self._looked, self._has_looked = 0.0, False
         self._areas: areas.Areas | None = None
+        self.told: Callable[[], object] = _nobody
+        """Called whenever another set of nodes is unverified; whoever shows that sets it."""
 
     @classmethod
     def of(cls, workspace: Workspace) -> Freshness:
@@ -135,9 +138,15 @@ class Freshness:
         """All that is unverified now. Costs nothing."""
         return self._doubted
 
-    def moved(self) -> Mapping[Uri, areas.Moved]:
-        """The areas whose files changed since they were confirmed, as of the last look. Costs nothing."""
-        return self._areas.moved if self._areas is not None else {}
+    def moved(self, within: float = MOVED_WITHIN) -> Mapping[Uri, areas.Moved]:
+        """The areas whose files changed since they were confirmed; as of an earlier look where a new one takes longer
+        than this."""
+        if self._areas is None:
+            return {}
+        if self._thread is not None:
+            self._enqueue(_Job(looks=True))  # a commit changes no file, so that nobody was told of it
+            self.settle(within)
+        return self._areas.moved
 
     def citing(self, path: str) -> list[Uri]:
         """The nodes that cite a file, in order, as far as they were looked for. A look-up."""
@@ -177,8 +186,11 @@ class Freshness:
                 while (another := self._queue.get_nowait()) is not None:
                     jobs.append(another)
                 self._stop.set()
+            before = self._doubted
             try:
                 self._carry_out(jobs)
+                if self._doubted != before:
+                    self.told()
             except Exception:
                 # The thread outlives whatever one node or one run of git did to it; the next job may mend it.
                 log.exception("what is unverified could not be followed")
@@ -304,6 +316,10 @@ class _Job:
     paths: frozenset[str] = frozenset()
     everything: bool = False
     looks: bool = False
+
+
+def _nobody() -> None:
+    """Nobody is told."""
 
 
 def _has_area(uris: Iterable[Uri]) -> bool:

@@ -55,6 +55,7 @@ class Hub:
         http = HubHttp(surface, self._gate.admit, self._gate.still_live, problem)
         live = Live()
         self._daemon.on_commit(live.announce)
+        self._daemon.on_code(live.announce)
         app = application(
             self._listen, self._api, git=self._git, mcp=http, running=http.running, pages=self._pages(live)
         )  # fmt: skip

@@ -82,6 +82,7 @@ class PagesServer:
         port = int(self._listening.getsockname()[1])
         live = Live()
         self._daemon.on_commit(live.announce)
+        self._daemon.on_code(live.announce)
         app = self._application(port, live)
         self._server = _Server(app, live)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))

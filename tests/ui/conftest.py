@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -29,6 +29,7 @@ QUIET = [
 ]  # fmt: skip
 WAIT = 20_000
 """Milliseconds until what a page should show is missed, on a machine that is busy."""
+expect.set_options(timeout=WAIT)
 
 
 class Desk:

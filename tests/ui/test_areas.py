@@ -1,21 +1,94 @@
-"""A person looks at which areas the code has, and where nobody has written anything."""
+"""A person looks at which areas the code has, where nobody has written anything, and writes there."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.conftest import Desk, at
+from tests.ui.conftest import Desk, Watched, at, axe
+from tests.ui.pictures import picture
 
 pytestmark = pytest.mark.needs("chromium")
+TASK = "https://tracker.example/1"
 
 
-def test_areas_are_one_click_away(desk: Desk, page: Page) -> None:
-    desk.call(
-        "manage_graph", operation="create", entityType="atom", name="Auth", paths='["src/auth/**"]',
-        createdByTaskId="https://tracker.example/1",
+def area(desk: Desk, name: str, *paths: str, knowledge: str = "") -> str:
+    made = desk.call(
+        "manage_graph", operation="create", entityType="atom", name=name, paths=list(paths), createdByTaskId=TASK,
+        knowledge=knowledge,
     )  # fmt: skip
-    page.get_by_role("link", name="Areas").click()
-    expect(page.locator("main")).to_contain_text("Auth")
-    at(page, "review")
-    expect(page.locator("main")).to_contain_text("atom://shop/Auth")
+    return str(made["data"]["atom"]["id"])
+
+
+def test_an_area_is_made_of_a_folder_that_nobody_wrote_about(desk: Desk, page: Page, watched: Watched) -> None:
+    at(page, "areas")
+    expect(page.locator("main")).to_contain_text("nobody has written anything about 6")
+    page.get_by_role("link", name="make one of docs").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Its files, one pattern on each line")).to_have_value("docs/**")
+    page.get_by_label("What is known there").fill("Written for *newcomers*.")
+    page.get_by_label("For which task it is made").fill("no address")
+    page.get_by_role("button", name="Make the area").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    watched.troubles.clear()  # the browser notes each answer of 422
+    expect(page.get_by_label("What is known there")).to_have_value("Written for *newcomers*.")
+    assert axe(page) == []
+    page.get_by_label("For which task it is made").fill(TASK)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text("The area is made")
+    expect(page.locator("h1")).to_have_text("Docs")
+    expect(page.locator(".files")).to_contain_text("docs/My File.md")
+    assert "create atom Docs" in desk.git("log", "-1", "--format=%s", "refs/kgd/head")
+    at(page, "areas")
+    expect(page.locator("main")).to_contain_text("nobody has written anything about 5")
+
+
+def test_folders_are_gone_into_and_overlaps_are_told(desk: Desk, page: Page) -> None:
+    area(desk, "Auth", "src/auth/**", knowledge="Signs tokens")
+    area(desk, "Python", "**/*.py")
+    at(page, "areas")
+    expect(page.locator("main")).to_contain_text("Auth, Python have 2 files in common")
+    picture(page, "areas")
+    assert axe(page) == []
+    page.get_by_role("link", name="What has no area first").click()
+    page.get_by_role("link", name="src/", exact=True).click()
+    page.get_by_role("link", name="auth/", exact=True).click()
+    expect(page.get_by_role("row", name="session.py")).to_contain_text("Auth, Python")
+    page.get_by_role("link", name="src", exact=True).click()
+    expect(page.get_by_role("row", name="checkout.py")).to_contain_text("Python")
+
+
+def test_a_new_file_without_an_area_shows_by_itself(desk: Desk, page: Page) -> None:
+    at(page, "areas")
+    (desk.code / "bare.txt").write_text("nobody wrote about this\n")
+    expect(page.get_by_role("row", name="bare.txt")).to_contain_text("nothing written")
+
+
+def test_what_changed_in_an_area_is_noted_in_its_changelog_by_keyboard(desk: Desk, page: Page) -> None:
+    uri = area(desk, "Keys", "src/auth/keys.py")
+    at(page, f"area?uri={uri}")
+    expect(page.locator("main")).to_contain_text("Nobody has noted anything yet.")
+    assert axe(page) == []
+    page.get_by_label("What changed, and why").focus()
+    page.keyboard.type("Keys rotate daily: an audit asked for it")
+    page.keyboard.press("Tab")
+    page.keyboard.type(TASK)
+    page.keyboard.press("Enter")
+    expect(page.locator(".entry")).to_have_text("Keys rotate daily: an audit asked for it")
+    found = desk.call("manage_changelog", operation="search", parentType="atom", parentId=uri)["data"]
+    assert found["total"] == 1
+    assert "log atom Keys" in desk.git("log", "-1", "--format=%s", "refs/kgd/head")
+
+
+def test_areas_are_found_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:
+    area(desk, "Checkout", "src/checkout.py", knowledge="Baskets expire after a day")
+    at(page, "areas/all")
+    page.get_by_label("With the words").fill("baskets")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Checkout").click()
+    expect(page.locator("h1")).to_have_text("Checkout")
+    at(page, "areas/all")
+    assert axe(page) == []
+    at(page, "area?uri=concept://shop/none")
+    expect(page.get_by_role("alert")).to_contain_text("no area")
+    watched.troubles.clear()  # the browser notes each answer of 404

@@ -58,7 +58,7 @@ def area(asked: Asked) -> Handled:
     told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ()), "files": None, "stale": None}
     if kind == ATOM and asked.can("coverage"):
         told["files"] = _files(asked, answer[kind]["id"])
-        told["stale"] = asked.call("get", uris=[uri], include=["history"])["nodes"][0].get("unverified")
+        told["stale"] = asked.call("get", uris=[uri], include=[])["nodes"][0].get("unverified")
     return Page("areas_one.html", told | _changelog(asked, kind, uri) | {"typed": asked.form, "error": None})
 
 

@@ -39,9 +39,8 @@ def broken(asked: Asked) -> Handled:
 def unreadable(asked: Asked) -> Handled:
     """Files that somebody edited by hand and that cannot be read."""
     status = asked.call("status")
-    return Page(
-        "unreadable.html", {"files": status["invalid_files"], "total": status["counts"].get("invalid_files", 0)}
-    )
+    total = status["counts"].get("invalid_files", 0)
+    return Page("unreadable.html", {"files": status["invalid_files"], "total": total, "polls": True})
 
 
 ENTRIES = (

@@ -95,7 +95,7 @@ def overview(asked: Asked) -> Handled:
         "running": [job for job in status["jobs"] if job["state"] == "running"],
         "coverage": _coverage(asked), "is_new": asked.may_do_all and not status["counts"].get("nodes"),
         "is_alone": asked.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
-        "writes": asked.can("put"),
+        "writes": asked.can("put"), "polls": True,
     }  # fmt: skip
     return Page("overview.html", told)
 

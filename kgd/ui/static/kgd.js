@@ -11,8 +11,8 @@
   if (enter) enter.requestSubmit();
 
   document.addEventListener("input", (event) => {
-    const form = event.target.closest("#main form[method=post]");
-    if (form) form.dataset.written = "yes";
+    const form = event.target.form;  // a field may stand outside of its form
+    if (form && form.method === "post" && main().contains(form)) form.dataset.written = "yes";
   });
 
   // Who writes a version of their own, or puts one together, has chosen that.
@@ -21,6 +21,42 @@
     const choice = chosen && document.getElementById(chosen.dataset.chooses);
     if (choice) choice.checked = true;
   });
+
+  // A browser has few connections to one server: a page that nobody sees lets go of its own, and looks again when it is.
+  class Listening extends EventTarget {
+    constructor(url) {
+      super();
+      this.url = url;
+      this.look = () => (document.hidden ? this.rest() : this.source || this.begin());
+      document.addEventListener("visibilitychange", this.look);
+      this.look();
+    }
+    begin() {
+      const source = this.source = new EventSource(this.url);
+      source.onopen = (event) => {
+        this.readyState = source.readyState;
+        this.onopen?.(event);
+        if (this.rested) this.dispatchEvent(new MessageEvent("changed"));
+        this.rested = false;
+      };
+      source.onerror = (event) => {
+        this.readyState = source.readyState;
+        if (source.readyState === EventSource.CLOSED) this.close();
+        this.onerror?.(event);
+      };
+      source.addEventListener("changed", (event) => this.dispatchEvent(new MessageEvent("changed", { data: event.data })));
+    }
+    rest() {
+      this.source?.close();
+      this.source = null;
+      this.rested = true;
+    }
+    close() {
+      document.removeEventListener("visibilitychange", this.look);
+      this.source?.close();
+    }
+  }
+  htmx.createEventSource = (url) => new Listening(url);
 
   let broken = false;
   document.body.addEventListener("htmx:sseError", () => {
@@ -42,6 +78,8 @@
       tell("Something changed meanwhile. Send or reload to see it.");
     }
   });
+  // What somebody opened or closed stays so.
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.tagName === "DETAILS");
   // A form may have led to another address since this page was loaded.
   document.body.addEventListener("htmx:configRequest", (event) => {
     if (event.target.id === "look-again" && location.pathname.startsWith("/ui/w/")) {

@@ -1,0 +1,159 @@
+"""`coverage`: a person is told, folder by folder, which files have an area and which nobody has written about."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.model.access import Principal, Scope, Verb
+from kgd.model.globs import Glob
+from kgd.tools.areas import COVERAGE
+from kgd.tools.broken import BROKEN
+from kgd.tools.session import Session
+from kgd.tools.tool import Tool
+from tests.areas.conftest import Ask
+from tests.surfaces.conftest import git, upsert
+
+TASK = "https://tracker.example/1"
+
+
+@pytest.fixture
+def covered(ask: Ask) -> Ask:
+    area(ask, "Auth", "src/auth/**")
+    area(ask, "Python", "**/*.py")
+    ask.ingest()
+    return ask
+
+
+def area(ask: Ask, name: str, *paths: str) -> str:
+    made = ask.manage_graph(operation="create", entityType="atom", name=name, paths=list(paths), createdByTaskId=TASK)
+    return str(made["data"]["atom"]["id"])
+
+
+def told(one: dict[str, Any]) -> tuple[str, int, int, int, list[str]]:
+    return one["path"], one["files"], one["covered"], one["shared"], [area["name"] for area in one["areas"]]
+
+
+def test_a_folder_is_told_with_what_is_right_inside_of_it(covered: Ask) -> None:
+    answer = covered.coverage()
+    assert told(answer["folder"]) == ("", 6, 3, 2, ["Python", "Auth"])
+    assert [told(one) for one in answer["folders"]] == [("docs", 1, 0, 0, []), ("src", 3, 3, 2, ["Python", "Auth"])]
+    assert [(one["name"], one["areas"]) for one in answer["files"]] == [("README.md", []), ("logo.bin", [])]
+    inside = covered.coverage(path="./src/auth/")
+    assert [told(one)[0] for one in inside["folders"]] == []
+    assert [(one["path"], [area["name"] for area in one["areas"]]) for one in inside["files"]] == [
+        ("src/auth/keys.py", ["Auth", "Python"]), ("src/auth/session.py", ["Auth", "Python"]),
+    ]  # fmt: skip
+    assert covered.coverage(path="dir://shop/src")["folder"] == covered.coverage(path="src")["folder"]
+
+
+def test_where_areas_overlap_is_told_with_a_folder_in_which_they_do(covered: Ask) -> None:
+    (overlap,) = covered.coverage()["overlaps"]
+    assert [one["name"] for one in overlap["areas"]] == ["Auth", "Python"]
+    assert (overlap["files"], overlap["folder"]) == (2, "src/auth")
+
+
+def test_a_long_folder_is_told_page_by_page_and_gaps_come_first_on_demand(covered: Ask, code: Path) -> None:
+    for number in range(12):
+        (code / f"bare{number:02}.txt").write_text("x\n")
+    covered.ingest()
+    names, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        answer = covered.coverage(order="gaps", limit=5, cursor=cursor)
+        names += [one["name"] for one in (*answer["folders"], *answer["files"])]
+        cursor, pages = answer.get("cursor"), pages + 1
+    assert pages == 4
+    assert len(names) == len(set(names)) == answer["total"] == 16
+    assert names[:2] == ["docs", "src"]
+    with pytest.raises(Invalid, match="cursor"):
+        covered.coverage(path="src", cursor=covered.coverage(limit=1)["cursor"])
+
+
+def test_an_area_has_its_files_page_by_page(covered: Ask) -> None:
+    python = "atom://shop/Python"
+    first = covered.coverage(area=python, limit=2)
+    rest = covered.coverage(area=python, limit=2, cursor=first["cursor"])
+    assert first["area"] == {"uri": python, "name": "Python", "files": 3}
+    found = [one["path"] for one in (*first["files"], *rest["files"])]
+    assert sorted(found) == ["src/auth/keys.py", "src/auth/session.py", "src/checkout.py"]
+    assert "cursor" not in rest
+
+
+def test_what_is_written_or_deleted_is_counted_at_once(covered: Ask, code: Path) -> None:
+    docs = area(covered, "Docs", "docs")
+    assert covered.coverage()["folder"]["covered"] == 4
+    (code / "src/auth/keys.py").unlink()
+    covered.ingest()
+    assert covered.coverage()["folder"]["covered"] == 3
+    version = covered.query_graph(operation="get", entityType="atom", id=docs)["data"]["atom"]["version"]
+    covered.manage_graph(operation="delete", entityType="atom", id=docs, version=version)
+    assert covered.coverage()["folder"]["covered"] == 2
+
+
+def test_areas_whose_code_changed_since_are_told_the_most_changed_first(covered: Ask, code: Path) -> None:
+    assert covered.coverage()["moved"] == []
+    (code / "src/auth/keys.py").write_text("".join(f"KEY{number} = {number}\n" for number in range(90)))
+    when = f"@{int(time.time()) + 60} +0000"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_AUTHOR_DATE", when)
+        patch.setenv("GIT_COMMITTER_DATE", when)
+        git(code, "commit", "-q", "-am", "keys")
+    covered.ingest()
+    moved = covered.coverage()["moved"]
+    assert [one["name"] for one in moved] == ["Auth", "Python"]
+    assert (moved[0]["changed"], moved[0]["commits"]) == (91, 1)
+    assert "since it was last confirmed" in moved[0]["unverified"]
+
+
+def test_what_is_no_folder_of_the_code_is_said(covered: Ask) -> None:
+    with pytest.raises(NotFound, match="no such folder"):
+        covered.coverage(path="src/nowhere")
+    with pytest.raises(Invalid, match="outside"):
+        covered.coverage(path="../elsewhere")
+    with pytest.raises(NotFound, match="no such atom"):
+        covered.coverage(area="nobody")
+
+
+def test_names_of_any_bytes_are_told_and_gone_into(covered: Ask, code: Path) -> None:
+    odd = code / "odd\udcff"
+    odd.mkdir()
+    (odd / "a\nb.py").write_text("x = 1\n")
+    covered.ingest()
+    folder = next(one for one in covered.coverage()["folders"] if one["name"].startswith("odd"))
+    assert folder["uri"] == "dir://shop/odd%FF"
+    (inside,) = covered.coverage(path=folder["uri"])["files"]
+    assert [area["name"] for area in inside["areas"]] == ["Python"]
+
+
+@pytest.mark.parametrize("tool", [COVERAGE, BROKEN])
+def test_a_token_is_not_told_what_this_machine_has(covered: Ask, tool: Tool) -> None:
+    scope = Scope(frozenset(Verb), "shop", (Glob("/**"),))
+    holder = Principal("id", "Bo", "agent", (scope,))
+    session = Session(covered.session.daemon, client="c", context_id=None, principal=holder)
+    with pytest.raises(Forbidden):
+        tool.call(session, {"workspace": "shop"})
+
+
+@pytest.mark.requirement("E9")
+def test_broken_links_are_listed_by_what_is_missing(ask: Ask) -> None:
+    ask.put(changes=[
+        upsert("a", name="A", relations=[{"type": "needs", "target": "concept://shop/nobody"},
+                                         {"type": "needs", "target": "concept://shop/z"}]),
+        upsert("b", name="B", relations=[{"type": "knows", "target": "concept://shop/nobody", "weight": 0.5}]),
+    ])  # fmt: skip
+    answer = ask.broken()
+    assert answer["links"] == 3
+    nobody, z = answer["broken"]
+    assert (nobody["uri"], z["uri"]) == ("concept://shop/nobody", "concept://shop/z")
+    assert [(link["source"], link["type"]) for link in nobody["links"]] == [
+        ("concept://shop/a", "needs"), ("concept://shop/b", "knows"),
+    ]  # fmt: skip
+    first = ask.broken(limit=1)
+    rest = ask.broken(limit=5, cursor=first["cursor"])
+    assert [len(one["links"]) for one in (*first["broken"], *rest["broken"])] == [1, 1, 1]
+    ask.put(changes=upsert("nobody", name="Somebody"))
+    assert [one["uri"] for one in ask.broken()["broken"]] == ["concept://shop/z"]

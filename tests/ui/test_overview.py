@@ -1,0 +1,115 @@
+"""One glance says whether anything needs a person; what waits is dealt with one click further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kgd.client.connection import Connection
+from kgd.ui.pages.overview import Waiting, sentence
+from tests.ui.conftest import Desk, at, axe
+from tests.ui.pictures import picture
+
+browser = pytest.mark.needs("chromium")
+
+
+def agent_writes(desk: Desk, uri: str, **fields: Any) -> None:
+    with Connection(desk.home, "claude-code") as connection:
+        connection.call("put", {"workspace": "shop", "changes": [{"op": "upsert", "uri": uri, **fields}]})
+
+
+def some(count: int, one: str, needs: bool = True) -> Waiting:
+    return Waiting(count, one, f"{one}s", "", "", needs)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "stuck", "said"),
+    [
+        ([], [], "Nothing needs you."),
+        ([some(1, "conflict")], [], "1 conflict waits for you."),
+        ([some(3, "conflict"), some(2, "proposal")], [], "3 conflicts and 2 proposals wait for you."),
+        ([some(1, "conflict"), some(1, "proposal"), some(1200, "file")], [],
+         "1 conflict, 1 proposal and 1,200 files wait for you."),
+        ([some(9, "suggestion", needs=False)], [], "Nothing needs you."),
+        ([], ["Writing down"], "Writing down does not work as it should."),
+        ([some(1, "file")], ["A", "B"], "1 file waits for you. A and B do not work as they should."),
+    ],
+)  # fmt: skip
+def test_one_sentence_says_it_all(waiting: list[Waiting], stuck: list[str], said: str) -> None:
+    assert sentence(waiting, stuck) == said
+
+
+@browser
+def test_a_new_workspace_tells_the_first_three_things_to_do(page: Page) -> None:
+    expect(page.locator(".glance")).to_contain_text("Nothing needs you.")
+    expect(page.locator(".first-steps li")).to_have_count(3)
+    expect(page.locator("main")).to_contain_text("on this machine alone")
+    assert axe(page) == []
+
+
+@browser
+def test_what_an_agent_learned_shows_by_name_without_a_reload(desk: Desk, page: Page) -> None:
+    expect(page.get_by_role("heading", name="Learned lately")).to_be_visible()
+    agent_writes(desk, "insight://shop/tokens", name="Tokens expire", summary="After an hour")
+    line = page.locator(".lately li", has_text="Tokens expire").first
+    expect(line).to_contain_text("agent")
+    expect(line).to_contain_text("with claude-code")
+    line.get_by_role("link", name="Tokens expire").click()
+    expect(page.locator("h1")).to_have_text("Tokens expire")
+
+
+@browser
+@pytest.mark.requirement("E9")
+def test_a_broken_link_is_counted_listed_and_gone_once_somebody_writes_it(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/a", name="A", relations=[{"type": "needs", "target": "concept://shop/nobody"}])
+    page.get_by_role("link", name="1 broken link").click()
+    missing = page.get_by_role("link", name="concept://shop/nobody", exact=True)
+    expect(missing).to_have_class("broken")
+    expect(page.locator("main")).to_contain_text("nobody has written this")
+    assert axe(page) == []
+    page.get_by_role("link", name="Write it").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/node/new?uri=*")
+    desk.put("concept://shop/nobody", name="Somebody")
+    at(page, "broken")
+    expect(page.locator("main")).to_contain_text("Every relation leads to something.")
+
+
+@browser
+def test_a_fact_whose_code_changed_waits_and_is_verified_by_keyboard(desk: Desk, page: Page) -> None:
+    desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
+    (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
+    waits = page.get_by_role("link", name="1 fact to verify")
+    waits.wait_for()
+    expect(page.locator(".glance")).to_have_text("1 fact to verify waits for you.")
+    picture(page, "overview")
+    waits.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")
+    assert axe(page) == []
+    page.get_by_role("button", name="It still holds: Sign adds nothing").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text("Verified: 1 fact, in commit")
+    assert "Kgd-Op: verify" in desk.git("log", "-1", "refs/kgd/head")
+    at(page, "overview")
+    expect(page.locator(".glance")).to_have_text("Nothing needs you.")
+
+
+@browser
+def test_a_file_that_cannot_be_read_is_named_with_its_line(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/hand", name="Hand")
+    file = desk.code / ".kgd/nodes/concept/hand.yaml"
+    expect(page.locator("main")).to_contain_text("Hand")
+    desk("status", "--json")
+    for _ in range(200):  # it is placed a moment after it was written
+        if file.exists():
+            break
+        page.wait_for_timeout(50)
+    file.write_text("uri: concept://shop/hand\nname: [unclosed\n")
+    page.get_by_role("link", name="1 unreadable file").click()
+    expect(page.locator("main")).to_contain_text("nodes/concept/hand.yaml, line")
+    assert axe(page) == []
+    file.write_text("uri: concept://shop/hand\nname: Mended\n")
+    expect(page.locator("main")).to_contain_text("Every file can be read.")
