@@ -147,7 +147,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
         ("Kgd-Nodes", named),
         ("Kgd-Origin", changes.origin),
         (RESOLVED_BY, changes.resolved_by),
-        *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(settled)),
+        *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(set(settled))),
     ]
     return with_trailers(text, [(key, value) for key, value in trailers if value])
 

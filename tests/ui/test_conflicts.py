@@ -2,36 +2,229 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.conftest import Desk, at, axe
+from tests.resolution.test_provider import Endpoint
+from tests.ui.colleague import Colleague
+from tests.ui.conftest import Desk, Watched, at, axe
+from tests.ui.pictures import picture
 
 pytestmark = pytest.mark.needs("chromium")
 
-
-def disagree(desk: Desk, uri: str, field: str = "summary", values: Sequence[str] = ("one", "two", "three")) -> str:
-    """The id of an open conflict over one field: a change is reverted after another one went over it."""
-    commits = [desk.put(uri, **{field: value})["commit"] for value in values]
-    desk.call("revert", commit=commits[1])
-    (found,) = desk.call("conflicts", uri=uri)["conflicts"]
-    return str(found["id"])
+AUTH = "concept://shop/services/auth"
+BEFORE = "# Keys\n\nThey rotate daily.\n\nA vault holds them.\n\nAnn looks after it.\n"
 
 
-def test_a_side_is_taken_after_the_commit_was_seen(desk: Desk, page: Page) -> None:
-    uri = "concept://shop/keys"
-    disagree(desk, uri)
+@pytest.fixture(scope="module")
+def bob(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Colleague]:
+    made = Colleague(desk, tmp_path_factory.mktemp("bob"))
+    yield made
+    made.close()
+
+
+def look(page: Page, id: str) -> Page:
+    return at(page, f"conflict?id={quote(id, safe='')}")
+
+
+def message(desk: Desk) -> str:
+    """What the newest commit says."""
+    return desk.git("log", "-1", "--format=%an%n%B", "refs/kgd/head")
+
+
+@pytest.mark.requirement("B6")
+@pytest.mark.requirement("E13")
+def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_seen(
+    desk: Desk, bob: Colleague, page: Page
+) -> None:
+    id = bob.disagree(AUTH, "summary", "Issues tokens for an hour", "Issues session tokens", was="Issues tokens")
     at(page, "conflicts")
-    page.get_by_role("link", name="keys").click()
-    expect(page.get_by_role("region", name="Version A")).to_contain_text("one")
+    page.get_by_role("link", name="auth").focus()
+    page.keyboard.press("Enter")
+    for letter, author, text in (("A", "Bob Builder", "session"), ("B", "Ann Person", "for an hour")):
+        version = page.get_by_role("region", name=f"Version {letter}")
+        expect(version).to_contain_text(author)
+        expect(version.locator("ins")).to_have_text(text, use_inner_text=True)
     assert axe(page) == []
-    page.get_by_label("Take version A").check()
+    picture(page, "conflict", height=760)
+    page.get_by_label("Take version A").focus()
+    page.keyboard.press("Space")
+    page.get_by_label("Why").focus()
+    page.keyboard.type("sessions are what counts")
+    page.keyboard.press("Enter")
+    tip = desk.git("rev-parse", "refs/kgd/head")
+    shown = page.locator(".commit pre").inner_text()
+    expect(page.locator(".change")).to_contain_text("Issues session tokens for an hour")
+    assert desk.git("rev-parse", "refs/kgd/head") == tip, "nothing was written to show it"
+    assert axe(page) == []
+    page.get_by_role("button", name="Make this commit").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("Settled, in commit")
+    assert message(desk).strip() == f"Ann Person (kgd ui)\n{shown}".strip()
+    assert desk.node(AUTH)["summary"] == "Issues session tokens"
+    bob.agree()
+    assert bob.summary("services/auth") == "Issues session tokens"
+    assert not bob.open_about(AUTH)
+    assert id.rpartition("#")[2] in shown
+
+
+def test_parts_of_both_are_put_together_and_another_version_is_written(desk: Desk, bob: Colleague, page: Page) -> None:
+    uri = "concept://shop/services/keys"
+    ours = BEFORE.replace("daily", "weekly").replace("Ann looks", "Ann and Eve look")
+    theirs = BEFORE.replace("daily", "each night").replace("Ann looks", "Bob looks")
+    bob.disagree(uri, "content", ours, theirs, was=BEFORE)
+    desk.put(uri, summary="was")
+    bob.disagree(uri, "summary", "by Ann", "by Bob")
+    at(page, f"conflict?uri={uri}")
+    page.get_by_role("group", name="Part 1").get_by_label("A", exact=True).check()
+    page.get_by_role("group", name="Part 2").get_by_label("B", exact=True).check()
+    expect(page.get_by_label("Take parts of both")).to_be_checked()
+    page.get_by_label("Another version of the summary").fill("by both")
     page.get_by_role("button", name="Show the commit").click()
-    before = desk.git("rev-parse", "HEAD")
-    expect(page.locator(".commit")).to_contain_text(f"settle {uri}")
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_label("Another version of the summary")).to_have_value("by both")
+    page.get_by_role("button", name="Show the commit").click()
     page.get_by_role("button", name="Make this commit").click()
-    expect(page.get_by_role("status").first).to_contain_text("Settled")
-    assert desk.node(uri)["summary"] == "one"
-    assert before
+    expect(page.locator(".said")).to_contain_text("2 conflicts are settled")
+    assert message(desk).count("Kgd-Resolves") == 2
+    node = desk.call("get", uris=[uri], include=["content"])["nodes"][0]
+    mixed = {ours.splitlines()[2], theirs.splitlines()[2]}, {ours.splitlines()[6], theirs.splitlines()[6]}
+    lines = node["content"].splitlines()
+    assert lines[2] in mixed[0]
+    assert lines[6] in mixed[1]
+    assert node["content"] not in (ours, theirs)
+    assert node["summary"] == "by both"
+
+
+def test_who_comes_second_sees_what_the_first_decided_and_keeps_what_they_wrote(
+    desk: Desk, bob: Colleague, page: Page
+) -> None:
+    uri = "concept://shop/second"
+    id = bob.disagree(uri, "summary", "ours", "theirs")
+    look(page, id)
+    page.get_by_label("Another version of the summary").fill("a third one\nthat took long")
+    desk.call("resolve", resolutions=[{"id": id, "take": "a"}], message="Ann was quicker")
+    page.get_by_role("button", name="Show the commit").click()
+    main = page.locator("main")
+    expect(main).to_contain_text("Ann Person settled this")
+    expect(main).to_contain_text("Ann was quicker")
+    expect(page.get_by_label("Your version")).to_have_value("a third one\nthat took long")
+    assert axe(page) == []
+    assert message(desk).splitlines()[1] == "Ann was quicker", "nothing was written over it"
+
+
+@pytest.mark.parametrize("kind", ["deleted", "moved", "twins"])
+def test_what_is_about_whole_nodes_says_what_each_choice_does(
+    desk: Desk, bob: Colleague, page: Page, kind: str
+) -> None:
+    one, other = f"concept://shop/{kind}/one", f"concept://shop/{kind}/other"
+    if kind == "twins":
+        one = other.replace("other", "Other")
+        desk.put(one, summary="here")
+        bob.put_whole(other, summary="there")
+    else:
+        desk.put(one, summary="was")
+        bob.agree()
+    if kind == "deleted":
+        desk.put(one, summary="edited")
+        bob.call("put", changes=[{"op": "delete", "uri": one}])
+    elif kind == "moved":
+        desk.call("put", changes=[{"op": "move", "uri": one, "to": f"{other}-by-ann"}])
+        bob.call("put", changes=[{"op": "move", "uri": one, "to": f"{other}-by-bob"}])
+    bob.agree()
+    (id,) = [
+        found for found in (item["id"] for item in desk.call("conflicts", limit=200)["conflicts"]) if kind in found
+    ]
+    look(page, id)
+    label = {
+        "deleted": "Delete the node", "moved": f"Call it {other}-by-ann", "twins": f"Make both one, called {one}",
+    }[kind]  # fmt: skip
+    page.get_by_label(label, exact=True).check()
+    page.get_by_role("button", name="Show the commit").click()
+    expect(page.locator(".change .bad")).to_have_text("deleted")
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator(".said")).to_contain_text("Settled")
+    there = desk.call("get", uris=[other if kind == "twins" else f"{other}-by-ann" if kind == "moved" else one])
+    assert [node["uri"] for node in there["nodes"]] == {
+        "deleted": [], "moved": [f"{other}-by-ann"], "twins": [one],
+    }[kind]  # fmt: skip
+
+
+def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
+    desk: Desk, bob: Colleague, page: Page, watched: Watched
+) -> None:
+    uri = "concept://shop/nothing-chosen"
+    id = bob.disagree(uri, "name", "ours", "theirs")
+    look(page, id)
+    page.locator("#settle").evaluate("form => form.noValidate = true")
+    page.get_by_role("button", name="Show the commit").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was chosen for the name")
+    look(page, f"{uri}#{'0' * 16}")
+    expect(page.get_by_role("alert")).to_contain_text("There is no such conflict")
+    watched.troubles.clear()  # the browser notes each answer of 4xx
+
+
+@pytest.mark.requirement("E19")
+def test_a_suggestion_is_taken_over_and_another_is_dismissed(desk: Desk, page: Page) -> None:
+    for number in range(3):
+        desk.put(f"concept://shop/notes/n{number}", content=f"Call {number}: Nova Bank and Blue Crane pay.")
+    at(page, "conflicts?part=suggestions")
+    assert axe(page) == []
+    page.locator("article", has_text="Nova Bank”").get_by_role("button", name="Show the commit").click()
+    expect(page.locator(".change")).to_contain_text("created")
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator(".said")).to_contain_text("in commit")
+    assert "Kgd-Op: suggestion" in message(desk)
+    page.locator("article", has_text="Blue Crane”").get_by_role("button", name="Dismiss").click()
+    expect(page.locator(".said")).to_contain_text("Dismissed")
+    expect(page.locator("article", has_text="Blue Crane”")).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_the_model_of_the_settings_is_asked_only_when_somebody_says_so(desk: Desk, bob: Colleague, page: Page) -> None:
+    endpoint = Endpoint()
+    uri = "concept://shop/for-the-model"
+    id = bob.disagree(uri, "summary", "two", "one", was="nought")
+    look(page, id)
+    expect(page.locator(".model")).to_have_count(0)
+    registry = Path(desk.home.registry)
+    text = registry.read_text()
+    registry.write_text(f"{text}settings:\n  resolver_url: {endpoint.url}\n  resolver_model: small\n")
+    try:
+        look(page, id)
+        expect(page.locator(".model")).to_contain_text("the model small at 127.0.0.1")
+        assert endpoint.asked == []
+        page.locator(".model button").click()
+        expect(page.locator(".said")).to_contain_text("settled it, in commit")
+    finally:
+        registry.write_text(text)
+        endpoint.server.shutdown()
+        endpoint.server.server_close()
+    assert "Kgd-Resolved-By: provider model=" in message(desk)
+
+
+@pytest.mark.slow
+def test_without_scripts_and_on_a_narrow_screen_it_is_settled_all_the_same(
+    desk: Desk, bob: Colleague, page: Page
+) -> None:
+    id = bob.disagree("concept://shop/plain", "summary", "ours", "theirs")
+    browser = page.context.browser
+    assert browser is not None
+    plain = browser.new_context(java_script_enabled=False, viewport={"width": 360, "height": 700})
+    tab = plain.new_page()
+    tab.goto(desk.link())
+    tab.get_by_role("button", name="Open kgd in this browser").click()
+    look(tab, id)
+    tab.get_by_label("Take version B").check()
+    tab.get_by_role("button", name="Show the commit").click()
+    tab.get_by_role("button", name="Make this commit").click()
+    expect(tab.locator(".said")).to_contain_text("Settled")
+    plain.close()
+    page.set_viewport_size({"width": 360, "height": 700})
+    look(page, id)
+    expect(page.locator("h1")).to_have_text("Settled meanwhile")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
