@@ -8,6 +8,7 @@ from typing import Any
 
 from kgd.cli.output import show
 from kgd.cli.verbs import EXIT_CODES, INTERRUPTED
+from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Unavailable
@@ -28,11 +29,11 @@ def ingest(given: Given, options: Given) -> int:
         given["source"] = os.path.abspath(os.path.expanduser(source))
     where = {"workspace": given["workspace"]} if "workspace" in given else {}
     try:
-        with Connection(Home.find()) as connection:
-            answer = connection.call("ingest", given, _progress(options))
+        with Connection(Home.find()) as connection, told("ingest", options) as progress:
+            answer = connection.call("ingest", given, progress)
             while answer.get("state") == "running":
                 where = {"workspace": answer["workspace"]}
-                job = connection.call("job", {**where, "id": answer["job"], "wait": WAIT_SECONDS}, _progress(options))
+                job = connection.call("job", {**where, "id": answer["job"], "wait": WAIT_SECONDS}, progress)
                 answer = {**answer, **job, "job": job["id"]}
                 answer.pop("next", None)
     except KeyboardInterrupt:
@@ -45,11 +46,3 @@ def ingest(given: Given, options: Given) -> int:
     show("ingested", answer, options)
     nothing = answer["counts"].get("unread") and not answer.get("nodes")
     return EXIT_CODES["VALIDATION_ERROR"][0] if nothing else 0
-
-
-def _progress(options: Given) -> Any:
-    if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
-        return None
-    from kgd.cli.terminal import progress
-
-    return progress

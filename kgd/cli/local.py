@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from kgd.cli.output import show
+from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home, has_screen, shell
 from kgd.errors import Invalid, Unavailable
@@ -84,11 +85,14 @@ def ui(given: Given, options: Given) -> int:
     """Open the pages in the person's browser, where there is one; the link is printed all the same."""
     stays = given.pop("print", False) or options.get("json") or options.get("quiet")
     lists, ends = given.pop("browsers", False), given.pop("end", False)
-    with Connection(Home.find()) as connection:
+    with Connection(Home.find()) as connection, told("ui", options):
         if lists or ends:
-            show("browsers", connection.call("browsers", {"action": "end" if ends else "list"}), options)
-            return 0
-        answer = connection.call("ui", given)
+            answer = connection.call("browsers", {"action": "end" if ends else "list"})
+        else:
+            answer = connection.call("ui", given)
+    if lists or ends:
+        show("browsers", answer, options)
+        return 0
     if not stays and has_screen():
         import webbrowser
 
@@ -111,10 +115,11 @@ def down(given: Given, options: Given) -> int:
     finally:
         connection.close()
     deadline = time.monotonic() + DOWN_SECONDS
-    while running(home):
-        if time.monotonic() > deadline:
-            raise Unavailable(f"the daemon (pid {pid}) is still finishing", next="Look again in a moment.")
-        time.sleep(0.01)
+    with told("down", options):
+        while running(home):
+            if time.monotonic() > deadline:
+                raise Unavailable(f"the daemon (pid {pid}) is still finishing", next="Look again in a moment.")
+            time.sleep(0.01)
     _say(f"the daemon (pid {pid}) has stopped", options)
     return 0
 
@@ -150,7 +155,7 @@ def uninstall(given: Given, options: Given) -> int:
         show("uninstall_hooks", removed, options)
         return 0
     home = Home.find()
-    with Connection(home) as connection:
+    with Connection(home) as connection, told("uninstall", options):
         answer = connection.call("uninstall", given)
     answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
     show("uninstall", answer, options)

@@ -17,6 +17,7 @@ from kgd import __version__
 from kgd.cli import requests
 from kgd.cli.output import show
 from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb, verb
+from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, KgdError
@@ -60,7 +61,8 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if chosen.call == "put" and "request_id" not in args:
         args["request_id"] = os.urandom(12).hex()  # so that a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
-        answer = connection.call(chosen.call, args, _progress(options))
+        with told(chosen.name, options) as progress:
+            answer = connection.call(chosen.call, args, progress)
         absent = _absent(connection, chosen, given, answer)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
@@ -91,14 +93,6 @@ def _why_absent(absent: Sequence[dict[str, Any]]) -> str:
     reasons = {one.get("reason") for one in absent}
     codes = {"unreachable": "UNAVAILABLE", "forbidden": "FORBIDDEN"}
     return next((code for reason, code in codes.items() if reason in reasons), "NOT_FOUND")
-
-
-def _progress(options: dict[str, Any]) -> Any:
-    if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
-        return None
-    from kgd.cli.terminal import progress
-
-    return progress
 
 
 def _go_to(directory: str | None) -> None:

@@ -32,10 +32,3 @@ def clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(key): clean(item) for key, item in value.items()}
     return value
-
-
-def progress(done: int, total: int | None, message: str) -> None:
-    """One line on standard error that is written over; the last one is wiped away."""
-    bar = f"{done}/{total}" if total else f"{done}"
-    sys.stderr.write(f"\r\033[K{message} {bar}" if done != total else "\r\033[K")
-    sys.stderr.flush()

@@ -1,53 +1,74 @@
-"""What waits, at the command line: listed, shown, decided; and what was learned, reviewed."""
+"""Who waits longer than a second at a terminal is told so, and nothing of it stays on the screen."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
 
 from tests.cli.conftest import Kgd
 
-
-def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_path: Path) -> None:
-    kgd("put", "wait/a", "--summary", "one", "-q")
-    base = kgd.json("put", "wait/b", "--summary", "one")["commit"]
-    kgd("put", "wait/a", "--summary", "another", "-q")
-    changes = tmp_path / "changes.json"
-    changes.write_text(json.dumps([
-        {"op": "upsert", "uri": "wait/a", "summary": "mine"}, {"op": "upsert", "uri": "wait/c", "summary": "new"},
-    ]))  # fmt: skip
-    said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar")
-    assert said.startswith("proposed in shop as ")
-    assert "what it changes was changed here as well" in said
-    (one,) = kgd.json("proposals")["proposals"]
-    assert one["state"] == "conflicts"
-    listed = kgd("proposals")
-    assert one["id"] in listed
-    assert "concept://shop/wait/a  (changed here too)" in listed
-    assert "+ summary: mine" in kgd("proposals", one["id"])
-    assert "1 proposal to decide" in kgd("status")
-    would = kgd("accept", one["id"], "--dry-run")
-    assert "nothing was written" in would
-    assert "concept://shop/wait/a was changed here too" in would
-    assert "concept://shop/wait/c" in kgd("accept", one["id"], "--only", "wait/c", "--dry-run")
-    assert kgd.run("get", "wait/c").returncode == 3
-    said = kgd("accept", one["id"], "--only", "wait/c")
-    assert f"1 node of {one['id']} left to decide" in said
-    assert "is rejected; it is kept as refs/kgd/rejected/" in kgd("reject", one["id"], "--reason", "no")
-    assert "nothing waits" in kgd("proposals")
-    gone = kgd.run("accept", one["id"])
-    assert gone.returncode == 3
-    assert "no proposal of that name waits" in gone.stderr
+SAID = re.compile(r"kgd status: (\d+) s so far")
 
 
-def test_what_was_learned_is_reviewed_and_taken_back(kgd: Kgd) -> None:
-    kgd("review", "--accept", "-q")
-    kgd("put", "seen/a", "--summary", "learned", "-q")
-    said = kgd("review")
-    assert "added concept://shop/seen/a" in said
-    assert "+ summary: learned" in said
-    assert kgd.json("review", "--by", "agent", "--since", "yesterday")["authors"] == []
-    kgd("review", "--since", "today", "--revert", "seen/a")
-    assert kgd.run("get", "seen/a").returncode == 3
-    kgd("review", "--accept", "-q")
-    assert "nothing was learned since" in kgd("review")
+class Watched:
+    """A command whose standard error is a terminal, and its standard output is not."""
+
+    def __init__(self, kgd: Kgd, *words: str) -> None:
+        self.shown = ""
+        self._end, theirs = pty.openpty()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kgd.cli", *words], cwd=kgd.directory, stderr=theirs,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        os.close(theirs)
+
+    def until(self, holds: Callable[[str], object], seconds: float = 20) -> bool:
+        deadline = time.monotonic() + seconds
+        while not holds(self.shown) and time.monotonic() < deadline:
+            if select.select([self._end], [], [], 0.1)[0]:
+                try:
+                    self.shown += os.read(self._end, 65_536).decode()
+                except OSError:  # a terminal that nobody writes to any more
+                    break
+        return bool(holds(self.shown))
+
+    def ended(self) -> str:
+        """What it printed, once it is done."""
+        printed, _ = self._process.communicate(timeout=30)
+        self.until(lambda _: False, 0.5)
+        os.close(self._end)
+        assert self._process.returncode == 0, self.shown
+        return str(printed)
+
+
+def test_a_call_that_takes_long_says_how_long_it_has_been(kgd: Kgd) -> None:
+    kgd("up", "--quiet")
+    pid = kgd.json("status")["daemon"]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        waited = Watched(kgd, "status")
+        assert waited.until(SAID.search)
+        silent = Watched(kgd, "status", "--quiet")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "workspace" in waited.ended()
+    assert waited.shown.endswith("\r\x1b[K"), "the line is wiped"
+    assert silent.ended() == ""
+    assert silent.shown == ""
+
+
+@pytest.mark.slow
+def test_building_anew_shows_no_more_than_it_takes(kgd: Kgd) -> None:
+    kgd("up", "--quiet")
+    waited = Watched(kgd, "reindex")
+    assert "nodes" in waited.ended()
+    assert waited.shown == "" or waited.shown.endswith("\r\x1b[K")

@@ -1,0 +1,57 @@
+"""This file is where a person who waits is told so: how far it is where that is known, and how long it has been."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+OnProgress = Callable[[int, int | None, str], None]
+
+SILENT_SECONDS = 1.0
+"""Nobody waits longer without a word."""
+
+
+@contextmanager
+def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
+    """While something runs that may take long; where nobody looks, nothing is said.
+
+    Gives what is to be called with done, total and a message. One line on standard error is written over, and wiped at
+    the end; between two messages, and before the first, it says what is waited for and how long.
+    """
+    if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
+        yield None
+        return
+    from threading import Event, Lock, Thread
+
+    began = last = time.monotonic()
+    ended, lock, is_shown = Event(), Lock(), False
+
+    def write(text: str) -> None:
+        nonlocal is_shown, last
+        with lock:
+            if not ended.is_set():
+                sys.stderr.write(f"\r\033[K{text}")
+                sys.stderr.flush()
+                is_shown, last = bool(text), time.monotonic()
+
+    def progress(done: int, total: int | None, message: str) -> None:
+        bar = f"{done}/{total}" if total else f"{done}"
+        write(f"{message} {bar}" if done != total else "")
+
+    def tick() -> None:
+        while not ended.wait(SILENT_SECONDS / 4):
+            if time.monotonic() - last >= SILENT_SECONDS:
+                write(f"kgd {what}: {time.monotonic() - began:.0f} s so far, Ctrl-C ends the waiting")
+
+    Thread(target=tick, daemon=True).start()
+    try:
+        yield progress
+    finally:
+        ended.set()
+        with lock:
+            if is_shown:
+                sys.stderr.write("\r\033[K")
+                sys.stderr.flush()
