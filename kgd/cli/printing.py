@@ -20,7 +20,7 @@ def up(answer: Answer) -> None:
     say("To use it from an MCP client:")
     for client, line in wiring(program()):
         say(f"  {client + ':':<13}{line}")
-    say("`kgd agents install` does it for you.")
+    say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
         say(f"No code is here, so a client may start anywhere; then the arguments are: mcp -C {answer['path']}")
 
