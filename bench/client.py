@@ -7,7 +7,6 @@ same interpreter in turn with them. The clients of the load are `kgd mcp` proces
 from __future__ import annotations
 
 import json
-import os
 import random
 import socket
 import statistics
@@ -90,7 +89,7 @@ def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS)
     with House(folder / "home") as house:
         house.call("up", directory=str(tree), id="idle")
         house.call("search", workspace="idle", query="value")
-        _wait_for_rest(house.pid)
+        machine.wait_for_rest(house.pid)
         before = machine.cpu_seconds(house.pid)
         time.sleep(seconds)
         used = machine.cpu_seconds(house.pid) - before
@@ -196,18 +195,6 @@ def some_call(made: Made, chance: random.Random) -> dict[str, Any]:
     if kind < 9:
         return {"name": "search", "arguments": {"query": " ".join(chance.sample(corpus.WORDS[200:2000], 2))}}
     return {"name": "put", "arguments": {"changes": [corpus.upsert(corpus.newcomer(made.nodes, chance))]}}
-
-
-def _wait_for_rest(pid: int) -> None:
-    """Until a second costs next to nothing; what opening a workspace starts is over then."""
-    deadline = time.monotonic() + 60
-    before = machine.cpu_seconds(pid)
-    while time.monotonic() < deadline:
-        time.sleep(1)
-        now = machine.cpu_seconds(pid)
-        if now - before <= 1 / os.sysconf("SC_CLK_TCK"):
-            return
-        before = now
 
 
 def _timed(action: Callable[[], object]) -> float:

@@ -7,6 +7,7 @@ import platform
 import sqlite3
 import subprocess
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,18 @@ def cpu_seconds(pid: int) -> float:
     """What a process and its threads have used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_rest(pid: int) -> None:
+    """Until a second of it costs next to nothing, a minute at most; what opening a workspace starts is over then."""
+    deadline = time.monotonic() + 60
+    before = cpu_seconds(pid)
+    while time.monotonic() < deadline:
+        time.sleep(1)
+        now = cpu_seconds(pid)
+        if now - before <= 1 / os.sysconf("SC_CLK_TCK"):
+            return
+        before = now
 
 
 def children(pid: int) -> set[int]:
