@@ -15,6 +15,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
     elif not options.get("quiet"):
         from kgd.cli import (
             printing,
+            printing_blame,
             printing_context,
             printing_coverage,
             printing_exchange,
@@ -36,6 +37,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
             printing_tasks,
             printing_stale,
             printing_coverage,
+            printing_blame,
         )
         room = next(room for room in rooms if hasattr(room, printer))
         getattr(room, printer)(answer)

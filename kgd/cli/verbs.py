@@ -251,6 +251,8 @@ VERBS: tuple[Verb, ...] = (
           _arg("--until", help="not after this date", metavar="DATE"),
           _arg("--author", help="by whom", metavar="TEXT"),
           _flag("--diff", help="with the fields that changed"), _LIMIT, _CURSOR), call="history", print="history"),
+    Verb("blame", "The past", "who wrote which line of a node's content, and when", (_URI, _BUDGET, _CURSOR),
+         call="blame", print="blame"),
     Verb("log", "The past", "the commits of the workspace, newest first",
          (_arg("--author", help="by whom", metavar="TEXT"), _LIMIT, _CURSOR), call="history", print="log"),
     Verb("diff", "The past", "what differs between two commits, field by field",
