@@ -26,7 +26,7 @@ def test_a_link_lets_one_browser_in_once(desk: Desk, context: BrowserContext, wa
 def test_a_page_shows_what_an_agent_writes_without_being_loaded_again(desk: Desk, page: Page) -> None:
     page.evaluate("window.sameAsBefore = true")
     desk.put("insight://shop/live", name="A live fact", summary="It shows by itself")
-    expect(page.locator("main")).to_contain_text("insight://shop/live")
+    expect(page.locator("main")).to_contain_text("A live fact")
     assert page.evaluate("window.sameAsBefore")
 
 

@@ -1,0 +1,167 @@
+"""The daemon ends under an open page, by a crash or by a command: the page says so, comes back, and loses nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kgd.client import start
+from kgd.client.connection import Connection
+from kgd.ui.sessions import IDLE_SECONDS, LINK_SECONDS, SESSIONS_EACH, Sessions, Visitor
+from tests.ui.conftest import Desk, Watched, at
+from tests.waiting import until
+
+GONE = "kgd does not answer"
+
+
+@pytest.fixture
+def open_page(page: Page, watched: Watched) -> Iterator[Page]:
+    """A page that knows itself again, so that it is seen whether it was loaded anew."""
+    page.evaluate("window.sameAsBefore = true")
+    yield page
+    watched.troubles.clear()  # the browser notes each attempt to listen that fails
+
+
+def pid_of(desk: Desk) -> int:
+    with Connection(desk.home) as connection:
+        return int(connection.call("ping", {})["pid"])
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.requirement("E9")
+def test_a_page_says_that_the_daemon_is_gone_and_shows_what_was_written_meanwhile(desk: Desk, open_page: Page) -> None:
+    os.kill(pid_of(desk), signal.SIGKILL)
+    expect(open_page.locator("#connection")).to_contain_text(GONE)
+    desk.put("insight://shop/meanwhile", name="Written meanwhile", summary="While the page had nobody to listen to")
+    expect(open_page.locator("main")).to_contain_text("Written meanwhile")
+    expect(open_page.locator("#connection")).to_be_hidden()
+    assert open_page.evaluate("window.sameAsBefore")
+    assert desk.call("status")["daemon"]["pages"]["url"] in open_page.url
+
+
+@pytest.mark.needs("chromium")
+def test_what_is_being_typed_outlives_the_daemon(desk: Desk, open_page: Page) -> None:
+    at(open_page, "workspaces/tokens/mint")
+    open_page.get_by_label("Whose it is").press_sequentially("half-typ")
+    os.kill(pid_of(desk), signal.SIGKILL)
+    expect(open_page.locator("#connection")).to_contain_text(GONE)
+    desk("status")
+    expect(open_page.locator("#connection")).not_to_contain_text(GONE)
+    open_page.get_by_label("Whose it is").press_sequentially("ed-agent")
+    open_page.get_by_role("button", name="Mint it").click()
+    expect(open_page.locator("h1")).to_have_text("The token of half-typed-agent")
+
+
+@pytest.mark.needs("chromium")
+def test_open_pages_hold_up_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_page: Page) -> None:
+    pages = [open_page, *(open_page.context.new_page() for _ in range(2))]
+    for one in pages[1:]:
+        one.goto(open_page.url)
+    started = time.monotonic()
+    desk("down")
+    assert time.monotonic() - started < start.RETIRE_SECONDS
+    desk("status")
+    for one in pages:
+        expect(one.locator("#connection")).to_be_hidden()
+    before = pid_of(desk)
+    start.retire(desk.home)  # as the first command of a newer kgd does
+    assert pid_of(desk) != before
+    desk.put("insight://shop/newer", name="By the newer one", summary="Written by the newer one")
+    expect(pages[-1].locator("main")).to_contain_text("By the newer one")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+def test_a_page_that_nobody_sees_takes_no_connection_from_those_that_are_seen(desk: Desk, open_page: Page) -> None:
+    """A browser has six connections to one server."""
+    hide = """(hidden) => {
+        Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    pages = [open_page]
+    for _ in range(7):
+        pages[-1].evaluate(hide, True)
+        pages.append(open_page.context.new_page())
+        pages[-1].goto(open_page.url)
+    desk.put("insight://shop/seen", name="It is seen by the last one", summary="At once")
+    expect(pages[-1].locator("main")).to_contain_text("seen by the last")
+    open_page.evaluate(hide, False)
+    expect(open_page.locator("main")).to_contain_text("seen by the last")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, clock: Clock) -> Sessions:
+    return Sessions(tmp_path / "sessions.json", clock)
+
+
+def test_a_page_left_open_for_a_month_is_still_let_in_and_one_that_nobody_looks_at_is_not(
+    sessions: Sessions, clock: Clock, tmp_path: Path
+) -> None:
+    open_one, closed_one = (sessions.open(Visitor()) for _ in range(2))
+    for _ in range(30 * 24):
+        clock.now += 3_600
+        assert sessions.visitor(open_one) == Visitor()
+    assert sessions.visitor(closed_one) is None
+    again = Sessions(tmp_path / "sessions.json", clock)  # as after a restart
+    assert again.visitor(open_one) == Visitor()
+    clock.now += IDLE_SECONDS + 1
+    assert again.visitor(open_one) is None
+    assert not again.some
+
+
+def test_what_is_kept_of_sessions_opens_nothing_and_is_for_its_owner_alone(sessions: Sessions, tmp_path: Path) -> None:
+    key = sessions.open(Visitor("token0"), "A browser\x1b[31m\n")
+    file = tmp_path / "sessions.json"
+    assert key not in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    assert "\x1b" not in sessions.browsers()[0].program
+    assert sessions.visitor(sessions.browsers()[0].id) is None
+
+
+def test_a_file_of_sessions_that_cannot_be_read_ends_them_and_no_more(tmp_path: Path, clock: Clock) -> None:
+    for broken in (b"", b"{", b"[]", b'{"a": 1}', b'{"a": {"token": "", "seen": "x"}}', b"\xff"):
+        (tmp_path / "sessions.json").write_bytes(broken)
+        assert not Sessions(tmp_path / "sessions.json", clock).some
+    assert Sessions(tmp_path / "sessions.json", clock).open(Visitor())
+
+
+def test_an_old_link_lets_nobody_in(sessions: Sessions, clock: Clock) -> None:
+    code = sessions.invite(Visitor())
+    clock.now += LINK_SECONDS + 1
+    assert sessions.invited(code) is None
+
+
+def test_who_signs_in_all_day_ends_their_own_oldest_session_alone(sessions: Sessions, clock: Clock) -> None:
+    person = sessions.open(Visitor())
+    keys = []
+    for _ in range(SESSIONS_EACH + 5):
+        clock.now += 1
+        keys.append(sessions.open(Visitor("busy")))
+    assert sessions.visitor(person) == Visitor()
+    assert [sessions.visitor(key) is None for key in keys[:6]] == [True] * 5 + [False]
+
+
+def test_daemons_that_end_let_go_of_their_port(desk: Desk) -> None:
+    first = desk.call("ui")["url"].partition("/in/")[0]
+    desk("down")
+    until(lambda: not start.running(desk.home))
+    assert desk.call("ui")["url"].partition("/in/")[0] == first
