@@ -217,7 +217,8 @@ class Daemon:
         self._listeners.append(listener)
 
     def on_code(self, watcher: Callable[[str], object]) -> None:
-        """Tell `watcher` of every workspace whose code changed, or of whose nodes others are unverified since."""
+        """Tell `watcher` of every workspace where something changed without a commit: its code, what of its nodes is
+        unverified since, or what waits as a proposal."""
         self._watchers.append(watcher)
 
     def forget(self, workspace: Workspace) -> None:
@@ -273,6 +274,7 @@ class Daemon:
             workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
             workspace.known_workspaces = frozenset(self.workspace_ids())
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
+            workspace.on_proposal(lambda: self._announce_code(workspace.id))
             workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
             tending = Tending(
                 workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)

@@ -254,6 +254,8 @@ class _Runner:
                 chance=syncing.chance, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
             )  # fmt: skip
             machine.went_well(answer.done, now, syncing.chance)
+            if answer.done.proposals or answer.done.withdrawn:
+                syncing.workspace.tell_of_proposal()
             if answer.done.pulled or answer.done.pushed:
                 log.info("synced", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
                                           "pulled": answer.done.pulled, "pushed": answer.done.pushed})  # fmt: skip

@@ -70,6 +70,8 @@ class Done:
     pushed: int = 0
     merged: str = ""
     proposals: int = 0
+    withdrawn: int = 0
+    """Proposals that the remote has no more."""
     proposed: int = 0
     """Commits that the remote took as a proposal, and not into its branch."""
     theirs: ObjectId | None = None
@@ -246,6 +248,7 @@ def _take_proposals(
     there = {base + short: found for short, found in names.items() if is_name(short)}
     for local in known.keys() - there.keys():
         _drop_ref(host, local, known[local])
+        done.withdrawn += 1
     for local, (name, tip) in sorted(there.items())[:PROPOSALS_LIMIT]:
         if known.get(local) == tip:
             continue

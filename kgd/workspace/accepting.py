@@ -102,7 +102,9 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     note = f"kgd: rejected by {by}" + (f": {reason}" if reason else "")
     if kept not in known:
         move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
-    if not proposal.remote:
+    if proposal.remote:
+        workspace.tell_of_proposal()
+    else:
         _remove(workspace, proposal)
     return kept
 
@@ -114,6 +116,7 @@ def let_go_of_merged(workspace: Workspace) -> None:
         with contextlib.suppress(KgdError, program.GitFailed):
             if workspace.store.is_ancestor(commit, tip):
                 program.run(workspace.layout.git_dir, ["update-ref", "-d", ref, commit.hex()])
+                workspace.tell_of_proposal()
 
 
 def touches(workspace: Workspace, proposal: Proposal) -> Touched:
@@ -133,6 +136,7 @@ def _remove(workspace: Workspace, proposal: Proposal) -> None:
         raise Unavailable(
             f"the proposal is still listed: {error.said[:100]}", at=proposal.name, next="It may have moved: look again."
         ) from None
+    workspace.tell_of_proposal()
 
 
 def _whole(

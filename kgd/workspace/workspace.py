@@ -83,6 +83,7 @@ class Workspace:
         self.known_workspaces: frozenset[str] = frozenset()
         """Ids that the registry knows; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
+        self._proposal_listeners: list[Callable[[], object]] = []
         self._closing = list[Callable[[], None]]()
         self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
@@ -492,6 +493,15 @@ class Workspace:
     def on_commit(self, listener: Listener) -> None:
         """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
         self._listeners.append(listener)
+
+    def on_proposal(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called whenever a proposal comes or goes: it must not block."""
+        self._proposal_listeners.append(listener)
+
+    def tell_of_proposal(self) -> None:
+        """Say that a proposal came or went."""
+        for listener in self._proposal_listeners:
+            listener()
 
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
         """What a feature keeps in memory for this workspace: made at the first call, dropped with the workspace."""
