@@ -18,7 +18,7 @@ TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
 def test_a_picture_shows_the_page_and_changes_nothing_unless_pictures_are_wanted(
     desk: Desk, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("KGD_PICTURES", raising=False)
+    monkeypatch.setattr("tests.ui.pictures.WANTED", False)
     before = sorted(FOLDER.iterdir()) if FOLDER.exists() else []
     assert not picture(page, "never-written", 800, 400).exists()
     assert (sorted(FOLDER.iterdir()) if FOLDER.exists() else []) == before
