@@ -2,30 +2,170 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
+
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.ui.conftest import Desk, at, axe
+from tests.ui.pictures import picture
 
 pytestmark = pytest.mark.needs("chromium")
+
+AUTH, TOKENS, KEYS = (f"concept://shop/{name}" for name in ("auth", "tokens", "keys"))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def known(desk: Desk) -> None:
-    """auth leads to tokens, tokens to keys, and tokens to a concept that nobody has written."""
+    """auth leads to tokens, tokens to keys, to code, and to a concept that nobody has written."""
     changes = [
         {"op": "upsert", "uri": "auth", "name": "Auth service", "summary": "Lets people in",
          "relations": [{"type": "uses", "target": "tokens", "weight": 0.5}]},
         {"op": "upsert", "uri": "tokens", "name": "Tokens",
          "relations": [{"type": "signed_with", "target": "keys", "weight": 1},
-                       {"type": "see", "target": "rotation", "weight": 0.25}]},
+                       {"type": "see", "target": "rotation", "weight": 0.25},
+                       {"type": "implemented_in", "target": "./src/auth/session.py", "weight": 0.5}]},
         {"op": "upsert", "uri": "keys", "name": "Signing keys"},
+        {"op": "upsert", "uri": "insight://shop/renewed", "name": "Tokens are renewed at minute 12",
+         "relations": [{"type": "about", "target": "tokens", "weight": 0.25}]},
     ]  # fmt: skip
     desk.call("put", changes=changes)
+    area = {"operation": "create", "knowledge": "-", "createdByTaskId": "https://example.org/1"}
+    made = desk.call("manage_graph", entityType="molecule", name="Security", **area)
+    desk.call(
+        "manage_graph", entityType="atom", name="Login", paths=["src/auth/**"],
+        moleculeId=made["data"]["molecule"]["id"], **area,
+    )  # fmt: skip
+
+
+def dot(page: Page, uri: str) -> str:
+    return f'svg .dot[data-uri="{uri}"]'
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("main tbody tr td:first-child").all_inner_texts()
 
 
 def test_the_neighbourhood_of_a_node_is_drawn_and_told_in_words(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
-    expect(page.locator("svg .dot")).to_have_count(3)  # auth, tokens, and what nobody has written
-    expect(page.locator("main tbody tr td:first-child")).to_have_text(["Auth service", "Tokens", "rotation"])
+    assert names(page) == ["Auth service", "Tokens", "rotation", "session.py"]
+    expect(page.locator("svg .dot")).to_have_count(4)
+    missing = page.locator("svg .dot", has_text="rotation")
+    expect(missing).to_have_attribute("aria-label", re.compile("at cost 0.75; nobody has written this"))
+    assert missing.locator("path.missing").evaluate("one => getComputedStyle(one).stroke") == "rgb(163, 35, 27)"
+    expect(page.locator(".legend")).to_contain_text("nobody has written this")
+    expect(page.locator(".cut").first).to_have_text("Left out beyond cost 1: 2 more relations.")
     assert axe(page) == []
+
+
+def test_a_click_goes_on_from_a_node_and_a_second_one_shows_it(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    page.locator(dot(page, TOKENS)).click()
+    expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
+    assert "Signing keys" in names(page)
+    page.locator(dot(page, TOKENS)).click()
+    expect(page.locator("h1")).to_contain_text("Tokens")
+    assert "/node?uri=concept" in page.url
+
+
+def test_by_keyboard_one_goes_on_from_a_node_and_looks_closer(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    page.locator(dot(page, AUTH)).focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(dot(page, TOKENS))).to_be_focused()
+    whole = page.locator("#picture > svg").get_attribute("viewBox")
+    for _ in range(3):
+        page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    closer = page.locator("#picture > svg").get_attribute("viewBox")
+    assert float((closer or "").split()[2]) < float((whole or "").split()[2]) / 2
+    page.keyboard.press("0")
+    expect(page.locator("#picture > svg")).to_have_attribute("viewBox", whole or "")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
+
+
+def test_the_slider_and_the_switches_change_the_picture_and_the_address(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    page.locator("#slider").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("tbody tr", has_text="Signing keys")).to_be_visible()
+    expect(page.locator("#cost")).to_have_value("2")
+    page.locator("label", has_text="file").locator("input").uncheck()
+    expect(page.locator("tbody tr", has_text="session.py")).to_have_count(0)
+    expect(page.locator("label", has_text="file").locator("input")).not_to_be_checked()
+    page.reload()
+    assert "session.py" not in names(page)
+    assert "Signing keys" in names(page)
+    assert "cost=2" in page.url
+    assert "hide=file" in page.url
+
+
+def test_what_is_written_meanwhile_appears_where_one_looks(desk: Desk, page: Page) -> None:
+    at(page, "graph?from=keys")
+    page.locator("#cost").fill("0.5")
+    page.locator("#cost").press("Enter")
+    expect(page).to_have_url(re.compile("cost=0.5"))
+    page.locator("[data-zoom=in]").click()
+    closer = page.locator("#picture > svg").get_attribute("viewBox")
+    desk.put("vault", name="Vault", relations=[{"type": "holds", "target": "keys", "weight": 0.5}])
+    expect(page.locator("tbody tr", has_text="Vault")).to_be_visible()
+    seen = (page.locator("#picture > svg").get_attribute("viewBox") or "").split()
+    assert float(seen[2]) <= float((closer or "").split()[2]) + 1
+
+
+def test_the_whole_is_shown_by_area_and_by_type(page: Page) -> None:
+    at(page, "graph")
+    assert {"Security", "Login", "insight 1"} <= set(names(page))
+    assert axe(page) == []
+    page.locator("svg .dot", has_text="insight 1").click()
+    assert "Tokens are renewed at minute 12" in names(page)
+    at(page, "graph")
+    page.locator("svg .dot", has_text="Security").click()
+    expect(page.locator("h1")).to_contain_text("Security")
+    assert "Login" in names(page)
+
+
+def test_it_begins_at_a_name_at_a_path_or_at_a_question(page: Page) -> None:
+    for words, begun in (("tokens", "Tokens"), ("src/auth/session.py", "session.py"), ("who lets people in", "Auth")):
+        at(page, "graph")
+        page.locator("#begin").fill(words)
+        page.locator("#begin").press("Enter")
+        expect(page.locator(".starts")).to_contain_text(begun)
+    at(page, "graph?q=%3F+%21")
+    expect(page.locator("main")).to_contain_text("Nothing was found for “? !”")
+
+
+def test_a_picture_is_saved_as_a_file_that_stands_alone(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    picture(page, "graph")
+    with page.expect_download() as download:
+        page.get_by_text("Save as SVG").click()
+    root = ET.fromstring(download.value.path().read_bytes())
+    assert "Auth service" in "".join(root.itertext())
+    assert not [one for one in root.iter() if one.get("href") or one.tag.endswith("style")]
+
+
+def test_without_scripts_it_can_be_looked_at_and_narrowed_down(desk: Desk, context: BrowserContext, page: Page) -> None:
+    browser = context.browser
+    assert browser
+    plain = browser.new_context(java_script_enabled=False, storage_state=context.storage_state())
+    reader = plain.new_page()
+    reader.goto(page.url)
+    at(reader, "graph?from=auth&direction=out")
+    reader.locator("#cost").fill("0.5")
+    reader.get_by_role("button", name="Show").click()
+    assert names(reader) == ["Auth service", "Tokens"]
+    reader.locator(dot(reader, TOKENS)).click()
+    assert reader.locator("h1").inner_text() == "Around Auth service, Tokens"
+    plain.close()
+
+
+@pytest.mark.parametrize(("query", "said"), [("cost=much", "is no number"), ("direction=up", "no such direction"),
+                                             ("nodes=0", "nodes"), ("as_of=zzzz", "zzzz")])  # fmt: skip
+def test_an_address_that_means_nothing_says_what_is_wrong(page: Page, watched: object, query: str, said: str) -> None:
+    at(page, f"graph?from=auth&{query}")
+    expect(page.locator("[role=alert]")).to_contain_text(said)
+    watched.troubles.clear()  # type: ignore[attr-defined]  # the browser notes each answer of 4xx

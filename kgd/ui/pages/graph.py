@@ -12,9 +12,10 @@ from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk, of_whole
 from kgd.drawing.svg import drawn, sample
 from kgd.errors import NotFound
 from kgd.tools.walking import MOST_NODES
-from kgd.ui.asked import Asked, Handled, Page, Whole
+from kgd.ui.asked import Asked, Go, Handled, Page, Whole
 from kgd.ui.entry import Entry
 from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, Wanted
+from kgd.ui.rendering import counted
 
 ROWS = 50
 """Lines of the list that are shown at first."""
@@ -22,6 +23,10 @@ HITS = 8
 """Of a question: what the picture begins at."""
 MEMBERS = 20
 """Of an area: atoms, or directories, that are begun at beside it."""
+LOOKED_AT = 500
+"""Nodes among which types are found while some are switched off."""
+NONE = "-"
+"""A type that nothing has."""
 BUDGET = 2_000_000
 """Tokens: `max_nodes` alone is to cut."""
 TYPE = "type:"
@@ -32,16 +37,12 @@ def graph(asked: Asked) -> Handled:
     known = {"wanted": wanted, "directions": DIRECTIONS, "dearest": DEAREST, "most": MOST_NODES}
     if wanted.is_whole:
         return Page("graph.html", known | _whole(asked))
+    if wanted.is_form:
+        return Go(wanted.address(asked))  # an address that can be sent to somebody
     wanted = _begun(asked, wanted)
     if not wanted.starts:
         return Page("graph.html", known | {"nothing": wanted.question})
-    plain = _walk(asked, replace(wanted, types=(), edges=()))
-    types, edges = _kinds(plain, wanted)
-    wanted = replace(
-        wanted, types=() if set(wanted.types) >= set(types) else wanted.types,
-        edges=() if set(wanted.edges) >= set(edges) else wanted.edges,
-    )  # fmt: skip
-    answer = _walk(asked, wanted) if wanted.types or wanted.edges else plain
+    answer, types, edges = _walk(asked, wanted)
     scene = of_walk(answer)
     title = _title(scene)
     picture = drawn(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title)
@@ -63,7 +64,7 @@ def saved(asked: Asked) -> Handled:
         wanted = _begun(asked, wanted)
         if not wanted.starts:
             raise NotFound("nothing was found, so there is nothing to draw", at="q", next="Ask in other words.")
-        scene = of_walk(_walk(asked, wanted))
+        scene = of_walk(_walk(asked, wanted)[0])
         svg = drawn(scene, title=f"{asked.workspace}: {_title(scene)}", alone=True)
     return Whole(svg.encode(), "image/svg+xml", "kgd-graph.svg")
 
@@ -76,7 +77,7 @@ def _whole(asked: Asked) -> dict[str, Any]:
     title = f"All of {asked.workspace}"
     told: dict[str, Any] = {
         "title": title, "whole": True, "empty": answer.get("next", ""), "count": len(scene.dots) - 1,
-        "cut": [f"{cut['count']:,} more {cut['limit']} are not in the picture." for cut in answer["cut"]],
+        "cut": [f"Not in the picture: {cut['count']:,} more {cut['limit']}; Areas has them." for cut in answer["cut"]],
     }  # fmt: skip
     if areas or types:
         picture = drawn(scene, leads=lambda dot: _leads_inside(asked, dot), title=title)
@@ -112,11 +113,29 @@ def _found(asked: Asked, question: str) -> tuple[str, ...]:
     return tuple(hit["uri"] for hit in asked.call("search", query=question, limit=HITS)["hits"])
 
 
-def _walk(asked: Asked, wanted: Wanted) -> Mapping[str, Any]:
+def _walk(asked: Asked, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
+    """What is near, and which types of nodes and of relations there are to switch off."""
+    plain = _traverse(asked, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
+    types, edges = _kinds(plain, wanted)
+    if not wanted.hidden and not wanted.hidden_edges:
+        return plain, types, edges
+    shown = sorted(set(types) - set(wanted.hidden)) if wanted.hidden else None
+    walked = sorted(set(edges) - set(wanted.hidden_edges)) if wanted.hidden_edges else None
+    answer = _traverse(asked, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
+    return answer, types, edges
+
+
+def _or_none(wanted: list[str] | None) -> list[str] | None:
+    """An empty list would mean all."""
+    return [NONE] if wanted == [] else wanted
+
+
+def _traverse(
+    asked: Asked, wanted: Wanted, nodes: int, types: list[str] | None = None, edges: list[str] | None = None
+) -> Mapping[str, Any]:
     return asked.call(
-        "traverse", start=[*wanted.starts, *_members(asked, wanted.starts)], max_cost=wanted.cost,
-        max_nodes=wanted.nodes, budget=BUDGET, direction=wanted.direction, types=list(wanted.types) or None,
-        edge_types=list(wanted.edges) or None, as_of=wanted.as_of or None,
+        "traverse", start=[*wanted.starts, *_members(asked, wanted.starts)], max_cost=wanted.cost, max_nodes=nodes,
+        budget=BUDGET, direction=wanted.direction, types=types, edge_types=edges, as_of=wanted.as_of or None,
     )  # fmt: skip
 
 
@@ -129,9 +148,9 @@ def _members(asked: Asked, starts: tuple[str, ...]) -> list[str]:
 
 
 def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[str]]:
-    """Types of nodes and of relations that there are here, and those that were asked for."""
-    types = {_kind(node["uri"], node["type"]) for node in answer["nodes"]} | set(wanted.types)
-    edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.edges)
+    """Types of nodes and of relations that there are here, and those that are switched off."""
+    types = {_kind(node["uri"], node["type"]) for node in answer["nodes"]} | set(wanted.hidden)
+    edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.hidden_edges)
     return sorted(types), sorted(edges)
 
 
@@ -189,20 +208,22 @@ def _legend(scene: Scene) -> list[tuple[Markup, str]]:
 
 def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
     count, limit = cut["count"], cut["limit"]
+    nodes, relations = counted(count, "more node"), counted(count, "more relation")
     said = {
-        "max_nodes": f"At least {count:,} more nodes come next; the picture ends at {wanted.nodes:,}.",
-        "max_cost": f"{count:,} more relations lead further than cost {wanted.cost:g}.",
-        "broken_links": f"{count:,} more links lead to what nobody has written.",
-        "edges": f"{count:,} relations were not looked at: there are too many here.",
+        "max_nodes": f"At least {nodes} would come next: the picture ends at {wanted.nodes:,} nodes.",
+        "max_cost": f"Left out beyond cost {wanted.cost:g}: {relations}.",
+        "broken_links": f"Left out beside those shown: {counted(count, 'more link')} to what nobody has written.",
+        "edges": f"Not looked at, because there are too many: {relations}.",
         "passed_nodes": "Too many nodes of other types lie between; the walk ended there.",
-        "elsewhere": f"{count:,} nodes of other workspaces were not gone on from.",
-        "budget": f"{count:,} nodes are too much for one page.",
+        "elsewhere": f"Of other workspaces {nodes} were reached and not gone on from.",
+        "budget": f"Too much for one page: {nodes}.",
     }
-    return said.get(limit, f"{count:,} were left out: {limit}.")
+    return said.get(limit, f"Left out by {limit}: {count:,}.")
 
 
 def _lines_left(scene: Scene) -> list[str]:
-    return [f"{scene.left_out:,} more relations are not drawn; the cheapest are."] if scene.left_out else []
+    left = counted(scene.left_out, "more relation")
+    return [f"Not drawn, because there are too many: {left}, the dearest."] if scene.left_out else []
 
 
 ENTRIES = (Entry("graph", "graph", graph), Entry("graph", "graph.svg", saved))

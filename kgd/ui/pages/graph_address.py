@@ -18,7 +18,11 @@ MOST_STARTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an address of the graph asks for. `rows` is how many lines of the list."""
+    """What an address of the graph asks for.
+
+    `types` are begun at where neither starts nor a question are given; `hidden` and `hidden_edges` are types of nodes
+    and of relations that are switched off. `rows` is how many lines of the list, `is_form` whether it came from a form.
+    """
 
     starts: tuple[str, ...] = ()
     question: str = ""
@@ -26,9 +30,11 @@ class Wanted:
     nodes: int = NODES
     direction: str = "both"
     types: tuple[str, ...] = ()
-    edges: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    hidden_edges: tuple[str, ...] = ()
     as_of: str = ""
     rows: int = 0
+    is_form: bool = False
 
     @classmethod
     def read(cls, asked: Asked) -> Wanted:
@@ -41,8 +47,9 @@ class Wanted:
             raise Invalid(f"a picture begins at {MOST_STARTS} nodes at most", at="from", next="Leave some of them out.")
         return cls(
             starts, asked.query.get("q", "").strip(), _number(asked, "cost", COST), int(_number(asked, "nodes", NODES)),
-            direction, tuple(filter(None, asked.many("type"))), tuple(filter(None, asked.many("edge"))),
-            asked.query.get("as_of", "").strip(), int(_number(asked, "rows", 0)),
+            direction, _some(asked, "type"), _off(asked, "hide", "of", "show"),
+            _off(asked, "hide_edge", "of_edge", "show_edge"), asked.query.get("as_of", "").strip(),
+            int(_number(asked, "rows", 0)), "form" in asked.query,
         )  # fmt: skip
 
     @property
@@ -55,7 +62,8 @@ class Wanted:
         return asked.to(
             page, **{"from": list(self.starts)}, q="" if self.starts else self.question, cost=_told(self.cost, COST),
             nodes=_told(self.nodes, NODES), direction=self.direction if self.direction != "both" else "",
-            type=list(self.types), edge=list(self.edges), as_of=self.as_of, rows=_told(self.rows, 0),
+            type=list(self.types) if not self.starts else [], hide=list(self.hidden),
+            hide_edge=list(self.hidden_edges), as_of=self.as_of, rows=_told(self.rows, 0),
         )  # fmt: skip
 
     def begun_at(self, asked: Asked, starts: Sequence[str]) -> str:
@@ -68,6 +76,16 @@ class Wanted:
 
     def with_rows(self, asked: Asked, count: int) -> str:
         return replace(self, rows=count).address(asked)
+
+
+def _some(asked: Asked, name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, asked.many(name))))
+
+
+def _off(asked: Asked, name: str, offered: str, chosen: str) -> tuple[str, ...]:
+    """What is switched off: by name, or by a form that offered it and in which it was not chosen."""
+    shown = _some(asked, chosen)
+    return tuple(sorted({*_some(asked, name), *_some(asked, offered)} - set(shown)))
 
 
 def _number(asked: Asked, name: str, usual: float) -> float:

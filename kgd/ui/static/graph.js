@@ -58,10 +58,8 @@
     look(svg, seen.part.x + right, seen.part.y + down, seen.part.width, byHand);
 
   function begin() {
-    for (const slider of document.querySelectorAll("[data-moves]")) slider.hidden = false;
     const svg = drawing();
     if (!svg) return;
-    document.querySelector("#picture .zoom").hidden = false;
     const { x, y, width, height } = svg.viewBox.baseVal;
     const before = seen;
     seen = { at: place(), whole: { x, y, width, height }, part: { x, y, width, height } };
@@ -139,6 +137,17 @@
     if (slider) slider.value = event.target.value;
   });
 
+  // An answer to what was asked before the last change is let go: another one is under way.
+  let changes = 0, asked = 0;
+  const ofKnobs = (event) => event.target.closest && event.target.closest("form.knobs");
+  for (const name of ["input", "change"]) document.addEventListener(name, (event) => { if (ofKnobs(event)) changes += 1; });
+  document.addEventListener("htmx:configRequest", (event) => { if (ofKnobs(event)) asked = changes; });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const from = event.detail.requestConfig && event.detail.requestConfig.elt;
+    if (from && from.matches("form.knobs") && asked !== changes) event.detail.shouldSwap = false;
+  });
+
+  document.documentElement.classList.add("scripted");
   document.addEventListener("kgd:shown", begin);
   begin();
 })();
