@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.ui.conftest import Desk, at, axe
+from tests.ui.conftest import Desk, Watched, at, axe
+from tests.ui.pictures import picture
+from tests.waiting import until
 
 pytestmark = pytest.mark.needs("chromium")
+
+HEAD = "refs/kgd/head"
+
+
+def last_commit(desk: Desk) -> str:
+    return desk.git("log", "-1", "--format=%an: %s", HEAD).strip()
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name).click()
+
+
+def content(page: Page) -> Locator:
+    return page.get_by_role("textbox", name="Content")
 
 
 def test_a_node_is_edited_with_the_keyboard_and_the_commit_is_by_the_person(desk: Desk, page: Page) -> None:
@@ -22,7 +38,218 @@ def test_a_node_is_edited_with_the_keyboard_and_the_commit_is_by_the_person(desk
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Saved with commit")
     expect(page.locator(".summary")).to_have_text("How money comes in, and goes out")
-    node = desk.node("concept://shop/pay")
-    assert node["content"] == "# Cards\n\nFirst *line*.\n"
-    assert "kgd ui" in desk.git("log", "-1", "--format=%an %s", "refs/kgd/head")
+    assert desk.node("concept://shop/pay")["content"] == "# Cards\n\nFirst *line*.\n"
+    assert "(kgd ui): put concept://shop/pay" in last_commit(desk)
+    page.get_by_role("link", name="Edit").click()
+    press(page, "Save")
+    expect(page.locator(".said")).to_contain_text("Nothing was changed")
+    assert axe(page) == []
+
+
+def test_a_stale_edit_is_met_with_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:
+    uri = "concept://shop/stale"
+    desk.put(uri, name="Prices", summary="Net", content="one\ntwo\nthree\n")
+    at(page, f"node/edit?uri={uri}")
+    content(page).fill("one\nTWO by me\nthree\n")
+    desk.put(uri, name="Net prices", content="one\ntwo by them\nthree\n", expect_version=1)
+    press(page, "Save")
+    expect(page.get_by_role("alert")).to_contain_text("wrote this meanwhile")
+    expect(page.get_by_role("alert")).to_contain_text("You both changed content")
+    expect(content(page)).to_have_value("one\nTWO by me\nthree\n")
+    expect(page.get_by_label("Name")).to_have_value("Net prices")
+    expect(page.locator(".sides ins").first).to_have_text("Net prices")
+    assert axe(page) == []
+    content(page).fill("one\nTWO by both\nthree\n")
+    press(page, "Save")
+    expect(page.locator(".said")).to_contain_text("Saved with commit")
+    node = desk.node(uri)
+    assert (node["name"], node["content"], node["version"]) == ("Net prices", "one\nTWO by both\nthree\n", 3)
+    watched.troubles.clear()  # the browser notes an answer of 409
+
+
+def test_what_was_typed_survives_that_somebody_deleted_the_node(desk: Desk, page: Page, watched: Watched) -> None:
+    uri = "concept://shop/gone"
+    desk.put(uri, name="Gone", content="old\n")
+    at(page, f"node/edit?uri={uri}")
+    content(page).fill("mine\n")
+    desk.call("put", changes=[{"op": "delete", "uri": uri}])
+    press(page, "Save")
+    expect(page.get_by_role("alert")).to_contain_text("deleted this meanwhile")
+    press(page, "Write it")
+    expect(page.locator(".said")).to_contain_text("Saved with commit")
+    assert desk.node(uri)["content"] == "mine\n"
+    watched.troubles.clear()  # the browser notes an answer of 409
+
+
+def test_data_that_cannot_be_read_is_said_and_the_form_stays(desk: Desk, page: Page, watched: Watched) -> None:
+    desk.put("concept://shop/data", name="Data", data={"owner": "ann", "old": {"a": 1, "b": 2}})
+    at(page, "node/edit?uri=concept://shop/data")
+    page.get_by_label("Data, as YAML").fill("owner: [")
+    press(page, "Save")
+    expect(page.get_by_role("alert")).to_contain_text("line 1 of data")
+    expect(page.get_by_label("Data, as YAML")).to_have_value("owner: [")
+    page.get_by_label("Data, as YAML").fill("owner: bob\nold:\n  a: 1\n")
+    press(page, "Save")
+    expect(page.locator(".said")).to_contain_text("Saved with commit")
+    assert desk.node("concept://shop/data")["data"] == {"owner": "bob", "old": {"a": 1}}
+    watched.troubles.clear()  # the browser notes an answer of 422
+
+
+def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/cart", name="Cart")
+    desk.put("concept://shop/auth", name="Authentication", summary="Who you are")
+    at(page, "node?uri=concept://shop/cart")
+    page.get_by_role("link", name="Add a relation").click()
+    page.get_by_label("How it is related").fill("uses")
+    page.get_by_label("To what").press_sequentially("Authen")
+    expect(page.locator("#targets option")).to_have_count(1)
+    page.get_by_label("To what").fill("auth")
+    page.get_by_label("What it costs").fill("0.2")
+    press(page, "Add it")
+    expect(page.locator(".said")).to_contain_text("The relation is written")
+    expect(page.locator(".relations")).to_contain_text("Authentication")
+    page.get_by_role("link", name="Change uses Authentication").click()
+    page.get_by_label("What it costs").fill("0.75")
+    press(page, "Change the cost")
+    expect(page.locator(".relations .cost")).to_have_text("0.75")
+    assert desk.node("concept://shop/cart")["relations"] == [
+        {"type": "uses", "target": "concept://shop/auth", "weight": 0.75}
+    ]
+    at(page, "node?uri=concept://shop/auth")
+    expect(page.locator("section[aria-labelledby=into]")).to_contain_text("Cart")
+    at(page, "node?uri=concept://shop/cart")
+    page.get_by_role("link", name="Change uses Authentication").click()
+    press(page, "Remove the relation")
+    expect(page.locator(".said")).to_contain_text("The relation is removed")
+    assert "relations" not in desk.node("concept://shop/cart")
+
+
+def test_a_node_gets_text_and_another_address_and_is_deleted_and_brought_back(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/old", name="Old", content="first\n")
+    desk.put("concept://shop/user", name="Its user", relations=[{"type": "uses", "target": "concept://shop/old"}])
+    at(page, "node?uri=concept://shop/old&do=append")
+    page.get_by_label("Markdown").fill("second")
+    press(page, "Add it")
+    expect(page.locator("main .content")).to_contain_text("second")
+    page.get_by_role("link", name="Rename").click()
+    page.get_by_label("New address").fill("concept:new")
+    press(page, "Rename it")
+    expect(page.locator("main .title")).to_contain_text("concept://shop/new")
+    page.get_by_role("link", name="Who wrote which line").click()
+    expect(page.locator("table.lines tbody tr")).to_have_count(2)
+    page.go_back()
+    page.get_by_role("link", name="Delete").click()
+    expect(page.locator("main")).to_contain_text("Its user")
+    press(page, "Delete it")
+    expect(page.locator("h1")).to_have_text("Nobody has written this yet")
+    page.get_by_role("link", name="Its history").click()
+    page.get_by_role("link", name="Take it back").first.click()
+    expect(page.locator("main")).to_contain_text("This touches 1 node")
+    assert axe(page) == []
+    press(page, "Take it back")
+    expect(page.locator(".said")).to_contain_text("Taken back with commit")
+    assert desk.node("concept://shop/new")["content"] == "first\n\nsecond\n"
+
+
+def test_a_link_to_nothing_leads_to_a_form_that_writes_it(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/from", name="From", relations=[{"type": "needs", "target": "concept://shop/to-be"}])
+    at(page, "node?uri=concept://shop/from")
+    expect(page.locator(".relations")).to_contain_text("nobody has written this")
+    page.get_by_role("link", name="to-be", exact=True).click()
+    page.get_by_role("link", name="Write it").click()
+    page.get_by_label("Name").fill("It is")
+    page.get_by_label("What it is about").fill("./src/checkout.py")
+    press(page, "Write it")
+    expect(page.locator("h1")).to_have_text("It is")
+    node = desk.node("concept://shop/to-be")
+    assert node["relations"] == [{"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.5}]
+
+
+def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Page) -> None:
+    uri = "decision://shop/past"
+    for number, text in enumerate(("one\n", "one\ntwo\n", "one\nthree\n")):
+        desk.put(uri, name="Past", summary=f"State {number}", content=text, expect_version=number)
+    at(page, f"node/history?uri={uri}")
+    expect(page.locator(".history > li")).to_have_count(3)
+    expect(page.locator(".history > li").first.locator("ins")).to_have_text(["three", "2"])
+    assert axe(page) == []
+    page.get_by_role("link", name="As it was then").nth(1).click()
+    expect(page.locator(".past")).to_contain_text("As it was")
+    expect(page.locator(".summary")).to_have_text("State 1")
+    assert page.get_by_role("link", name="Edit").count() == 0
+    page.get_by_role("link", name="Older").click()
+    expect(page.locator(".summary")).to_have_text("State 0")
+    page.get_by_role("link", name="Newer").click()
+    page.get_by_role("link", name="Newer").click()
+    expect(page.locator(".summary")).to_have_text("State 2")
+    assert axe(page) == []
+
+
+def test_what_says_something_of_changed_code_is_marked_and_verified(desk: Desk, page: Page) -> None:
+    uri = "insight://shop/sign"
+    desk.put(uri, name="Signing", summary="sign returns the token", data={"cites": ["src/auth/session.py#sign"]})
+    (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 1\n")
+    until(lambda: desk.call("stale")["total"], 60)
+    at(page, f"node?uri={uri}")
+    expect(page.locator("main")).to_contain_text("ign in src/auth/session.py changed")
+    press(page, "It still holds")
+    expect(page.locator(".said")).to_contain_text("It is noted that this holds")
+    expect(page.locator("main")).not_to_contain_text("Unverified")
+
+
+def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Browser) -> None:
+    desk.put("concept://shop/plain", name="Plain")
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(desk.link())
+    page.get_by_role("button", name="Open kgd").click()
+    page.wait_for_url("**/overview")
+    at(page, "node/edit?uri=concept://shop/plain")
+    content(page).fill("\nA **bold** word, and [[concept:auth]]\n")
+    press(page, "Preview")
+    expect(page.locator(".preview strong")).to_have_text("bold")
+    assert "content" not in desk.node("concept://shop/plain")
+    press(page, "Save")
+    expect(page.locator("main .content strong")).to_have_text("bold")
+    assert desk.node("concept://shop/plain")["content"] == "\nA **bold** word, and [[concept:auth]]\n"
+    context.close()
+
+
+@pytest.mark.slow
+def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(desk: Desk, page: Page) -> None:
+    hub, line = "concept://shop/hub", "Some *words* that stand in a long text of no interest to anybody.\n\n"
+    relations = [{"type": "has", "target": f"concept://shop/spoke/{n}", "weight": 0.5} for n in range(2_500)]
+    desk.put(hub, name="Hub", content=line * 1_500)
+    desk.put("concept://shop/wide", name="Wide", relations=relations)
+    for start in range(0, 10_000, 1_000):
+        spokes = [
+            {"op": "upsert", "uri": f"concept://shop/spoke/{n}", "name": f"Spoke {n}",
+             "relations": [{"type": "of", "target": hub, "weight": 0.3}]}
+            for n in range(start, start + 1_000)
+        ]  # fmt: skip
+        desk.call("put", changes=spokes)
+    at(page, f"node?uri={hub}")
+    expect(page.locator("#into .aside")).to_have_text("10,000")
+    expect(page.locator("main .content p")).to_have_count(1_500)
+    first = page.locator("section[aria-labelledby=into] tbody tr a").first.inner_text()
+    page.get_by_role("link", name="The next ones").click()
+    expect(page.locator("section[aria-labelledby=into] tbody tr a").first).not_to_have_text(first)
+    assert page.locator("tbody tr").count() < 200
+    at(page, "node?uri=concept://shop/wide")
+    expect(page.locator("section[aria-labelledby=out] tbody tr a").first).to_contain_text("Spoke")
+
+
+def test_a_narrow_window_shows_all_of_it(desk: Desk, page: Page) -> None:
+    desk.put(
+        "concept://shop/shown", name="Checkout", summary="From the cart to the receipt", tags=["core", "money"],
+        content="The **cart** is priced, then paid.\n\n1. See [[decision:net-prices]].\n2. A receipt.\n",
+        data={"owner": "ann"}, relations=[
+            {"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.1},
+            {"type": "uses", "target": "concept://shop/payments-to-be", "weight": 0.4},
+        ],
+    )  # fmt: skip
+    at(page, "node?uri=concept://shop/shown")
+    picture(page, "node")
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe(page) == []

@@ -104,7 +104,9 @@ def _again(asked: Asked, error: KgdError) -> Handled:
 
 def _deleting(asked: Asked, uri: str, refused: KgdError | None = None) -> Handled:
     found = whole(asked, uri)
-    if isinstance(found, Missing) or not found["version"]:
+    if isinstance(found, Missing):
+        return node_page.missing(asked, found, None)
+    if not found["version"]:
         raise NotFound("there is nothing stored that could be deleted", at=uri, next="Look at the node.")
     into = links(asked, uri, "incoming", asked.query.get("into"))
     told = {

@@ -1,0 +1,85 @@
+"""Who wrote which line is told from the versions in git, to whoever may read the node."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.model.access import Principal, Scope
+from kgd.tools import SERVED
+from kgd.tools.session import Session
+from tests.surfaces.conftest import Ask, upsert
+
+URI = "concept://shop/prose"
+
+
+def write(ask: Ask, content: str, **more: object) -> str:
+    """Write the content anew; the commit."""
+    version = ask.get(uris=[URI])["nodes"]
+    expected = {"expect_version": version[0]["version"]} if version else {}
+    return str(ask.put(changes=[upsert("prose", content=content, **expected, **more)])["commit"])
+
+
+def told(answer: dict[str, object]) -> list[tuple[int, int, str, str]]:
+    return [(one["first"], one["last"], one["commit"], one["text"]) for one in answer["ranges"]]  # type: ignore[attr-defined]
+
+
+def test_each_line_has_the_commit_that_wrote_it(ask: Ask) -> None:
+    first = write(ask, "a\nb\nc\n")
+    second = write(ask, "a\n\nB\nc\n")
+    third = write(ask, "a\n\nB\nc\nd\n")
+    answer = ask.blame(uri=URI)
+    assert told(answer) == [(1, 1, first, "a"), (2, 3, second, "\nB"), (4, 4, first, "c"), (5, 5, third, "d")]
+    assert (answer["lines"], answer["versions"]) == (5, 3)
+    assert all(one["author"] == "Ann Person" for one in answer["ranges"])
+    assert "cursor" not in answer
+
+
+def test_lines_stay_with_their_commit_when_the_node_gets_another_address(ask: Ask) -> None:
+    first = write(ask, "a\nb\n")
+    ask.put(changes=[{"op": "move", "uri": URI, "to": "concept://shop/moved"}])
+    ask.put(changes=[{"op": "append", "uri": "concept://shop/moved", "text": "c"}])
+    answer = ask.blame(uri=URI)
+    assert answer["uri"] == "concept://shop/moved"
+    assert answer["ranges"][0]["commit"] == first
+    assert answer["ranges"][0]["text"] == "a\nb"
+    assert len({one["commit"] for one in answer["ranges"]}) == 2
+
+
+def test_a_long_content_is_told_page_by_page(ask: Ask) -> None:
+    text = "\n".join(f"line {number} of a longer text" for number in range(400))
+    commit = write(ask, text)
+    found, cursor = [], None
+    while True:
+        answer = ask.blame(uri=URI, budget=1_000, **({"cursor": cursor} if cursor else {}))
+        found += told(answer)
+        cursor = answer.get("cursor")
+        if not cursor:
+            break
+    assert len(found) > 2
+    assert "\n".join(text for _, _, _, text in found) == text
+    assert [one[0] for one in found[1:]] == [one[1] + 1 for one in found[:-1]]
+    assert {one[2] for one in found} == {commit}
+    with pytest.raises(Invalid, match="cursor"):
+        ask.blame(uri=URI, cursor="nonsense")
+
+
+def test_a_node_without_content_has_no_lines_and_one_that_is_not_there_is_refused(ask: Ask) -> None:
+    ask.put(changes=[upsert("bare", name="Bare")])
+    assert ask.blame(uri="concept://shop/bare")["ranges"] == []
+    with pytest.raises(NotFound, match="nothing is stored"):
+        ask.blame(uri="concept://shop/nobody")
+
+
+def test_whoever_may_not_read_a_node_is_not_told_who_wrote_it(ask: Ask, session: Session) -> None:
+    write(ask, "secret words\n")
+    ask.put(changes=[upsert("open/a", content="seen\n"), upsert("prose", tags=["x"])], message="about the zebra")
+    scope = Scope.of("shop", ["read"], ("/open/**",))
+    holder = Principal("tok00001", "billing-agent", "agent", (scope,))
+    theirs = Session(session.daemon, client="claude", trusted=False, principal=holder)
+    for uri in (URI, "concept://shop/nobody"):
+        with pytest.raises(Forbidden):
+            SERVED["blame"].call(theirs, {"uri": uri})
+    (line,) = SERVED["blame"].call(theirs, {"uri": "concept://shop/open/a"})["ranges"]
+    assert (line["text"], line["author"]) == ("seen", "Ann Person")
+    assert "zebra" not in line["message"]
