@@ -72,6 +72,7 @@ def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_s
     assert id.rpartition("#")[2] in shown
 
 
+@pytest.mark.slow
 def test_parts_of_both_are_put_together_and_another_version_is_written(desk: Desk, bob: Colleague, page: Page) -> None:
     uri = "concept://shop/services/keys"
     ours = BEFORE.replace("daily", "weekly").replace("Ann looks", "Ann and Eve look")
@@ -117,6 +118,7 @@ def test_who_comes_second_sees_what_the_first_decided_and_keeps_what_they_wrote(
     assert message(desk).splitlines()[1] == "Ann was quicker", "nothing was written over it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["deleted", "moved", "twins"])
 def test_what_is_about_whole_nodes_says_what_each_choice_does(
     desk: Desk, bob: Colleague, page: Page, kind: str
@@ -154,6 +156,7 @@ def test_what_is_about_whole_nodes_says_what_each_choice_does(
     }[kind]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
     desk: Desk, bob: Colleague, page: Page, watched: Watched
 ) -> None:
@@ -168,6 +171,7 @@ def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
     watched.troubles.clear()  # the browser notes each answer of 4xx
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E19")
 def test_a_suggestion_is_taken_over_and_another_is_dismissed(desk: Desk, page: Page) -> None:
     for number in range(3):

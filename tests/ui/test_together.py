@@ -70,6 +70,7 @@ def test_a_conflict_of_a_real_sync_is_settled_in_one_browser_while_the_other_loo
     assert desk.node(uri)["summary"] == "theirs"
 
 
+@pytest.mark.slow
 def test_what_an_agent_and_each_browser_write_shows_in_the_others(desk: Desk, page: Page, other: Page) -> None:
     at(page, "overview")
     at(other, "proposals")

@@ -1,0 +1,160 @@
+"""A person decides what others propose: whole, in part, or not at all, and sees the commit before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kgd.errors import NotFound
+from tests.sync.people import Person, bare
+from tests.ui.conftest import Desk, Watched, at, axe
+from tests.ui.pictures import picture
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def propose(desk: Desk, place: str, *names: str, text: str = "proposed") -> str:
+    """The id of a proposal that waits because its first node was changed since the commit that it was made on."""
+    uris = [f"concept://shop/{place}/{name}" for name in names]
+    base = desk.put(uris[0], summary="was")["commit"]
+    desk.put(uris[0], summary="is")
+    changes = [
+        {"op": "upsert", "uri": uri, "name": f"{uri.rpartition('/')[2]} by a team", "summary": text} for uri in uris
+    ]
+    answer = desk.call("submit_subgraph", changes=changes, base=base, message=f"what we found out about {place}")
+    return str(answer["proposal"])
+
+
+def message(desk: Desk) -> str:
+    return desk.git("log", "-1", "--format=%B", "refs/kgd/head")
+
+
+def waiting(desk: Desk) -> list[str]:
+    return [one["id"] for one in desk.call("proposals")["proposals"]]
+
+
+@pytest.mark.requirement("E16")
+def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_waits_on(desk: Desk, page: Page) -> None:
+    id = propose(desk, "payments", "card", "invoice", "voucher")
+    at(page, "proposals")
+    assert axe(page) == []
+    page.get_by_role("link", name="what we found out about payments").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".warning")).to_contain_text("changed here meanwhile")
+    assert axe(page) == []
+    picture(page, "proposal", height=900)
+    page.get_by_role("checkbox").nth(1).focus()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Show the commit of what is chosen").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".change")).to_have_count(1)
+    expect(page.locator(".change")).to_contain_text("invoice by a team")
+    shown = page.locator(".commit pre").inner_text()
+    assert axe(page) == []
+    page.get_by_role("button", name="Make this commit").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("The rest waits on")
+    assert message(desk).strip() == shown.strip()
+    assert desk.node("concept://shop/payments/invoice")["summary"] == "proposed"
+    assert desk.node("concept://shop/payments/card")["summary"] == "is"
+    assert id in waiting(desk)
+
+    page.get_by_label("Message of the commit").fill("the rest as well")
+    page.get_by_role("button", name="Show the commit of all of it").click()
+    expect(page.locator(".warn").first).to_contain_text("both versions are kept as a conflict")
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator("main")).to_contain_text("Nothing waits")
+    assert message(desk).startswith("the rest as well\n")
+    (conflict,) = desk.call("conflicts", uri="concept://shop/payments/card")["conflicts"]
+    assert set(conflict["fields"]["summary"]["sides"]) == {"is", "proposed"}
+
+
+def test_what_somebody_else_decided_meanwhile_is_said_plainly(desk: Desk, page: Page) -> None:
+    id = propose(desk, "ledger", "book")
+    at(page, f"proposal?id={id}")
+    page.get_by_label("Message of the commit").fill("what is written is not written over")
+    desk.call("reject", name=id, reason="we have that")
+    page.get_by_role("button", name="Show the commit of all of it").click()
+    expect(page.locator("h1")).to_have_text("It does not wait any more")
+    expect(page.locator("main")).to_contain_text("Ann Person rejected it")
+    expect(page.locator("main")).to_contain_text("we have that")
+    assert axe(page) == []
+
+
+@pytest.mark.slow
+def test_it_is_rejected_with_a_reason_that_is_kept(desk: Desk, page: Page, watched: Watched) -> None:
+    id = propose(desk, "stock", "shelf")
+    at(page, f"proposal?id={id}")
+    page.get_by_role("button", name="Show the commit of what is chosen").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose at least one node")
+    watched.troubles.clear()  # the browser notes each answer of 4xx
+    page.get_by_label("Why it is not taken").fill("shelves are gone")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".said")).to_contain_text("Rejected")
+    assert id not in waiting(desk)
+    with pytest.raises(NotFound, match="shelves are gone"):
+        desk.call("proposals", name=id)
+    assert desk.node("concept://shop/stock/shelf")["summary"] == "is"
+
+
+@pytest.mark.slow
+def test_nodes_that_are_one_change_are_taken_together(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/auth", name="Auth service", content="Signs tokens.")
+    desk.put("concept://shop/old/auth", name="Auth Service", content="Never cache a key.")
+    made = desk.call("compress", kinds=["merges"])
+    assert made["changes"], made
+    at(page, "proposals")
+    page.get_by_role("link", name="compress").click()
+    expect(page.get_by_role("checkbox")).to_have_count(1)
+    expect(page.locator(".change")).to_have_count(2)
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Show the commit of what is chosen").click()
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator(".said")).to_contain_text("Accepted, in commit")
+    assert "merge concept://shop/auth concept://shop/old/auth" in message(desk)
+
+
+@pytest.fixture
+def team(tmp_path: Path, desk: Desk) -> Iterator[Person]:
+    """Somebody who may only propose, at a git server that the desk syncs with."""
+    server = bare(tmp_path / "server.git")
+    desk.call("remote", action="add", name="origin", url=str(server), sync=0, ref="refs/heads/main")
+    made = Person(tmp_path / "team", id="shop")
+    made.share(server, sync=0)
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+def test_one_that_a_remote_has_is_fetched_decided_and_gone_there_too(desk: Desk, page: Page, team: Person) -> None:
+    change = {"op": "upsert", "uri": "concept://shop/from-afar", "summary": "a team's idea"}
+    team.call("submit_subgraph", remote="origin", changes=[change], message="from afar")
+    at(page, "proposals")
+    desk.call("sync")
+    expect(page.get_by_role("link", name="from afar")).to_be_visible()
+    expect(page.locator("article", has_text="from afar")).to_contain_text("at the remote origin")
+    page.get_by_role("link", name="from afar").click()
+    page.get_by_role("button", name="Show the commit of all of it").click()
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator(".said")).to_contain_text("Accepted")
+    assert desk.node("concept://shop/from-afar")["summary"] == "a team's idea"
+
+
+@pytest.mark.slow
+def test_a_long_one_comes_by_pages_and_a_long_text_on_a_page_of_its_own(desk: Desk, page: Page) -> None:
+    base = desk.put("concept://shop/long/00", content="was")["commit"]
+    desk.put("concept://shop/long/00", summary="is")
+    changes = [{"op": "upsert", "uri": f"concept://shop/long/{n:02}", "content": f"{n} words " * 400, "summary": "s"}
+               for n in range(40)]  # fmt: skip
+    id = desk.call("submit_subgraph", changes=changes, base=base, message="long")["proposal"]
+    at(page, f"proposal?id={id}")
+    first = page.locator(".change").count()
+    assert first < 40
+    page.get_by_role("link", name="Its next nodes").click()
+    expect(page.locator(".change h2").first).not_to_contain_text("/00")
+    page.get_by_role("link", name="All of the text of").first.click()
+    expect(page.locator(".change")).to_have_count(1)
+    assert "characters)" not in page.locator(".change").inner_text()
