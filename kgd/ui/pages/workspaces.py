@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kgd.errors import KgdError
+from kgd.errors import KgdError, NotFound
 from kgd.tools.tokens import describe
 from kgd.ui.asked import Asked, Go, Handled, Page
 from kgd.ui.entry import Entry
@@ -80,6 +80,7 @@ def sync(asked: Asked) -> Handled:
 
 def mint(asked: Asked) -> Handled:
     """A form, and the token that it makes: on the page that answers it, and nowhere else."""
+    _refuse_without(asked, "token_mint")
     told: dict[str, Any] = {"verbs": VERBS, "ends": ENDS, "listening": asked.daemon.listening, "error": None}
     if not asked.form:
         return Page("workspaces_mint.html", told | {"given": {"kind": "agent", "paths": "/**", "expires": "30d"},
@@ -98,6 +99,7 @@ def mint(asked: Asked) -> Handled:
 
 def revoke(asked: Asked) -> Handled:
     """Asks once more, since it cannot be taken back."""
+    _refuse_without(asked, "token_revoke")
     id = asked.required("id")
     if asked.form:
         gone = asked.call("token_revoke", id=id)["revoked"]
@@ -118,6 +120,12 @@ def browsers(asked: Asked) -> Handled:
 def hub(asked: Asked) -> Handled:
     """A link to the pages of the hub that a workspace is on. Following it is up to the person: it leads elsewhere."""
     return Page("workspaces_hub.html", {"link": asked.call("ui", workspace=asked.required("id"))})
+
+
+def _refuse_without(asked: Asked, tool: str) -> None:
+    """A form that its sender may not send is not shown."""
+    if not asked.can(tool):
+        raise NotFound("there is no such page for you", next="Tokens are kept on the hub's own machine.")
 
 
 def called(program: str) -> str:

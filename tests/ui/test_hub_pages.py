@@ -1,0 +1,211 @@
+"""A hub shows the same pages to whoever holds a token, as far as it goes, and no longer than it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from kgd.config import Home
+from kgd.ui.live import CUE, Live
+from tests.hub.conftest import Hub, new_hub
+from tests.ui.conftest import WAIT, axe
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """It serves `infra`, and does not serve `private`."""
+    folder = tmp_path_factory.mktemp("hub")
+    made = new_hub(folder, "--listen", "127.0.0.1:0", "--workspace", "infra", workspaces=("infra", "private"))
+    made.start()
+    made.put("concept://infra/services/auth", name="Auth", summary="Issues tokens")
+    made.put("concept://infra/secret/plan", name="The plan", summary="Hidden from most")
+    yield made
+    made.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[BrowserContext]:
+    made = chromium.new_context()
+    made.set_default_timeout(WAIT)
+    yield made
+    made.close()
+
+
+def signed_in(browser: BrowserContext, hub: Hub, token: str, place: str = "w/infra/overview") -> Page:
+    page = browser.new_page()
+    page.goto(f"{hub.url}/ui/{place}")
+    page.get_by_label("type your token").fill(token)
+    page.get_by_role("button", name="Come in").press("Enter")
+    page.wait_for_url(f"**/ui/{place}")
+    return page
+
+
+def id_of(token: str) -> str:
+    return token.split("_")[2]
+
+
+@pytest.mark.requirement("E9")
+def test_a_token_lets_a_browser_in_as_far_as_it_goes_and_no_longer(browser: BrowserContext, hub: Hub) -> None:
+    token = hub.mint("read", "/services/**", name="looker")
+    page = signed_in(browser, hub, token, "w/infra/workspaces")
+    expect(page.locator("main")).to_contain_text("looker")
+    expect(page.locator("main")).to_contain_text("/services/**")
+    assert page.locator("main form").count() == 0
+    assert token not in page.content()
+    assert axe(page) == []
+    page.goto(f"{hub.url}/ui/w/infra/search?q=plan")
+    expect(page.locator("h1")).to_contain_text("plan")
+    assert "Hidden from most" not in page.content()
+    page.goto(f"{hub.url}/ui/w/private/overview")
+    expect(page.locator("h1")).to_have_text("That did not work")
+    page.goto(f"{hub.url}/ui/w/infra/overview")
+    # Revoked, the page that is open hears of it with the next change at the latest.
+    hub.call("token_revoke", id=id_of(token))
+    hub.put("concept://infra/services/billing", name="Billing")
+    expect(page.locator("h1")).to_have_text("Who are you?")
+    page.get_by_label("type your token").fill(token)
+    page.get_by_role("button", name="Come in").click()
+    expect(page.get_by_role("alert")).to_contain_text("revoked")
+    assert hub.call("browsers")["browsers"][0]["holder"] == "looker"
+
+
+def test_a_page_hears_of_what_its_visitor_may_read_alone() -> None:
+    async def listen() -> list[bytes]:
+        live = Live()
+        stream = live.stream("infra", "looker", lambda: None, lambda uri: "/secret/" not in uri)
+        assert (await anext(stream)).startswith(b"retry")
+        live.announce("infra", {"concept://infra/secret/plan"})
+        live.announce("other", {"concept://other/services/auth"})
+        live.look()  # wakes every stream, and says no more than that
+        hidden = await anext(stream)
+        live.announce("infra", {"concept://infra/secret/plan", "concept://infra/services/auth"})
+        return [hidden, await anext(stream)]
+
+    with ThreadPoolExecutor(1) as elsewhere:  # the browser's own loop has this thread
+        assert elsewhere.submit(lambda: asyncio.run(listen())).result() == [b": still here\n\n", CUE]
+
+
+def test_who_may_write_writes_with_their_own_name(browser: BrowserContext, hub: Hub) -> None:
+    page = signed_in(browser, hub, hub.mint("read,write", name="Jo Writer", kind="person"), "w/infra/overview")
+    page.goto(f"{hub.url}/ui/w/infra/node/edit?uri=concept://infra/services/auth")
+    page.get_by_label("Summary").fill("Issues tokens, and takes them back")
+    page.get_by_role("button", name="Save").first.click()
+    expect(page.locator(".said")).to_be_visible()
+    said = subprocess.run(
+        ["git", "-C", hub.workspace("infra"), "log", "-1", "--format=%an %ae", "refs/kgd/head"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout.startswith("Jo Writer ")
+    assert said.stdout.strip().endswith("@token.invalid")
+
+
+def test_a_form_that_was_forged_by_who_may_only_read_is_refused_by_the_tool(browser: BrowserContext, hub: Hub) -> None:
+    page = signed_in(browser, hub, hub.mint("read", name="reader"), "w/infra/workspaces")
+    form = page.locator("form[action='/ui/out'] input[name=proof]").get_attribute("value") or ""
+    for place in ("workspaces/sync", "workspaces/browsers", "workspaces/tokens/mint"):
+        answer = page.request.post(
+            f"{hub.url}/ui/w/infra/{place}", form={"proof": form, "name": "x", "verbs": "admin"},
+            headers={"Sec-Fetch-Site": "same-origin"},
+        )  # fmt: skip
+        assert answer.status in (403, 404), place
+    assert not [one for one in hub.call("token_list")["tokens"] if one["name"] == "x"]
+
+
+def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserContext, hub: Hub) -> None:
+    page = signed_in(browser, hub, hub.mint(name="greedy", requests_per_minute=12), "w/infra/workspaces")
+    statuses = [page.request.get(f"{hub.url}/ui/w/infra/workspaces").status for _ in range(20)]
+    assert set(statuses) == {200, 429}
+    assert page.request.get(f"{hub.url}/ui/w/infra/workspaces").headers["retry-after"]
+
+
+@pytest.mark.requirement("E9")
+def test_the_keeper_gets_a_link_and_sees_who_came_in(browser: BrowserContext, hub: Hub) -> None:
+    page = browser.new_page()
+    page.goto(hub.call("ui", workspace="infra")["url"])
+    page.wait_for_url("**/w/infra/overview")
+    page.get_by_role("link", name="Workspaces", exact=True).click()
+    expect(page.locator("main")).to_contain_text(f"This is a hub, at {hub.url}")
+    assert hub.call("status")["daemon"]["pages"]["url"] == f"{hub.url}/ui/"
+    assert page.goto(f"{hub.url}/")
+    expect(page.locator("h1")).to_contain_text("Workspaces")
+
+
+@pytest.mark.requirement("E9")
+def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept(
+    browser: BrowserContext, hub: Hub, tmp_path: Path
+) -> None:
+    home = Home.at(str(tmp_path / "home"))
+    environment = {**hub.environment, "KGD_HOME": home.config}
+
+    def kgd(*words: str, given: str = "") -> str:
+        command = [sys.executable, "-P", "-m", "kgd.cli", *words]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, input=given, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    token = hub.mint("read", "/services/**", name="colleague")
+    kgd("join", hub.url, given=token)
+    try:
+        answer = json.loads(kgd("-w", "infra", "ui", "--json"))
+        assert answer["hub"].rstrip("/") == hub.url
+        page = browser.new_page()
+        page.goto(answer["url"])
+        page.wait_for_url(f"{hub.url}/ui/w/infra/overview")
+        page.goto(f"{hub.url}/ui/w/infra/workspaces")
+        expect(page.locator("main")).to_contain_text("colleague")
+        assert hub.ask("POST", "/v1/links", "", b"{}").status == 401
+        assert hub.post(token, "links", {"workspace": "private"}).status == 404
+        assert hub.post(token, "links", {"to": "https://evil.example"}).status == 422
+    finally:
+        kgd("down")
+
+
+@pytest.mark.slow
+def test_over_tls_the_cookie_is_for_this_host_alone(chromium: Browser, tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out",
+         cert], check=True, capture_output=True,
+    )  # fmt: skip
+    (tmp_path / "hub").mkdir()
+    tls = new_hub(
+        tmp_path / "hub", "--listen", "127.0.0.1:0", "--tls-cert", str(cert), "--tls-key", str(key),
+    )  # fmt: skip
+    tls.start()
+    context = chromium.new_context(ignore_https_errors=True)
+    try:
+        page = signed_in(context, tls, tls.mint("read", name="looker"), "w/infra/workspaces")
+        expect(page.locator("main")).to_contain_text("looker")
+        (cookie,) = context.cookies()
+        assert (cookie["name"], cookie["path"], cookie["secure"]) == ("__Host-kgd", "/", True)
+        assert cookie["httpOnly"]
+        page.get_by_role("button", name="Leave").click()
+        expect(page.locator("h1")).to_have_text("Who are you?")
+        assert context.cookies() == []
+    finally:
+        context.close()
+        tls.stop()
+
+
+def test_pages_keep_a_hub_from_stopping_no_longer_than_its_other_streams(browser: BrowserContext, hub: Hub) -> None:
+    signed_in(browser, hub, hub.mint("read", name="last"), "w/infra/workspaces")
+    assert hub.stop() < 10
+    hub.arguments = (*hub.arguments[:1], hub.url.removeprefix("http://"), *hub.arguments[2:])
+    hub.start()
+    page = browser.pages[0]
+    page.reload()
+    expect(page.locator("main")).to_contain_text("last")
