@@ -56,7 +56,7 @@ def id_of(token: str) -> str:
     return token.split("_")[2]
 
 
-@pytest.mark.requirement("E9")
+@pytest.mark.requirement("B5")
 def test_a_token_lets_a_browser_in_as_far_as_it_goes_and_no_longer(browser: BrowserContext, hub: Hub) -> None:
     token = hub.mint("read", "/services/**", name="looker")
     page = signed_in(browser, hub, token, "w/infra/workspaces")
@@ -130,7 +130,7 @@ def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserConte
     assert page.request.get(f"{hub.url}/ui/w/infra/workspaces").headers["retry-after"]
 
 
-@pytest.mark.requirement("E9")
+@pytest.mark.requirement("B5")
 def test_the_keeper_gets_a_link_and_sees_who_came_in(browser: BrowserContext, hub: Hub) -> None:
     page = browser.new_page()
     page.goto(hub.call("ui", workspace="infra")["url"])
@@ -142,7 +142,7 @@ def test_the_keeper_gets_a_link_and_sees_who_came_in(browser: BrowserContext, hu
     expect(page.locator("h1")).to_contain_text("Workspaces")
 
 
-@pytest.mark.requirement("E9")
+@pytest.mark.requirement("B5")
 def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept(
     browser: BrowserContext, hub: Hub, tmp_path: Path
 ) -> None:

@@ -34,7 +34,6 @@ def pid_of(desk: Desk) -> int:
 
 
 @pytest.mark.needs("chromium")
-@pytest.mark.requirement("E9")
 def test_a_page_says_that_the_daemon_is_gone_and_shows_what_was_written_meanwhile(desk: Desk, open_page: Page) -> None:
     os.kill(pid_of(desk), signal.SIGKILL)
     expect(open_page.locator("#connection")).to_contain_text(GONE)

@@ -117,7 +117,6 @@ def evil() -> Iterator[tuple[str, type[_Evil]]]:
     server.server_close()
 
 
-@pytest.mark.requirement("E9")
 def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     desk: Desk, page: Page, door: Door, evil: tuple[str, type[_Evil]], watched: Watched
 ) -> None:
@@ -146,7 +145,6 @@ def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     watched.troubles.clear()  # the browser tells the stranger's page what it was refused
 
 
-@pytest.mark.requirement("E9")
 def test_a_link_elsewhere_leads_here_and_does_not_make_a_person_somebody_else(
     desk: Desk, page: Page, evil: tuple[str, type[_Evil]]
 ) -> None:
