@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import axe
-from tests.ui.pictures import picture
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -29,7 +28,6 @@ def test_the_glossary_explains_the_words_and_leads_to_the_manual(page: Page) -> 
     page.locator("footer").get_by_role("link", name="What the words mean").click()
     expect(page.locator("dt#proposal + dd")).to_have_text("a change that waits to be accepted or rejected")
     assert axe(page) == []
-    picture(page, "glossary", 1000, 600)
     page.set_viewport_size({"width": 360, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.locator("dt#atom + dd a").click()
