@@ -14,11 +14,10 @@ import pygit2
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "kgd", deadline=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("soak", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("soak" if os.environ.get("KGD_SOAK") else "kgd")
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", COMMON, derandomize=True, max_examples=20)
+settings.register_profile("kgd", COMMON, derandomize=True, max_examples=60)
+settings.register_profile("soak", COMMON, max_examples=5000)
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY = "/dev/shm"
@@ -82,6 +81,12 @@ LONGEST = (
     "faults/test_kill.py", "test_docs.py", "e2e/test_person.py", "workspace/test_publication.py",
 )  # fmt: skip
 """Files that take longest. They begin first: a file is one worker's, and the last one is waited for alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """As many random examples as there is time for: `make test-all` tries three times as many as `make test`."""
+    usual = "quick" if "not slow" in config.option.markexpr else "kgd"
+    settings.load_profile("soak" if os.environ.get("KGD_SOAK") else usual)
 
 
 @pytest.hookimpl(trylast=True)  # what is not run needs no program, and looking for one takes up to two seconds

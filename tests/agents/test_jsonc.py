@@ -62,7 +62,7 @@ def documents(draw: st.DrawFn) -> str:
     return text.replace("\n", "\r\n") if draw(st.booleans()) else text
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(text=documents(), entry=st.sampled_from([ENTRY, HOOK]))
 def test_what_was_put_in_is_taken_out_and_all_else_is_as_it_was(text: str, entry: JsonEntry) -> None:
     before = jsonc.parse(text).data
@@ -92,7 +92,7 @@ def with_entry(data: dict[str, Any], entry: JsonEntry) -> dict[str, Any]:
     return copy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples, deadline=None)
 @given(text=documents(), number=st.integers(0, 3))
 def test_any_member_can_be_taken_out_and_the_others_stay(text: str, number: int) -> None:
     """As where the person put others before ours, or comments behind it."""
@@ -103,7 +103,7 @@ def test_any_member_can_be_taken_out_and_the_others_stay(text: str, number: int)
         assert jsonc.parse(new).data == {name: value for name, value in root.data.items() if name != key}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(text=values)
 def test_json_is_read_as_the_standard_library_reads_it(text: str) -> None:
     try:

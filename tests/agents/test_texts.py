@@ -40,7 +40,7 @@ a.b = 2
 lines = st.sampled_from(LINES.splitlines())
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_a_table_comes_and_goes_and_all_else_means_what_it_meant(some: list[str], newline: str, ends: bool) -> None:
     text = newline.join(some) + (newline if ends else "")
@@ -57,7 +57,7 @@ def test_a_table_comes_and_goes_and_all_else_means_what_it_meant(some: list[str]
     assert TABLE.taken(new) == text
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.text("ab#\n\r`<!->", max_size=30))
 def test_a_block_comes_and_goes(text: str) -> None:
     new = BLOCK.put(text)

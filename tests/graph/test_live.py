@@ -66,7 +66,7 @@ def last_state(writes: list) -> dict[str, object]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(WRITES, st.booleans())
 def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(writes: list, ask_between: bool) -> None:
     graph = LiveGraph()
@@ -80,7 +80,7 @@ def test_any_writes_lead_to_the_graph_that_their_outcome_alone_makes(writes: lis
     assert state(graph) == state(fresh)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples, deadline=None)
 @given(WRITES)
 def test_a_graph_read_from_its_rows_is_the_same_and_goes_on_alike(writes: list) -> None:
     graph, copy = LiveGraph(), LiveGraph()

@@ -128,7 +128,7 @@ def check_paths(world: World, walk: Walk, start: int, limits: dict) -> None:
 
 @pytest.mark.requirement("E4")
 @pytest.mark.requirement("E5")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.integers(0, 2**32))
 def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: dict, seed: int) -> None:
     start = min(world.present)
@@ -138,7 +138,7 @@ def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: dict, s
 
 
 @pytest.mark.requirement("B7")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples, deadline=None)
 @given(worlds())
 def test_costs_are_those_of_networkx_on_the_graph_itself(world: World) -> None:
     graph, start = live(world, random.Random(0)), min(world.present)
@@ -149,7 +149,7 @@ def test_costs_are_those_of_networkx_on_the_graph_itself(world: World) -> None:
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.integers(0, 2**32), st.integers(1, 4))
 def test_the_order_of_writing_does_not_show_and_a_cap_takes_the_first(
     world: World, limits: dict, seed: int, cap: int
@@ -163,7 +163,7 @@ def test_the_order_of_writing_does_not_show_and_a_cap_takes_the_first(
     assert ("max_nodes" in {cut.limit for cut in one.cut}) == (len(whole.nodes) > cap)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.data())
 def test_several_sources_are_walked_as_one_graph(world: World, limits: dict, data: st.DataObject) -> None:
     ours = data.draw(st.sets(st.sampled_from(sorted(world.present))))
@@ -180,7 +180,7 @@ def test_several_sources_are_walked_as_one_graph(world: World, limits: dict, dat
         assert node.card.origin == expected[0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS)
 def test_edges_are_exactly_those_among_the_answered_nodes(world: World, limits: dict) -> None:
     walk = traverse([live(world, random.Random(0))], uri(min(world.present)), max_nodes=3, **limits)
