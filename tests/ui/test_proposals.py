@@ -72,6 +72,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_waits_on(desk
     assert set(conflict["fields"]["summary"]["sides"]) == {"is", "proposed"}
 
 
+@pytest.mark.slow
 def test_what_somebody_else_decided_meanwhile_is_said_plainly(desk: Desk, page: Page) -> None:
     id = propose(desk, "ledger", "book")
     at(page, f"proposal?id={id}")

@@ -1,0 +1,65 @@
+"""On a hub, who holds a token sees the conflicts that it covers, and decides those that it may."""
+
+from __future__ import annotations
+
+import subprocess
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.hub.conftest import Hub
+from tests.ui.test_hub_pages import browser, hub, signed_in
+
+__all__ = ["browser", "hub"]
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+SEEN, HIDDEN = "concept://infra/services/pay", "concept://infra/secret/pay"
+
+
+def disagree(hub: Hub, uri: str) -> str:
+    """The id of an open conflict: a change is reverted after another one went over it."""
+    commits = []
+    for text in ("one", "two", "three"):
+        change = {"op": "upsert", "uri": uri, "summary": f"{text} of {uri.split('/')[3]}"}
+        commits.append(hub.call("put", workspace="infra", changes=[change])["commit"])
+    hub.call("revert", workspace="infra", commit=commits[1])
+    (found,) = hub.call("conflicts", workspace="infra", uri=uri)["conflicts"]
+    return str(found["id"])
+
+
+def test_a_token_settles_what_it_covers_and_sees_nothing_else(browser: BrowserContext, hub: Hub) -> None:
+    id, hidden = disagree(hub, SEEN), disagree(hub, HIDDEN)
+    token = hub.mint("read,resolve", "/services/**", name="Jo Settler", kind="person")
+    page = signed_in(browser, hub, token, "w/infra/conflicts")
+    expect(page.locator("article")).to_have_count(1)
+    expect(page.locator("main")).not_to_contain_text("secret")
+    expect(page.get_by_role("link", name="What use suggests")).to_have_count(0)
+    page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(hidden, safe='')}")
+    expect(page.get_by_role("alert")).to_contain_text("There is no such conflict")
+    page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(id, safe='')}")
+    page.get_by_label("Take version A").check()
+    page.get_by_role("button", name="Show the commit").click()
+    expect(page.locator(".commit")).to_contain_text("By Jo Settler")
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator(".said")).to_contain_text("Settled")
+    git = ["git", "-C", hub.workspace("infra"), "log", "-1", "--format=%an%n%B", "refs/kgd/head"]
+    said = subprocess.run(git, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("Jo Settler")
+    assert f"Kgd-Resolves: {id.rpartition('#')[2]}" in said
+
+
+def test_who_may_only_read_sees_both_versions_and_no_form(browser: BrowserContext, hub: Hub) -> None:
+    id = disagree(hub, "concept://infra/services/read-only")
+    page = signed_in(browser, hub, hub.mint("read", "/services/**", name="reader"), "w/infra/conflicts")
+    page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(id, safe='')}")
+    expect(page.get_by_role("region", name="Version A")).to_contain_text("of services")
+    expect(page.get_by_role("radio")).to_have_count(0)
+    proof = page.locator("form[action='/ui/out'] input[name=proof]").get_attribute("value") or ""
+    answer = page.request.post(
+        page.url, form={"proof": proof, "id": id, "take-0-0": "a", "step": "make"},
+        headers={"Sec-Fetch-Site": "same-origin"},
+    )  # fmt: skip
+    assert "may not" in answer.text()
+    assert hub.call("conflicts", workspace="infra", id=id)["total"] == 1
