@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
 from tests.ui.conftest import Desk, Watched
+from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
 
 pytestmark = pytest.mark.needs("chromium")
@@ -75,7 +76,6 @@ def test_a_host_shows_the_picture_and_a_click_goes_on(desk: Desk, page: Page, wa
     expect(view.locator("h1")).to_have_text("Around Auth service")
     expect(view.locator(".dot")).to_have_count(3)
     expect(view.locator(".dot", has_text="rotation").locator("title")).to_contain_text("nobody has written this")
-    picture(page, "app", 900, 720)
     view.locator(".dot", has_text="Tokens").focus()
     page.keyboard.press("Enter")
     expect(view.locator(".dot", has_text="Signing keys")).to_be_visible()
@@ -84,9 +84,18 @@ def test_a_host_shows_the_picture_and_a_click_goes_on(desk: Desk, page: Page, wa
     assert page.evaluate("window.hit") is None
 
 
+@pytest.mark.slow
 def test_the_whole_leads_to_a_type_and_in_a_dark_host_it_is_dark(desk: Desk, page: Page) -> None:
     view = opened(desk, page, {}, theme="dark")
     view.locator(".dot", has_text="concept 3").click()
     expect(view.locator(".dot", has_text="Signing keys")).to_be_visible()
     paper = view.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
     assert paper == "rgb(28, 34, 31)"
+
+
+@pytest.mark.slow
+def test_a_picture_of_a_small_shop_is_taken(desk: Desk, page: Page) -> None:
+    furnish(desk)
+    view = opened(desk, page, {"start": ["front"], "max_cost": 1.25, "direction": "both"})
+    expect(view.locator(".dot", has_text="Orders")).to_be_visible()
+    picture(page, "app", 900, 720)
