@@ -31,7 +31,6 @@ KINDS = (
     ("unverified", "fact to verify", "facts to verify", "stale", "The code behind it is another one by now.", True),
     ("invalid_files", "unreadable file", "unreadable files", "unreadable", "Edited by hand, and not to be read.", True),
     ("failed", "failed job", "failed jobs", "", "Something could not be taken in.", True),
-    ("suggestions", "suggestion", "suggestions", "suggestions", "What is read together may belong together.", False),
     ("broken_links", "broken link", "broken links", "broken", "A relation leads to what nobody wrote.", False),
 )  # fmt: skip
 """What may wait for a person: how it is counted and called, on which page it is dealt with, why, and whether it needs
@@ -95,7 +94,7 @@ def overview(asked: Asked) -> Handled:
         "running": [job for job in status["jobs"] if job["state"] == "running"],
         "coverage": _coverage(asked), "is_new": asked.may_do_all and not status["counts"].get("nodes"),
         "is_alone": asked.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
-        "writes": asked.can("put"), "polls": True,
+        "writes": asked.can("put"), "suggests": asked.may_do_all, "polls": True,
     }  # fmt: skip
     return Page("overview.html", told)
 
@@ -122,17 +121,11 @@ def _waiting(asked: Asked, status: Mapping[str, Any]) -> list[Waiting]:
         **status["counts"], "conflicts": status["conflicts"], "proposals": status["proposals"],
         "failed": sum(job["state"] == "failed" for job in status["jobs"]),
     }  # fmt: skip
-    if asked.may_do_all:
-        counts["suggestions"] = len(asked.call("conflicts", limit=1, suggestions=True).get("suggestions", ()))
     return [
-        Waiting(count, one, many, "#jobs" if key == "failed" else _place(asked, page), why, needs)
+        Waiting(count, one, many, "#jobs" if key == "failed" else asked.to(page), why, needs)
         for key, one, many, page, why, needs in KINDS
         if (count := counts.get(key, 0))
     ]
-
-
-def _place(asked: Asked, page: str) -> str:
-    return asked.to("conflicts", part=page) if page == "suggestions" else asked.to(page)
 
 
 def _stage(stage: Mapping[str, Any]) -> Stage:
