@@ -44,7 +44,7 @@ def test_a_token_settles_what_it_covers_and_sees_nothing_else(browser: BrowserCo
     expect(page.locator(".commit")).to_contain_text("By Jo Settler")
     page.get_by_role("button", name="Make this commit").click()
     expect(page.locator(".said")).to_contain_text("Settled")
-    git = ["git", "-C", hub.workspace("infra"), "log", "-1", "--format=%an%n%B", "refs/kgd/head"]
+    git = ["git", "-C", str(hub.workspace("infra")), "log", "-1", "--format=%an%n%B", "refs/kgd/head"]
     said = subprocess.run(git, capture_output=True, text=True, check=True).stdout
     assert said.startswith("Jo Settler")
     assert f"Kgd-Resolves: {id.rpartition('#')[2]}" in said
