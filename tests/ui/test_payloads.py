@@ -299,7 +299,7 @@ MANY = (
 SHOWN = (
     ("workspaces", ATTRIBUTES[0]), ("workspaces", MARKUP[4]),
     (f"node/history?uri={node(0)}", MARKUP[0]), (f"node/history?uri={ALL}", MARKUP[4]),
-    (f"conflicts?uri={node(0)}", MARKUP[0]), ("node?uri=dir://shop/src", TEMPLATES[0]), (f"node?uri={ALL}", MARKUP[4]),
+    ("node?uri=dir://shop/src", TEMPLATES[0]), (f"node?uri={ALL}", MARKUP[4]),
 )  # fmt: skip
 """Where it can be read as it was written: names of tokens, values, messages of commits, names of files."""
 
@@ -323,6 +323,7 @@ def test_what_is_hostile_is_text_on_every_page(desk: Desk, page: Page, commit: s
     found = [one for place in (*MANY, f"node/revert?commit={commit}&uri={node(0)}") for one in looked(page, place)]
     conflict = desk.call("conflicts")["conflicts"][0]
     found += looked(page, f"conflict?id={quote(conflict['id'])}")
+    assert "onerror" in page.locator("main").inner_text()
     assert found == []
     for place, text in SHOWN:
         at(page, place)
