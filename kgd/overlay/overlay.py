@@ -93,6 +93,8 @@ class Overlay:
         self._mode: Mode = "unscanned"
         self._reason = ""
         self._skipped: Counter[str] = Counter()
+        self._counted: tuple[Tree, Counter[str], int] | None = None
+        """How many files of which kind, and how many directories, a state has that was asked about."""
         self._scanned_at, self._seconds = 0, 0.0
 
     @property
@@ -171,9 +173,11 @@ class Overlay:
             self._save()
 
     def report(self) -> Report:
-        """Counts of the state that is served. O(files), from memory."""
+        """Counts of the state that is served. O(files), from memory, the first time."""
         tree, rules = self._tree, self._rules or Rules(repository=False)
-        kinds = Counter(file.content for file in tree.files())
+        if self._counted is None or self._counted[0] is not tree:
+            self._counted = tree, Counter(file.content for file in tree.files()), tree.directory_count()
+        _, kinds, directories = self._counted
         skipped = dict(self._skipped)
         return Report(
             mode=self._mode,
@@ -181,7 +185,7 @@ class Overlay:
             reason=self._reason or rules.trouble,
             repository=rules.repository,
             files=tree.root.file_count if tree.root else 0,
-            directories=tree.directory_count(),
+            directories=directories,
             bytes=tree.root.total_size if tree.root else 0,
             text=kinds[TEXT],
             binary=kinds[BINARY],

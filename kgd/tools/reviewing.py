@@ -5,6 +5,8 @@ Of each node it is shown what one author made of it in all: a field that they wr
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -160,6 +162,29 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     return answer
 
 
+class _Known:
+    """What commits that were looked at changed: a page that is shown again, or goes on, looks at the new ones alone."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._past, self._lock = workspace.past, threading.Lock()
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._nodes = 0
+
+    def entry(self, commit: str) -> Entry:
+        with self._lock:
+            if (known := self._entries.get(commit)) is not None:
+                self._entries.move_to_end(commit)
+                return known
+        found = self._past.entry(self._past.commit(bytes.fromhex(commit)), limit=MOST_NODES)
+        with self._lock:
+            if commit not in self._entries:
+                self._entries[commit] = found
+                self._nodes += len(found.nodes)
+            while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
+                self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
+        return found
+
+
 def is_agent(client: str, email: str = "") -> bool:
     """Whether it was written by an agent rather than by a person."""
     return client not in OWN_CLIENTS or email.endswith("@token.invalid")
@@ -173,9 +198,9 @@ def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int 
         arguments.append(f"--since-as-filter={moment(since)}")
     if reviewed is not None:
         arguments.append(f"^{reviewed.hex()}")
-    past = workspace.past
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    found = (past.entry(past.commit(bytes.fromhex(id)), limit=MOST_NODES) for id in said)
+    known = workspace.beside(_Known, _Known)
+    found = (known.entry(id) for id in said)
     own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
     return own, len(said) == MOST_COMMITS
 
