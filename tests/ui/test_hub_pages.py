@@ -58,6 +58,9 @@ def id_of(token: str) -> str:
 
 @pytest.mark.requirement("B5")
 def test_a_token_lets_a_browser_in_as_far_as_it_goes_and_no_longer(browser: BrowserContext, hub: Hub) -> None:
+    door = browser.new_page()
+    door.goto(f"{hub.url}/ui/")
+    assert axe(door) == []
     token = hub.mint("read", "/services/**", name="looker")
     page = signed_in(browser, hub, token, "w/infra/workspaces")
     expect(page.locator("main")).to_contain_text("looker")
@@ -97,6 +100,7 @@ def test_a_page_hears_of_what_its_visitor_may_read_alone() -> None:
         assert elsewhere.submit(lambda: asyncio.run(listen())).result() == [b": still here\n\n", CUE]
 
 
+@pytest.mark.slow
 def test_who_may_write_writes_with_their_own_name(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read,write", name="Jo Writer", kind="person"), "w/infra/overview")
     page.goto(f"{hub.url}/ui/w/infra/node/edit?uri=concept://infra/services/auth")
@@ -123,6 +127,7 @@ def test_a_form_that_was_forged_by_who_may_only_read_is_refused_by_the_tool(brow
     assert not [one for one in hub.call("token_list")["tokens"] if one["name"] == "x"]
 
 
+@pytest.mark.slow
 def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint(name="greedy", requests_per_minute=12), "w/infra/workspaces")
     statuses = [page.request.get(f"{hub.url}/ui/w/infra/workspaces").status for _ in range(20)]
@@ -142,6 +147,7 @@ def test_the_keeper_gets_a_link_and_sees_who_came_in(browser: BrowserContext, hu
     expect(page.locator("h1")).to_contain_text("Workspaces")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept(
     browser: BrowserContext, hub: Hub, tmp_path: Path
@@ -201,6 +207,7 @@ def test_over_tls_the_cookie_is_for_this_host_alone(chromium: Browser, tmp_path:
         tls.stop()
 
 
+@pytest.mark.slow
 def test_pages_keep_a_hub_from_stopping_no_longer_than_its_other_streams(browser: BrowserContext, hub: Hub) -> None:
     signed_in(browser, hub, hub.mint("read", name="last"), "w/infra/workspaces")
     assert hub.stop() < 10

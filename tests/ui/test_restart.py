@@ -44,6 +44,7 @@ def test_a_page_says_that_the_daemon_is_gone_and_shows_what_was_written_meanwhil
     assert desk.call("status")["daemon"]["pages"]["url"] in open_page.url
 
 
+@pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_what_is_being_typed_outlives_the_daemon(desk: Desk, open_page: Page) -> None:
     at(open_page, "workspaces/tokens/mint")
@@ -57,6 +58,7 @@ def test_what_is_being_typed_outlives_the_daemon(desk: Desk, open_page: Page) ->
     expect(open_page.locator("h1")).to_have_text("The token of half-typed-agent")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_open_pages_hold_up_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_page: Page) -> None:
     pages = [open_page, *(open_page.context.new_page() for _ in range(2))]
@@ -159,6 +161,7 @@ def test_who_signs_in_all_day_ends_their_own_oldest_session_alone(sessions: Sess
     assert [sessions.visitor(key) is None for key in keys[:6]] == [True] * 5 + [False]
 
 
+@pytest.mark.slow
 def test_daemons_that_end_let_go_of_their_port(desk: Desk) -> None:
     first = desk.call("ui")["url"].partition("/in/")[0]
     desk("down")

@@ -145,6 +145,7 @@ def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     watched.troubles.clear()  # the browser tells the stranger's page what it was refused
 
 
+@pytest.mark.slow
 def test_a_link_elsewhere_leads_here_and_does_not_make_a_person_somebody_else(
     desk: Desk, page: Page, evil: tuple[str, type[_Evil]]
 ) -> None:
@@ -336,6 +337,7 @@ def test_a_connection_that_never_says_what_it_wants_is_let_go(door: Door) -> Non
         assert one.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_two_homes_of_one_machine_keep_their_cookies_apart(
     desk: Desk, page: Page, context: BrowserContext, tmp_path: Path
 ) -> None:
