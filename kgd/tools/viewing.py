@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -76,9 +76,34 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     return _near(session, TraverseParams(start=list(dict.fromkeys(newest))[:NEWEST], **given))
 
 
+def all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) -> dict[str, Any]:
+    """What a walk finds up to so many nodes, put together from as many answers as it takes.
+
+    Args:
+        ask: Gives the answer of `traverse` behind a cursor, for at most so many nodes.
+    """
+    whole = dict(ask(None, nodes))
+    while (cursor := whole.get("cursor")) and (left := nodes - len(whole["nodes"])) > 0:
+        more = ask(cursor, left)
+        if not more["nodes"]:
+            break
+        joined = {name: [*whole[name], *more[name]] for name in ("nodes", "edges", "broken_links", "conflicts")}
+        whole = {**whole, **joined, "cut": more["cut"], "cursor": more.get("cursor")}
+    return whole
+
+
 def _near(session: Session, params: TraverseParams) -> GraphViewResult:
+    """The answer is as long as a conversation has room for; the picture shows all that was asked for."""
     answer: Any = walking.settling(session, params)
-    scene = of_walk(answer)
+
+    def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
+        if cursor is None:
+            return cast("Mapping[str, Any]", answer)
+        return cast("Mapping[str, Any]", walking.traverse(
+            session, params.model_copy(update={"cursor": cursor, "max_nodes": left})
+        ))  # fmt: skip
+
+    scene = of_walk(all_pages(ask, params.max_nodes))
     begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
     picture = drawn(scene, title=f"Around {begun}"[:200], alone=True)
     return {**answer, "drawing": picture}  # type: ignore[typeddict-item]

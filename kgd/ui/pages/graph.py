@@ -11,6 +11,7 @@ from markupsafe import Markup
 from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk, of_whole
 from kgd.drawing.svg import drawn, sample
 from kgd.errors import NotFound
+from kgd.tools.viewing import all_pages
 from kgd.tools.walking import MOST_NODES
 from kgd.ui.asked import Asked, Go, Handled, Page, Whole
 from kgd.ui.entry import Entry
@@ -28,7 +29,7 @@ LOOKED_AT = 500
 NONE = "-"
 """A type that nothing has."""
 BUDGET = 2_000_000
-"""Tokens: `max_nodes` alone is to cut."""
+"""Tokens, more than an answer has room for; it is asked again for the rest."""
 TYPE = "type:"
 
 
@@ -133,10 +134,15 @@ def _or_none(wanted: list[str] | None) -> list[str] | None:
 def _traverse(
     asked: Asked, wanted: Wanted, nodes: int, types: list[str] | None = None, edges: list[str] | None = None
 ) -> Mapping[str, Any]:
-    return asked.call(
-        "traverse", start=[*wanted.starts, *_members(asked, wanted.starts)], max_cost=wanted.cost, max_nodes=nodes,
-        budget=BUDGET, direction=wanted.direction, types=types, edge_types=edges, as_of=wanted.as_of or None,
-    )  # fmt: skip
+    start = [*wanted.starts, *_members(asked, wanted.starts)]
+
+    def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
+        return asked.call(
+            "traverse", start=start, max_cost=wanted.cost, max_nodes=left, budget=BUDGET, direction=wanted.direction,
+            types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
+        )  # fmt: skip
+
+    return all_pages(ask, nodes)
 
 
 def _members(asked: Asked, starts: tuple[str, ...]) -> list[str]:
