@@ -97,12 +97,12 @@ def test_a_fact_whose_code_changed_waits_and_is_verified_by_keyboard(desk: Desk,
     expect(page.locator(".glance")).to_have_text("Nothing needs you.")
 
 
+@pytest.mark.slow  # nothing is committed, so that the page hears of it when it looks again by itself
 @browser
 def test_a_file_that_cannot_be_read_is_named_with_its_line(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/hand", name="Hand")
     file = desk.code / ".kgd/nodes/concept/hand.yaml"
     expect(page.locator("main")).to_contain_text("Hand")
-    desk("status", "--json")
     for _ in range(200):  # it is placed a moment after it was written
         if file.exists():
             break
