@@ -91,7 +91,7 @@ BUGS = {
     ),
     "hub-validator": Bug(
         "a read's validator is the same for every token", "kgd/hub/v1.py",
-        "name, arguments, holder, states]", "name, arguments, states]",
+        "name, arguments, theirs, states]", "name, arguments, states]",
         ("tests/hub/test_api.py::test_an_unchanged_read_is_answered_without_a_body_until_something_changes",),
     ),
     "hub-session": Bug(
