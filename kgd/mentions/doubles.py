@@ -107,19 +107,20 @@ def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
     grams = {node.uri: found for node in nodes if (found := trigrams(node.names[0]))}
     name = {node.uri: node.names[0] for node in nodes}
     often = Counter(gram for found in grams.values() for gram in found)
-    by_gram: dict[str, list[Uri]] = defaultdict(list)
+    # "Release 2" and "release 3" share most of their trigrams, as thousands may: those of other numbers never meet.
+    together: dict[tuple[str, ...], list[Uri]] = defaultdict(list)
     for uri, found in grams.items():
         ordered = sorted(found, key=lambda gram: (often[gram], gram))
         for gram in ordered[: len(found) - ceil(ALIKE * len(found)) + 1]:
-            by_gram[gram].append(uri)
+            together[gram, *_NUMBER.findall(name[uri])].append(uri)
     seen = set[tuple[Uri, Uri]]()
-    for uris in by_gram.values():
+    for uris in together.values():
         for a, b in combinations(sorted(uris), 2) if len(uris) <= MOST_OF_ONE * MOST_OF_ONE else ():
             if (a, b) in seen:
                 continue
             seen.add((a, b))
             score = len(grams[a] & grams[b]) / len(grams[a] | grams[b])
-            if score > ALIKE and _has_numbers_of(name[a], name[b]):
+            if score > ALIKE:
                 yield a, b, round(score, 3), f"'{name[a]}' and '{name[b]}' are nearly one name ({score:.2f} alike)"
 
 

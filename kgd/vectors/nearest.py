@@ -103,6 +103,27 @@ class Nearest:
                 found[uri] = value
         return found
 
+    def pairs(
+        self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
+    ) -> list[tuple[Uri, Uri, float]]:
+        """For each of `some` the `each` nearest of `within` that are more similar than `above`, never itself.
+
+        By what is stored, so that nothing is embedded. One product of two matrices: O(`some` x `within`).
+        """
+        with self._lock:
+            rows = [{uri: row for uri in uris if (row := self._row.get(uri)) is not None} for uris in (some, within)]
+            ours, theirs = (self._packed.vectors(np.array([*known.values()], np.int64)) for known in rows)
+        mine, other = ([*known] for known in rows)
+        if not mine or not other:
+            return []
+        similarity = ours @ theirs.T
+        found: list[tuple[Uri, Uri, float]] = []
+        for uri, row in zip(mine, similarity, strict=True):
+            near = [(float(row[at]), other[at]) for at in np.flatnonzero(row > above).tolist() if other[at] != uri]
+            near.sort(key=lambda one: (-one[0], one[1]))
+            found += [(uri, target, round(value, DIGITS)) for value, target in near[:each]]
+        return found
+
     def _own(self, uri: Uri, origin: str) -> int:
         known = self._row.get(uri) if not origin else self._other.get(uri, {}).get(origin)
         if known is not None:

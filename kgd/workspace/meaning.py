@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -150,6 +150,15 @@ class Meaning:
         if serving is None or serving.nearest is None or vector is None:
             return {}
         return serving.nearest.similarity(vector, uris)
+
+    def pairs(
+        self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
+    ) -> list[tuple[Uri, Uri, float]]:
+        """For each of `some` the `each` nearest of `within` above that similarity; see `Nearest.pairs`."""
+        serving = self._ready()
+        if serving is None or serving.nearest is None:
+            return []
+        return serving.nearest.pairs(some, within, above, each)
 
     def stage(self) -> Stage:
         """How it is, for `kgd status`."""

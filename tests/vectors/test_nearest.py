@@ -86,6 +86,21 @@ def test_nothing_is_found_among_nothing() -> None:
     assert nearest.search(vector, 5).hits == []
 
 
+def test_pairs_are_those_that_a_look_at_each_with_each_finds() -> None:
+    vectors, nearest = some(120), Nearest(DIM)
+    nearest.put(keys(120), vectors)
+    nearest.put([(name(7), "file://ws/a.md")], vectors[:1])  # what was read from the code tree is compared elsewhere
+    asked, within = [name(n) for n in (3, 7, 40, 500)], [name(n) for n in range(0, 130, 2)]
+    expected = []
+    for number in (3, 7, 40):
+        told = exact({name(n): vectors[n] for n in range(0, 120, 2) if n != number}, vectors[number], 120)
+        expected += [(name(number), uri, value) for uri, value in told if value > 0.5][:2]
+    found = nearest.pairs(asked, within, 0.5, 2)
+    assert [pair[:2] for pair in found] == [pair[:2] for pair in expected]
+    assert [pair[2] for pair in found] == pytest.approx([pair[2] for pair in expected], abs=1e-5)
+    assert nearest.pairs([], within, 0.5, 2) == nearest.pairs(asked, [], 0.5, 2) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("above", "recall"), [((1_000, 10**9), 0.97), ((1_000, 3_000), 0.85)], ids=["bytes", "bits"])
 def test_with_fewer_bits_almost_the_same_is_found(above: tuple[int, int], recall: float) -> None:

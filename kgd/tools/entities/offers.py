@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from kgd.errors import KgdError, NotFound
 from kgd.index.feed import Position
 from kgd.mentions.candidates import Candidate, candidates
-from kgd.mentions.doubles import NOT_THINGS, Double, Named, doubles, may_be_double, merged
+from kgd.mentions.doubles import NEAR, NOT_THINGS, Double, Named, doubles, may_be_double, merged
 from kgd.mentions.mentions import COMMON, COMMON_SHARE, Mentions
 from kgd.model.change import Edit, Upsert
-from kgd.model.node import NAME_LIMIT, Node
+from kgd.model.node import NAME_LIMIT
 from kgd.model.uri import Uri, build
 from kgd.workspace.usage import Usage
 
@@ -30,6 +30,8 @@ TEXTS_READ = 5_000
 NODES_COMPARED = 20_000
 """The newest nodes, which are compared with each other by name; of those, some by meaning."""
 COMPARED_BY_MEANING = 300
+"""Of each type, the newest, each with all of its type."""
+COMPARED_EACH = 3
 OFFERED = 20
 """Of each kind, at a time."""
 
@@ -135,19 +137,13 @@ class _Offers:
         meaning = self._workspace.meaning
         if not meaning.share or len(nodes) < 2:
             return
-        uris = [node.uri for node in nodes]
-        for node in nodes[:COMPARED_BY_MEANING]:
-            stored = self._workspace.readable(node.uri)
-            if stored is not None and (text := _text(stored)):
-                for uri, cosine in meaning.nearest(text, 3, within=uris).hits:
-                    if uri != node.uri:
-                        yield node.uri, uri, cosine
+        newest = [node.uri for node in nodes[:COMPARED_BY_MEANING] if self._says_something(node.uri)]
+        yield from meaning.pairs(newest, [node.uri for node in nodes], NEAR, COMPARED_EACH)
 
-
-def _text(node: Node) -> str:
-    """Of a node without a text there is only its name to go by, which says nothing of what it means."""
-    said = "\n".join(filter(None, (node.summary, node.content)))
-    return f"{node.title}\n{said}"[:2_000] if said.strip() else ""
+    def _says_something(self, uri: Uri) -> bool:
+        """Of a node without a text there is only its name to go by, which says nothing of what it means."""
+        stored = self._workspace.readable(uri)
+        return stored is not None and bool(stored.summary.strip() or stored.content.strip())
 
 
 def _entity(workspace: Workspace, name: str) -> Uri | None:
