@@ -23,8 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 MEMORY = "/dev/shm"
 MEMORY_BYTES = 4 << 30
 """Room there that a whole run never fills."""
-DURABLE = frozenset({"access", "git", "hooks", "sync", "workspace"})
-"""Folders whose tests write small files durably all the time; kgd reads documents from none of their places."""
+IN_MEMORY = frozenset({
+    "access", "across", "agents", "freshness", "git", "graph", "hooks", "memories", "server_memory", "surfaces", "sync",
+    "tasks", "vectors", "workspace",
+})  # fmt: skip
+"""Folders whose tests have their places in memory: they write small files durably all the time."""
+ON_DISK = frozenset({"test_clients.py", "test_house.py", "test_mcp.py"})
+"""Files among them that do not: kgd takes no documents from below /dev."""
 
 
 def _has_room_in_memory() -> bool:
@@ -139,7 +144,8 @@ def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A folder of the test's own; in memory where a disk would take half of the test's time."""
-    if request.path.relative_to(ROOT / "tests").parts[0] not in DURABLE or not _has_room_in_memory():
+    path = request.path
+    if path.parent.name not in IN_MEMORY or path.name in ON_DISK or not _has_room_in_memory():
         yield tmp_path
         return
     folder = Path(tempfile.mkdtemp(prefix="kgd-test-", dir=MEMORY))
