@@ -41,6 +41,7 @@ from bench import (
     meaning,
     memory_server,
     merge,
+    pages,
     search,
     starting,
     sync,
@@ -138,6 +139,9 @@ class Run:
     def documents(self) -> Iterator[Row]:
         yield from ingesting.rows(self.folder / "documents")
 
+    def pages(self) -> Iterator[Row]:
+        yield from pages.rows([self.made(nodes) for nodes in self.sizes], self.folder / "pages")
+
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
 
@@ -148,7 +152,8 @@ SECTIONS: dict[str, Section] = {
     "restarts": Run.restarts, "writes": Run.writes, "walks": Run.walks,
     "searches": Run.searches, "clients": Run.clients, "trees": Run.trees, "merges": Run.merges, "parts": Run.parts,
     "sharing": Run.sharing, "hubs": Run.hubs, "crossing": Run.crossing, "knowing": Run.knowing,
-    "histories": Run.histories, "meaning": Run.meanings, "documents": Run.documents, "idle": Run.idle,
+    "histories": Run.histories, "meaning": Run.meanings, "documents": Run.documents,
+    "pages": Run.pages, "idle": Run.idle,
 }  # fmt: skip
 
 

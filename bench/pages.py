@@ -1,0 +1,146 @@
+"""This file is where the pages are measured in headless Chromium: first paint, bytes, expanding, and a long-lived tab.
+
+Each view is painted in a browser without a cache; times are the browser's own, from the start of the navigation.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from bench import corpus
+from bench.corpus import Made
+from bench.house import House
+from bench.row import Row, missing, value
+
+CHROMIUM = "chromium"
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--enable-precise-memory-info",
+)  # fmt: skip
+LOOKS = 5
+CLICKS = 8
+CHANGES = 1_000
+PAINT_MS, EXPAND_MS, BYTES_KB, GROWTH, TAB_MB = 1_000.0, 200.0, 300.0, 1.5, 20.0
+SETTLED_MS = 30_000
+
+_PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
+_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+_BYTES = (
+    "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+    ".filter(one => !one.name.endsWith('/events')).reduce((sum, one) => sum + one.transferSize, 0)"
+)
+_NOW = "performance.timeOrigin + performance.now()"
+_HEAP = "performance.memory.usedJSHeapSize"
+
+
+def rows(workspaces: Sequence[Made], folder: Path) -> Iterator[Row]:
+    """Rows of all sizes, then how the largest compares with the smallest."""
+    program = shutil.which(CHROMIUM)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        program = None
+    if program is None:
+        yield missing("pages in a browser", CHROMIUM, "it is not installed; `make test-deps` does that")
+        return
+    painted: dict[int, dict[str, float]] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(QUIET))
+        for made in workspaces:
+            with House(folder / f"pages-{made.nodes}") as house:
+                house.up(made)
+                house.settle()
+                link = house.call("ui")["url"]
+                state = _let_in(browser, link)
+                painted[made.nodes] = yield from _paints(browser, state, link, made)
+                yield from _expanding(browser, state, link, made)
+                if made is workspaces[0]:
+                    yield from _tab(browser, state, link, house)
+        browser.close()
+    least, most = min(painted), max(painted)
+    if least < most:
+        for view, first in painted[least].items():
+            yield value(f"first paint of {view} as a share of {least:,} nodes", "x", painted[most][view] / first,
+                        GROWTH, nodes=most)  # fmt: skip
+
+
+def _let_in(browser: Any, link: str) -> Any:
+    """What a browser holds that came in by this link."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_url("**/overview")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+def _views(made: Made) -> dict[str, str]:
+    some = quote(corpus.uri_of(made.nodes // 2), safe="")
+    return {"overview": "overview", "graph": f"graph?from={some}", "node": f"node?uri={some}"}
+
+
+def _paints(browser: Any, state: Any, link: str, made: Made) -> Iterator[Row]:
+    medians: dict[str, float] = {}
+    for view, place in _views(made).items():
+        times, sent = [], 0.0
+        for _ in range(LOOKS):
+            context = browser.new_context(storage_state=state)
+            page = context.new_page()
+            page.goto(_at(link, place))
+            page.wait_for_function(_PAINTED)
+            times.append(page.evaluate(_PAINT))
+            sent = page.evaluate(_BYTES)
+            context.close()
+        medians[view] = statistics.median(times)
+        yield value(f"first paint of {view}", "ms", medians[view], PAINT_MS, nodes=made.nodes)
+        yield value(f"bytes sent for {view}", "kB", sent / 1_000, BYTES_KB, nodes=made.nodes)
+    return medians
+
+
+def _expanding(browser: Any, state: Any, link: str, made: Made) -> Iterator[Row]:
+    """From a click on a node of the drawing to the paint of the drawing that goes on from it."""
+    context = browser.new_context(storage_state=state)
+    page = context.new_page()
+    chance, times = random.Random(7), []
+    for _ in range(CLICKS):
+        page.goto(_at(link, _views(made)["graph"]))
+        nodes = page.locator("main svg a[href*='/graph?']")
+        clicked = page.evaluate(_NOW)
+        with page.expect_navigation():
+            nodes.nth(chance.randrange(nodes.count())).dispatch_event("click")
+        page.wait_for_function(_PAINTED)
+        times.append(page.evaluate(f"performance.timeOrigin + {_PAINT}") - clicked)
+    context.close()
+    yield value("expanding a node", "ms", statistics.median(times), EXPAND_MS, nodes=made.nodes)
+
+
+def _tab(browser: Any, state: Any, link: str, house: House) -> Iterator[Row]:
+    """What a tab that stays open has grown by, once somebody else changed so many nodes."""
+    context = browser.new_context(storage_state=state)
+    page = context.new_page()
+    page.goto(_at(link, "overview"))
+    session = context.new_cdp_session(page)
+
+    def heap() -> float:
+        session.send("HeapProfiler.collectGarbage")
+        return float(page.evaluate(_HEAP)) / 2**20
+
+    before = heap()
+    for number in range(CHANGES):
+        uri = f"insight://{corpus.WORKSPACE}/change-{number:04d}"
+        house.call("put", workspace=corpus.WORKSPACE, changes=[{"op": "upsert", "uri": uri, "summary": "It changed"}])
+    page.wait_for_selector(f"text=change-{CHANGES - 1:04d}", timeout=SETTLED_MS)
+    yield value(f"memory a tab has gained after {CHANGES:,} changes", "MB", max(0.0, heap() - before), TAB_MB)
+    context.close()
+
+
+def _at(link: str, place: str) -> str:
+    parts = urlsplit(link)
+    return f"{parts.scheme}://{parts.netloc}/ui/w/{corpus.WORKSPACE}/{place}"
