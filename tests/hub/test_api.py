@@ -307,7 +307,10 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         assert answer.headers["content-type"] == media, path
         schema = problem if "$ref" in content["schema"] else content["schema"]
         Draft202012Validator(_strict(schema) if name != "openapi" else schema).validate(answer.json)
-        assert answer.status < 300 or name in ("sync", "submit_subgraph", "resolve", "accept", "reject"), (path, answer.json)
+        assert answer.status < 300 or name in ("sync", "submit_subgraph", "resolve", "accept", "reject"), (
+            path,
+            answer.json,
+        )
         if sent is not None:
             Draft202012Validator(operation["requestBody"]["content"]["application/json"]["schema"]).validate(body)
             wrong = hub.ask("POST", path.replace("{workspace}", "infra"), token, b'{"no_such_field": 1}')
