@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from kgd.errors import KgdError
 from kgd.model.node import Json
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, parse
 
 WHOLE = "node"
 """Field name of a disagreement about the existence of the whole node: one side of it is None."""
@@ -58,6 +60,22 @@ class Conflict:
         if len(self.fields) == 1:
             return (self,)
         return tuple(Conflict(self.uri, {n: f}, {n: self.shown[n]}) for n, f in sorted(self.fields.items()))
+
+    def spoken_of(self) -> set[Uri]:
+        """The URIs that a merge or a decision could give a node, or take from one, because this record says so."""
+        said: list[Json] = []
+        for name, disputed in self.fields.items():
+            for value in (disputed.base, *disputed.sides):
+                if name in (PLACE, TWIN):
+                    said.append(value)
+                elif name == WHOLE and isinstance(value, dict):
+                    aliases = value.get("aliases")
+                    said += [value.get("uri"), *(aliases if isinstance(aliases, list) else ())]
+        found = set[Uri]()
+        for text in said:
+            with suppress(KgdError):
+                found |= {parse(text)} if isinstance(text, str) else set()
+        return found
 
     def at(self, uri: Uri) -> Conflict:
         """The same disagreement of a node that is called `uri` now."""

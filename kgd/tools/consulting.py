@@ -222,7 +222,6 @@ def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> l
     """
     if not workspace.conflict_count:
         return []
-    own = [uri for uri in dict.fromkeys(uris) if session.may(workspace, uri, Verb.READ, Verb.RESOLVE)]
-    met = [one for uri in own for one in workspace.conflicts(uri)]
+    met = [one for uri in dict.fromkeys(uris) for one in workspace.conflicts(uri, about=session.settles(workspace))]
     fresh, _ = askable(workspace, met[:MOST_ASKED])
     return settle(session, workspace, consult(session, fresh)) if fresh else []

@@ -88,7 +88,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
     if not uri or (sees is not None and not sees(parse(uri))):
         raise _none(id)
-    found = workspace.conflicts(parse(uri), digest=digest, limit=1) if sides.is_digest(digest) else ()
+    found = workspace.conflicts(parse(uri), digest=digest, limit=1, about=sees) if sides.is_digest(digest) else ()
     if found:
         answer["total"] = 1
         answer["conflicts"] = [_whole(workspace, found[0], sees)]
@@ -101,7 +101,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     answer["settled"] = settled
     here = workspace.graph.resolve(parse(uri))
     if sees is None or sees(here):
-        answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts(here, limit=20)]
+        answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts(here, limit=20, about=sees)]
         answer["total"] = len(answer["conflicts"])
     return answer
 
@@ -112,9 +112,11 @@ def _none(id: str) -> NotFound:
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
     answer = nodes.conflict(found)
+    is_seen = sees is None or sees(workspace.graph.resolve(found.uri))  # it may have moved out of sight since
     for name, field in answer["fields"].items():
         field["by"] = sides.writers(workspace, found, name, sees)
-        field["now"] = sides.present(workspace, found, name)
+        if is_seen:
+            field["now"] = sides.present(workspace, found, name)
     return answer
 
 

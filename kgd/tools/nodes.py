@@ -305,9 +305,9 @@ def origin(found: Found, version: Version | None) -> Origin:
     return answer
 
 
-def conflicts(workspace: Workspace, uri: Uri | None = None) -> list[ConflictAnswer]:
-    """Open conflicts with base and both sides, and what to do about each."""
-    return [conflict(one) for one in workspace.conflicts(uri)]
+def conflicts(workspace: Workspace, uri: Uri, sees: Sees | None = None) -> list[ConflictAnswer]:
+    """A node's open conflicts with base and both sides, and what to do about each."""
+    return [conflict(one) for one in workspace.conflicts(uri, about=sees)]
 
 
 def conflict(one: OpenConflict) -> ConflictAnswer:

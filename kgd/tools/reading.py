@@ -258,7 +258,8 @@ def _head(found: Found | FarNode, asked: str, include: Sequence[str], *, continu
 
 def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> None:
     if not found.as_of:
-        if found.workspace.conflict_count and (open_conflicts := nodes.conflicts(found.workspace, found.uri)):
+        count = found.workspace.conflict_count
+        if count and (open_conflicts := nodes.conflicts(found.workspace, found.uri, found.sees)):
             answer["conflicts"] = open_conflicts
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken

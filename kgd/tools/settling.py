@@ -107,13 +107,16 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     exact = bool(node) and is_digest(digest)
     if exact:
         session.allow(workspace, Verb.RESOLVE, [parse(node)])
-        chosen = [one for one in workspace.conflicts(parse(node)) if one.id == id]
+        chosen = [one for one in workspace.conflicts(parse(node), about=session.settles(workspace)) if one.id == id]
     else:  # a digest alone may be any record's
         chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
     if not chosen and not exact:
         uri = addressing.resolve(session, workspace, id, at=at)
         session.allow(workspace, Verb.RESOLVE, [uri])
-        chosen = list(workspace.conflicts(uri) or workspace.conflicts(workspace.graph.resolve(uri)))
+        settles = session.settles(workspace)
+        chosen = list(
+            workspace.conflicts(uri, about=settles) or workspace.conflicts(workspace.graph.resolve(uri), about=settles)
+        )
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
@@ -144,11 +147,7 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
 
 def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
     """The first of those that the caller may see and settle."""
-
-    def about(uri: Uri) -> bool:
-        return session.may(workspace, uri, Verb.READ, Verb.RESOLVE)
-
-    return list(workspace.conflicts(limit=limit, digest=digest, about=None if session.principal is None else about))
+    return list(workspace.conflicts(limit=limit, digest=digest, about=session.settles(workspace)))
 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:

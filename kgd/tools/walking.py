@@ -263,7 +263,8 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) 
     opened = {one.id: one for one in session.daemon.opened()}
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
-        shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.disputed(answered)]
+        sees = sight.sight(session, workspace.id)
+        shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.disputed(answered, about=sees)]
     return shown[:BROKEN_SHOWN]
 
 

@@ -40,9 +40,8 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
     met = [
         one
         for uri in uris
-        for one in workspace.conflicts(uri)
-        if session.may(workspace, uri, Verb.READ, Verb.RESOLVE)
-        and not any(_decides(workspace, edit, uri, one.conflict) for edit in edits)
+        for one in workspace.conflicts(uri, about=session.settles(workspace))
+        if not any(_decides(workspace, edit, uri, one.conflict) for edit in edits)
     ]
     fresh, _ = askable(workspace, met[:MOST_ASKED])
     return consult(session, fresh)

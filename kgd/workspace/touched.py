@@ -9,7 +9,6 @@ stands for, which is the other end of a move.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +20,8 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Policy, Principal, Verb, authorize, authorize_settings
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
 from kgd.model.fields import split
-from kgd.model.node import Json, Node
+from kgd.model.node import Node
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace import parts
 
@@ -268,7 +266,7 @@ class _Look:
                     return frozenset()
                 found.add(conflict.uri)
             if conflict and blob is new:
-                found |= _spoken_of(conflict)
+                found |= conflict.spoken_of()
                 self.disputed |= {f"{first}/{rest[0]}" for first, *rest in map(split, conflict.fields)
                                   if first == "memories" and rest}  # fmt: skip
         return frozenset(found)
@@ -348,23 +346,6 @@ class _Look:
 
 def _node_in(inside: parts.Inside | None) -> Node | None:
     return documents.decode(inside.data, at=inside.path) if inside else None
-
-
-def _spoken_of(conflict: Conflict) -> set[Uri]:
-    """The URIs that a merge or a decision could give a node, or take from one, because this record says so."""
-    said: list[Json] = []
-    for name, disputed in conflict.fields.items():
-        for value in (disputed.base, *disputed.sides):
-            if name in (PLACE, TWIN):
-                said.append(value)
-            elif name == WHOLE and isinstance(value, dict):
-                aliases = value.get("aliases")
-                said += [value.get("uri"), *(aliases if isinstance(aliases, list) else ())]
-    found = set[Uri]()
-    for text in said:
-        with contextlib.suppress(KgdError):
-            found |= {parse(text)} if isinstance(text, str) else set()
-    return found
 
 
 def _stem(path: str) -> str:

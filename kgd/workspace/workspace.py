@@ -300,7 +300,8 @@ class Workspace:
 
         Args:
             digest: Those whose record is called so; no other is read.
-            about: Which nodes count. No more records are read than it takes to find `limit`.
+            about: Which nodes count: those of a record and all that it speaks of. No more records are read than it
+                takes to find `limit`.
         """
         folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
         chosen = (path for path in self._served.conflict_paths(folder) if path > after)
@@ -308,26 +309,30 @@ class Workspace:
             chosen = (path for path in chosen if path.endswith(f"/{digest}.yaml"))
         if about is not None:
             chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
-        found = (one for path in chosen if (one := self._conflict(path)) and (about is None or about(one.uri)))
+        found = (one for path in chosen if (one := self._conflict(path)) and (about is None or _is_about(one, about)))
         return tuple(islice(found, limit))
 
     def count_conflicts(self, uri: Uri | None = None, *, about: Callable[[Uri], bool] | None = None) -> int:
-        """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path."""
+        """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path.
+
+        What else a record speaks of is not looked at: it takes no more to count ten thousand.
+        """
         folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
         found = self._served.conflict_paths(folder)
         if about is None:
             return len(found)
         named = ((path, self._subject(path)) for path in found)
         return sum(
-            about(one) if one else (read := self._conflict(path)) is not None and about(read.uri)
-            for path, one in named
+            about(one) if one else (read := self._conflict(path)) is not None and about(read.uri) for path, one in named
         )
 
-    def disputed(self, uris: Collection[Uri]) -> tuple[OpenConflict, ...]:
+    def disputed(
+        self, uris: Collection[Uri], *, about: Callable[[Uri], bool] | None = None
+    ) -> tuple[OpenConflict, ...]:
         """What is open about these nodes. Costs a look-up for each of them, whatever else is open."""
         if not self.conflict_count:
             return ()
-        return tuple(one for uri in sorted(uris) for one in self.conflicts(uri) if one.uri == uri)
+        return tuple(one for uri in sorted(uris) for one in self.conflicts(uri, about=about) if one.uri == uri)
 
     @property
     def conflict_count(self) -> int:
@@ -720,6 +725,10 @@ class Workspace:
             if like:
                 found.append(Similar(uri, like))
         return tuple(found)
+
+
+def _is_about(found: OpenConflict, counts: Callable[[Uri], bool]) -> bool:
+    return counts(found.uri) and all(map(counts, found.conflict.spoken_of()))
 
 
 def _why_read_only(settings: Settings) -> str:

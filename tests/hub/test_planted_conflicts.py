@@ -9,6 +9,7 @@ import pytest
 
 from kgd.codec import documents, paths
 from kgd.model.conflict import Conflict, FieldConflict
+from kgd.model.register import disagreement
 from kgd.model.uri import Uri
 from kgd.workspace.merge_files import record_files
 from tests.hub.conftest import Hub
@@ -52,3 +53,37 @@ def test_a_conflict_about_what_is_out_of_scope_is_not_planted(
     told = hub.post(admin, "infra/resolve_conflicts", {"via": "agent"}).json
     told.pop("proposals", None)  # those of other tests
     assert "app/checkout" not in json.dumps(told)
+
+
+def test_a_conflict_tells_nothing_of_a_node_that_its_reader_may_not_see(hub: Hub, clone: Callable[..., Clone]) -> None:
+    """Neither what it came to be called elsewhere, nor what it says since it moved out of sight."""
+    admin = clone(hub.mint("read,write,resolve,admin", name="admin"))
+    hidden = "concept://infra/app/hidden-place"
+    met, moved = Uri("concept://infra/services/met-twice"), Uri("concept://infra/services/moved-away")
+    hub.put(met, summary="met")
+    hub.put(moved, summary="one")
+    hub.call("put", workspace="infra", changes=[{"op": "move", "uri": moved, "to": hidden}])
+    hub.put(hidden, summary="a secret since")
+    called = Conflict(met, {"uri": disagreement(None, (hidden, met))}, {"uri": 1})
+    before = Conflict(moved, {"summary": disagreement("one", ("two", "three"))}, {"summary": 0})
+    admin.git("pull", "--rebase", "origin", "main")
+    for path, data in record_files([called, before], frozenset()).items():
+        (admin.at / path).parent.mkdir(parents=True, exist_ok=True)
+        (admin.at / path).write_bytes(data)
+    admin.commit("met")
+    admin.git("push", "origin", "HEAD:main")
+    assert {called.id, before.id} <= {one["id"] for one in hub.call("conflicts", workspace="infra")["conflicts"]}
+    reader = hub.mint("read,resolve", "/services/**", name="reader")
+    told = [
+        hub.post(reader, f"infra/{tool}", arguments).body.decode()
+        for tool, arguments in (
+            ("conflicts", {}), ("conflicts", {"id": called.id}), ("conflicts", {"id": before.id}),
+            ("get", {"uris": [met]}), ("traverse", {"start": [met]}), ("resolve_conflicts", {"via": "agent"}),
+            ("resolve_conflicts", {"ids": [called.id], "via": "agent"}),
+        )
+    ]  # fmt: skip
+    assert not [text for text in told if "hidden-place" in text or "a secret since" in text]
+    assert before.digest in told[0]
+    assert called.digest not in told[0]
+    takes = [{"id": called.id, "fields": {"uri": met}}, {"id": before.id, "take": "a"}]
+    hub.call("resolve", workspace="infra", resolutions=takes)
