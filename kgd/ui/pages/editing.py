@@ -15,6 +15,8 @@ from kgd.ui.reading import Missing, whole
 
 TYPES = ("concept", "insight", "decision", "gotcha", "pattern", "task", "entity", "document", "atom", "molecule")
 """What is offered; any other word is a type too."""
+FIRST_TYPE = "insight"
+"""What a form without an address begins with, as `remember` does."""
 ABOUT_COST = 0.5
 MESSAGE_LIMIT = 4_000
 
@@ -53,6 +55,8 @@ def new(asked: Asked) -> Handled:
     """The form of a node that is to be."""
     texts = texts_of(None) | {name: asked.query[name] for name in FIELDS if name in asked.query}
     uri = asked.query.get("uri", "")
+    if not uri and not texts["type"]:
+        texts["type"] = FIRST_TYPE
     written = Written(uri, 0, "", texts, about="\n".join(asked.many("about")))
     return _form(asked, written)
 
@@ -64,11 +68,12 @@ def save(asked: Asked) -> Handled:
         return _form(asked, written, previewed=True)
     try:
         base = _base(asked, written)
-        made = changes(base, written.texts, {**_named(written), "expect_version": written.version})
+        texts = written.texts if written.uri else _with_name(written.texts)
+        made = changes(base, texts, {**_named(written), "expect_version": written.version})
         if not made:
             if written.version:
                 return Go(asked.to("node", uri=written.uri), "Nothing was changed: it is as it was.")
-            raise Invalid("there is nothing written yet", next="Give it a name and say what it is about.")
+            raise Invalid("there is nothing written yet", next="Write a summary: one sentence, by which it is found.")
         if related := _about(written.about):
             made[0]["relations"] = related
         answer = asked.call("put", changes=made, message=written.message, conflicts="show")
@@ -124,6 +129,18 @@ def _sent(form: Mapping[str, str]) -> Written:
 
 def _base(asked: Asked, written: Written) -> Texts:
     return texts_of(_stored(asked, written.uri, written.commit) if written.version else None)
+
+
+def _with_name(texts: Texts) -> Texts:
+    """What has no address is named by its summary where it has no name, and is an insight where it has no type.
+
+    Raises:
+        Invalid: It has neither a name nor a summary.
+    """
+    name = texts.get("name") or texts.get("summary", "")
+    if not name:
+        raise Invalid("it has no name yet", next="Write a summary: one sentence, by which it is found.")
+    return {**texts, "type": texts.get("type") or FIRST_TYPE, "name": name}
 
 
 def _named(written: Written) -> dict[str, str]:
