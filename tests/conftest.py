@@ -148,7 +148,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     if path.parent.name not in IN_MEMORY or path.name in ON_DISK or not _has_room_in_memory():
         yield tmp_path
         return
-    folder = Path(tempfile.mkdtemp(prefix="kgd-test-", dir=MEMORY))
+    folder = Path(tempfile.mkdtemp(prefix="tests-", dir=MEMORY))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
