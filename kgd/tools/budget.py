@@ -23,8 +23,8 @@ LEAST = 400
 class Room:
     """How many bytes of an answer are left."""
 
-    def __init__(self, budget: int) -> None:
-        self.left = max(LEAST, min(budget * 4, HARD_LIMIT) - RESERVE)
+    def __init__(self, budget: int, limit: int = HARD_LIMIT) -> None:
+        self.left = max(LEAST, min(budget * 4, limit) - RESERVE)
         self.used = 0
 
     def take(self, value: Any, *, first: bool = False) -> bool:

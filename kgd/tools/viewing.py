@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from pydantic import Field
@@ -18,6 +18,7 @@ from kgd.tools.tool import Hints, Tool, as_json
 from kgd.tools.walking import TraverseParams, TraverseResult
 
 if TYPE_CHECKING:
+    from kgd.model.uri import Uri
     from kgd.tools.sight import Sees
     from kgd.workspace.workspace import Workspace
 
@@ -26,6 +27,8 @@ MOLECULES, ATOMS = 24, 120
 TYPES = 20
 NEWEST = 12
 """Nodes that a picture of some types begins at."""
+LOOKED_THROUGH = 10_000
+"""Nodes among which those are looked for that somebody with a token may read."""
 DRAWING = "drawing"
 APP = "ui://kgd/graph.html"
 
@@ -67,43 +70,18 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     sees = sight.sight(session, workspace.id)
     if not params.types:
         return _whole(workspace, sees)
-    newest: list[str] = [
-        uri for type in params.types for uri in workspace.newest(type, NEWEST) if sees is None or sees(uri)
-    ]
+    newest: list[str] = [uri for type in params.types for uri in _newest(workspace, type, sees)]
     if not newest:
         return {**_nothing(workspace), "next": f"Nothing of type {', '.join(params.types)[:100]} was written yet."}
     given["workspace"] = params.workspace or workspace.id
     return _near(session, TraverseParams(start=list(dict.fromkeys(newest))[:NEWEST], **given))
 
 
-def all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) -> dict[str, Any]:
-    """What a walk finds up to so many nodes, put together from as many answers as it takes.
-
-    Args:
-        ask: Gives the answer of `traverse` behind a cursor, for at most so many nodes.
-    """
-    whole = dict(ask(None, nodes))
-    while (cursor := whole.get("cursor")) and (left := nodes - len(whole["nodes"])) > 0:
-        more = ask(cursor, left)
-        if not more["nodes"]:
-            break
-        joined = {name: [*whole[name], *more[name]] for name in ("nodes", "edges", "broken_links", "conflicts")}
-        whole = {**whole, **joined, "cut": more["cut"], "cursor": more.get("cursor")}
-    return whole
-
-
 def _near(session: Session, params: TraverseParams) -> GraphViewResult:
     """The answer is as long as a conversation has room for; the picture shows all that was asked for."""
     answer: Any = walking.settling(session, params)
-
-    def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
-        if cursor is None:
-            return cast("Mapping[str, Any]", answer)
-        return cast("Mapping[str, Any]", walking.traverse(
-            session, params.model_copy(update={"cursor": cursor, "max_nodes": left})
-        ))  # fmt: skip
-
-    scene = of_walk(all_pages(ask, params.max_nodes))
+    is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
+    scene = of_walk(cast("Any", walking.at_once(session, params)) if is_short else answer)
     begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
     picture = drawn(scene, title=f"Around {begun}"[:200], alone=True)
     return {**answer, "drawing": picture}  # type: ignore[typeddict-item]
@@ -123,6 +101,17 @@ def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
     title = f"The workspace {workspace.id}"
     answer["drawing"] = drawn(of_whole(workspace.id, areas, types), title=title, alone=True)
     return answer
+
+
+def _newest(workspace: Workspace, type: str, sees: Sees | None) -> list[Uri]:
+    """The newest that the caller may read, as far as that is found among the newest `LOOKED_THROUGH`."""
+    looked = NEWEST
+    while True:
+        found = workspace.newest(type, looked)
+        seen = [uri for uri in found if sees is None or sees(uri)][:NEWEST]
+        if len(seen) == NEWEST or len(found) < looked or looked >= LOOKED_THROUGH:
+            return seen
+        looked = min(LOOKED_THROUGH, 10 * looked)
 
 
 def _nothing(workspace: Workspace) -> GraphViewResult:

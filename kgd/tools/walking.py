@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     pass
 
 MOST_NODES = 2_000
+BOUNDLESS = 1 << 30
 LONGEST_SIDE = 600
 
 
@@ -105,6 +106,27 @@ class TraverseResult(TypedDict):
 
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """What can be reached, in order of cost, hops and URI; a cursor goes on behind the last one answered."""
+    asked, answer = _walked(session, params, Room(params.budget))
+    answer.update(enter(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True))
+    if asked.workspace is not None and not asked.commit:
+        note(session, asked.workspace, answer, asked.starts, answer["edges"])
+    return cast("TraverseResult", answer)
+
+
+def at_once(session: Session, params: TraverseParams) -> TraverseResult:
+    """The same in one answer, however long, for a picture. One walk, and no conversation has read of it."""
+    _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
+    return cast("TraverseResult", answer)
+
+
+def _walked(
+    session: Session, params: TraverseParams, room: Room, beside: int = BROKEN_SHOWN
+) -> tuple[Asked, dict[str, Any]]:
+    """A walk as it is answered.
+
+    Args:
+        beside: How many links that lead nowhere, and how many conflicts, are told of.
+    """
     asked = Asked.of(session, params.workspace, params.start, params.as_of)
     question = [asked.home, asked.starts, params.max_cost, params.max_depth, params.edge_types, params.types,
                 params.direction, asked.commit]  # fmt: skip
@@ -118,7 +140,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(asked, found.missing[0], why(found.missing[0]))
-    page = _Page(crossing, behind, Room(params.budget), Sources(session, crossing), asked.also)
+    page = _Page(crossing, behind, room, Sources(session, crossing), asked.also)
     answered = {node.uri for node in page.nodes}
     if not asked.commit:
         _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
@@ -127,9 +149,11 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
         "nodes": page.answers,
         "edges": page.edges,
         "cut": page.cut,
-        "broken_links": broken(crossing, answered, asked),
-        "conflicts": _conflicts(session, [asked.home, *sorted(crossing.joined)], answered) if not asked.commit else [],
+        "broken_links": broken(crossing, answered, asked, beside),
+        "conflicts": [],
     }
+    if not asked.commit:
+        answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
     if page.cursor:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
     if found.missing:
@@ -138,10 +162,7 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
             answer["absent"] = lacking
     if asked.commit:
         answer["as_of"] = asked.commit
-    answer.update(enter(session, params.context_id, [node.uri for node in page.nodes], starting=True))
-    if asked.workspace is not None and not asked.commit:
-        note(session, asked.workspace, answer, asked.starts, page.edges)
-    return answer  # type: ignore[return-value]
+    return asked, answer
 
 
 def settling(session: Session, params: TraverseParams) -> TraverseResult:
@@ -259,13 +280,13 @@ def _edge(link: Link) -> EdgeAnswer:
     return {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
 
 
-def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri]) -> list[ConflictAnswer]:
+def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], most: int) -> list[ConflictAnswer]:
     opened = {one.id: one for one in session.daemon.opened()}
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
         sees = sight.sight(session, workspace.id)
         shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.disputed(answered, about=sees)]
-    return shown[:BROKEN_SHOWN]
+    return shown[:most]
 
 
 def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> None:

@@ -129,7 +129,7 @@ class Sources:
         return origins.of_stored(workspace, uri, self._trust[holder])
 
 
-def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked) -> list[Broken]:
+def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: int = BROKEN_SHOWN) -> list[Broken]:
     """Links of the answered nodes that lead nowhere: those of this workspace, then all that lead into others."""
     own, others = list[Broken](), list[Broken]()
     for link, absence in crossing.broken():
@@ -143,7 +143,7 @@ def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked) -> list[
                 "source": link.source, "type": link.type, "target": link.target, "reason": "missing",
                 "weight": plain_weight(link.weight),
             })  # fmt: skip
-    return own[:BROKEN_SHOWN] + others
+    return own[:most] + others
 
 
 def _broken_across(link: BrokenLink, absence: Absence) -> Broken:

@@ -11,9 +11,10 @@ from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
 from kgd.mcp.server import Surface
-from kgd.tools import TOOLS, call, chosen
+from kgd.model.access import Principal, Scope, Verb
+from kgd.tools import TOOLS, call, chosen, walking
 from kgd.tools.session import Session
-from kgd.tools.viewing import APP
+from kgd.tools.viewing import APP, GRAPH_VIEW
 from tests.surfaces.conftest import upsert
 
 SHOWS_APPS = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})]
@@ -100,3 +101,31 @@ def test_a_picture_shows_more_than_an_answer_has_room_for(known: Session) -> Non
     answer = call(known, "graph_view", {"workspace": "shop", "start": "wide", "max_nodes": 201, "budget": 100_000})
     assert len(answer["nodes"]) < 150
     assert answer["drawing"].count("data-uri=") == 201
+
+
+def test_a_picture_takes_one_more_walk_however_small_the_answer(known: Session, monkeypatch: Any) -> None:
+    """Whoever may read could else have thousands of nodes walked to a thousand times with one call."""
+    relations = [{"type": "see", "target": f"broad/{number}"} for number in range(60)]
+    broad = [upsert(f"broad/{number}") for number in range(60)]
+    call(known, "put", {"changes": [*broad, upsert("broad", relations=relations)]})
+    walks: list[int] = []
+    walk = walking.walk_across
+
+    def counted(*args: Any, **more: Any) -> Any:
+        walks.append(1)
+        return walk(*args, **more)
+
+    monkeypatch.setattr(walking, "walk_across", counted)
+    answer = call(known, "graph_view", {"workspace": "shop", "start": "broad", "max_nodes": 61, "budget": 1})
+    assert len(answer["nodes"]) < 10
+    assert answer["drawing"].count("data-uri=") == 61
+    assert len(walks) == 2
+
+
+def test_the_newest_of_a_type_are_those_in_sight(known: Session) -> None:
+    call(known, "put", {"changes": [upsert("seen/old", type="fact")]})
+    call(known, "put", {"changes": [upsert(f"hidden/{number}", type="fact") for number in range(15)]})
+    scope = Scope.of("shop", [Verb.READ], ["/seen/**"])
+    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    answer = GRAPH_VIEW.call(known, {"workspace": "shop", "types": ["fact"]})
+    assert [node["name"] for node in answer["nodes"]] == ["old"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from markupsafe import Markup
 from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, of_walk, of_whole
 from kgd.drawing.svg import drawn, sample
 from kgd.errors import NotFound
-from kgd.tools.viewing import all_pages
 from kgd.tools.walking import MOST_NODES
 from kgd.ui.asked import Asked, Go, Handled, Page, Whole
 from kgd.ui.entry import Entry
@@ -142,7 +141,23 @@ def _traverse(
             types=types, edge_types=edges, as_of=wanted.as_of or None, cursor=cursor,
         )  # fmt: skip
 
-    return all_pages(ask, nodes)
+    return _all_pages(ask, nodes)
+
+
+def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) -> dict[str, Any]:
+    """What a walk finds up to so many nodes, put together from as many answers as it takes.
+
+    Args:
+        ask: Gives the answer of `traverse` behind a cursor, for at most so many nodes.
+    """
+    whole = dict(ask(None, nodes))
+    while (cursor := whole.get("cursor")) and (left := nodes - len(whole["nodes"])) > 0:
+        more = ask(cursor, left)
+        if not more["nodes"]:
+            break
+        joined = {name: [*whole[name], *more[name]] for name in ("nodes", "edges", "broken_links", "conflicts")}
+        whole = {**whole, **joined, "cut": more["cut"], "cursor": more.get("cursor")}
+    return whole
 
 
 def _members(asked: Asked, starts: tuple[str, ...]) -> list[str]:
