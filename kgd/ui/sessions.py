@@ -110,13 +110,18 @@ class Sessions:
 
         Raises:
             Unauthorized: The link was used, or is too old, or never was one.
-            Unavailable: The session cannot be kept.
+            Unavailable: The session cannot be kept; the link is as good as before.
         """
         with self._lock:
             link = self._links.pop(_digest(code), None)
         if link is None or link.until < self._clock():
             raise Unauthorized("this link was used already, or is too old", next="`kgd ui` makes another one.")
-        return self.open(link.visitor, program), link.to
+        try:
+            return self.open(link.visitor, program), link.to
+        except Unavailable:
+            with self._lock:
+                self._links[_digest(code)] = link
+            raise
 
     def open(self, visitor: Visitor, program: str = "") -> str:
         """The key of a new session.
@@ -131,7 +136,11 @@ class Sessions:
             _make_room([one for one in known if self._kept[one].visitor == visitor], SESSIONS_EACH, self._kept)
             _make_room([one for one in known if one in self._kept], SESSIONS_LIMIT, self._kept)
             self._kept[_digest(key)] = _Kept(visitor, _visible(program), now, now)
-            self._write()
+            try:
+                self._write()
+            except Unavailable:
+                del self._kept[_digest(key)]  # nobody has its key
+                raise
         return key
 
     def visitor(self, key: str) -> Visitor | None:
@@ -148,16 +157,17 @@ class Sessions:
             return kept.visitor
 
     def close(self, key: str) -> None:
-        """End a session."""
+        """End a session. Raises as `end`."""
         with self._lock:
             if self._kept.pop(_digest(key), None):
-                self._write()
+                self._write_ends()
 
     def end(self, id: str | None = None) -> int:
         """End the session that `browsers` names so, or all of them, and the links that wait; how many sessions.
 
         Raises:
             NotFound: There is no such session.
+            Unavailable: They have ended, and come back with the next start: what is kept of them cannot be changed.
         """
         with self._lock:
             ending = [digest for digest in self._kept if id is None or digest[:12] == id]
@@ -167,12 +177,22 @@ class Sessions:
                 del self._kept[digest]
             if id is None:
                 self._links.clear()
-            self._write()
+            self._write_ends()
         return len(ending)
 
     def _drop_old(self) -> None:
         oldest = self._clock() - IDLE_SECONDS
         self._kept = {digest: kept for digest, kept in self._kept.items() if kept.seen >= oldest}
+
+    def _write_ends(self) -> None:
+        """Where there is no room for those that go on, none is kept: what ended must not come back with a restart."""
+        try:
+            self._write()
+        except Unavailable:
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError as error:
+                raise _cannot(self._path, error) from error
 
     def _write(self) -> None:
         told = {
@@ -186,10 +206,14 @@ class Sessions:
                 file.write(orjson.dumps(told))
             os.replace(waiting, self._path)
         except OSError as error:
-            raise Unavailable(
-                f"the sessions of browsers cannot be kept: {error.strerror}", at=str(self._path),
-                next="Make room there, or make it writable.",
-            ) from error  # fmt: skip
+            raise _cannot(self._path, error) from error
+
+
+def _cannot(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"the sessions of browsers cannot be kept: {error.strerror}", at=str(path),
+        next="Make room there, or make it writable.",
+    )  # fmt: skip
 
 
 def proof(key: str) -> str:

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 from kgd.client import start
 from kgd.client.connection import Connection
+from kgd.errors import Unavailable
 from kgd.ui.sessions import IDLE_SECONDS, LINK_SECONDS, SESSIONS_EACH, Sessions, Visitor
 from tests.ui.conftest import Desk, Watched, at
 from tests.waiting import until
@@ -167,3 +168,28 @@ def test_daemons_that_end_let_go_of_their_port(desk: Desk) -> None:
     desk("down")
     until(lambda: not start.running(desk.home))
     assert desk.call("ui")["url"].partition("/in/")[0] == first
+
+
+def test_a_link_is_not_used_up_where_its_session_cannot_be_kept(sessions: Sessions, tmp_path: Path) -> None:
+    code = sessions.invite(Visitor())
+    (tmp_path / "sessions.new").mkdir()  # as on a full disk, nothing can be written
+    with pytest.raises(Unavailable):
+        sessions.enter(code)
+    assert not sessions.some, "nobody has the key of that one"
+    (tmp_path / "sessions.new").rmdir()
+    assert sessions.enter(code)
+
+
+def test_a_session_that_was_ended_on_a_full_disk_does_not_come_back_with_a_restart(
+    sessions: Sessions, tmp_path: Path, clock: Clock
+) -> None:
+    left, *others = (sessions.open(Visitor()) for _ in range(3))
+    (tmp_path / "sessions.new").mkdir()
+    sessions.close(left)
+    sessions.end(sessions.browsers()[0].id)
+    assert sessions.visitor(left) is None
+    again = Sessions(tmp_path / "sessions.json", clock)
+    assert not again.some
+    (tmp_path / "sessions.new").rmdir()
+    still = [key for key in others if sessions.visitor(key)]
+    assert len(still) == 1, "what was not ended goes on"
