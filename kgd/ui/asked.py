@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 from kgd import tools
 from kgd.daemon.daemon import Daemon
-from kgd.errors import NotFound
+from kgd.errors import Forbidden, NotFound
+from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.tools.session import Session
 from kgd.tools.token_calls import call, visible
@@ -79,6 +80,25 @@ class Asked:
         if self.record is None:
             return tool in tools.EVERY
         return tool in visible(tools.SERVED, self.record.holder)
+
+    def may(self, tool: str, verb: Verb = Verb.WRITE) -> bool:
+        """Whether a form of that tool is worth showing: there is something here that this visitor may do that to.
+
+        What it may touch is judged by the tool, when it is sent.
+        """
+        if self.record is None:
+            return self.can(tool)
+        scopes = self.record.holder.scopes
+        return self.can(tool) and any(one.has(verb) for one in scopes if one.workspace == self.workspace)
+
+    def form_for(self, tool: str, verb: Verb = Verb.WRITE) -> None:
+        """Return if the page of a form may be shown.
+
+        Raises:
+            Forbidden: Whatever is written into it would be refused.
+        """
+        if not self.may(tool, verb):
+            raise Forbidden("this form is not for you", next="Ask whoever gave you your token for more.")
 
     def call(self, tool: str, **arguments: Any) -> Answer:
         """The answer of a tool about this workspace; an argument that is None is left out.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -125,6 +126,30 @@ def test_a_form_that_was_forged_by_who_may_only_read_is_refused_by_the_tool(brow
         )  # fmt: skip
         assert answer.status in (403, 404), place
     assert not [one for one in hub.call("token_list")["tokens"] if one["name"] == "x"]
+
+
+def test_who_may_only_read_here_is_shown_no_form(browser: BrowserContext, hub: Hub) -> None:
+    node = "concept://infra/services/auth"
+    token = hub.mint("read", name="reader")
+    page = signed_in(browser, hub, token, "w/infra/overview")
+    for place in (
+        "overview",
+        "areas",
+        "areas/all",
+        "graph",
+        "conflicts",
+        "proposals",
+        "review",
+        "node",
+        "node/history",
+    ):
+        told = page.request.get(f"{hub.url}/ui/w/infra/{place}?uri={node}")
+        assert told.status == 200, place
+        assert told.text().count('method="post"') == 1, f"{place}: beside that to go out"
+        assert not re.search(r'href="[^"]*(?:/new|/edit|do=)', told.text()), place
+    for place in ("areas/new", "node/new", "node/edit", "node/delete", "node/revert"):
+        told = page.request.get(f"{hub.url}/ui/w/infra/{place}?uri={node}&commit=HEAD")
+        assert (told.status, told.text().count('method="post"')) == (403, 1), place
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def areas(asked: Asked) -> Handled:
         return every(asked, error)
     above = _above(answer.get("folder", {}).get("uri", ""))
     told = {"answer": answer, "order": order, "above": above, "begun": "cursor" in asked.query}
-    return Page("areas.html", told | {"makes": asked.can("manage_graph")})
+    return Page("areas.html", told | {"makes": asked.may("manage_graph")})
 
 
 def every(asked: Asked, no_code: KgdError | None = None) -> Handled:
@@ -47,7 +47,7 @@ def every(asked: Asked, no_code: KgdError | None = None) -> Handled:
     )["data"]  # fmt: skip
     told = {"areas": answer[f"{kind}s"], "total": answer["total"], "kind": kind, "offset": offset, "words": words,
             "next": offset + LISTED if offset + LISTED < answer["total"] else 0, "no_code": no_code}  # fmt: skip
-    return Page("areas_all.html", told | {"makes": asked.can("manage_graph"), "has_code": asked.can("coverage")})
+    return Page("areas_all.html", told | {"makes": asked.may("manage_graph"), "has_code": asked.can("coverage")})
 
 
 def area(asked: Asked) -> Handled:
@@ -74,6 +74,7 @@ def log(asked: Asked) -> Handled:
 
 def new(asked: Asked) -> Handled:
     """The form of a new area, begun with a folder where one is named."""
+    asked.form_for("manage_graph")
     path = asked.query.get("path", "").strip("/")
     typed = {"name": path.rpartition("/")[2].capitalize(), "paths": f"{path}/**" if path else ""}
     return Page("areas_new.html", {"typed": typed, "molecules": _molecules(asked), "error": None})

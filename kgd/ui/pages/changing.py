@@ -47,6 +47,7 @@ def verify(asked: Asked) -> Handled:
 
 def confirm_delete(asked: Asked) -> Handled:
     """What would be deleted, and what leads there."""
+    asked.form_for("put")
     return _deleting(asked, asked.required("uri"))
 
 

@@ -47,7 +47,7 @@ def listing(asked: Asked) -> Handled:
     return Page(
         "conflicts.html",
         {"part": CONFLICTS, "uri": uri, "listed": told, "total": answer["total"], "cursor": answer.get("cursor", ""),
-         "begun": "cursor" in asked.query, "may_suggest": asked.may_do_all, "may": _may_settle(asked)},
+         "begun": "cursor" in asked.query, "may_suggest": asked.may_do_all, "may": asked.may("resolve", Verb.RESOLVE)},
     )  # fmt: skip
 
 
@@ -134,7 +134,7 @@ def _decide(asked: Asked, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
         "conflict.html",
         {
             "groups": groups, "uris": uris, "names": {uri: one.get("name", "") for uri, one in known.items()},
-            "chosen": chosen, "error": error, "may": _may_settle(asked), "others": others,
+            "chosen": chosen, "error": error, "may": asked.may("resolve", Verb.RESOLVE), "others": others,
             "model": found[0].get("model") if len(found) == 1 else None, "is_text": is_text,
             "ids": [one["id"] for one in found],
         },
@@ -218,14 +218,6 @@ def _said(done: Mapping[str, Any], count: int) -> str:
     what = "Settled" if count == 1 else f"{count} conflicts are settled"
     told = " ".join(f"{text}." for text in done["warnings"])
     return f"{what}, in commit {done['commit'][:10]}. {told}".strip()
-
-
-def _may_settle(asked: Asked) -> bool:
-    """Whether there is anything that this visitor may settle: forms that would be refused are not shown."""
-    if asked.record is None:
-        return True
-    scopes = asked.record.holder.scopes
-    return asked.can("resolve") and any(Verb.RESOLVE in one.verbs for one in scopes if one.workspace == asked.workspace)
 
 
 ENTRIES = (

@@ -45,6 +45,7 @@ class Beside:
 
 def edit(asked: Asked) -> Handled:
     """The form of a node as it is now."""
+    asked.form_for("put")
     written = _read(asked, asked.required("uri"))
     if written is None:
         return Go(asked.to("node/new", uri=asked.required("uri")))
@@ -53,6 +54,7 @@ def edit(asked: Asked) -> Handled:
 
 def new(asked: Asked) -> Handled:
     """The form of a node that is to be."""
+    asked.form_for("put")
     texts = texts_of(None) | {name: asked.query[name] for name in FIELDS if name in asked.query}
     uri = asked.query.get("uri", "")
     if not uri and not texts["type"]:

@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 from kgd.errors import KgdError
 from kgd.freshness.citations import parse
-from kgd.model.access import Verb
 from kgd.model.uri import from_path, scheme_of
 from kgd.ui.asked import Asked, Handled, Page
 from kgd.ui.entry import Entry
@@ -38,7 +37,7 @@ def told(asked: Asked, found: dict[str, Any], as_of: str | None = None) -> dict[
     """What the page is told of a node; also where a form of it was refused."""
     uri = found["uri"]
     data = found.get("data", {})
-    writes = may_write(asked) and not as_of
+    writes = asked.may("put") and not as_of
     wanted = asked.query.get("do") or asked.form.get("do", "")
     answer: dict[str, Any] = {
         "node": found, "as_of": found["origin"].get("commit", "") if as_of else "", "writes": writes,
@@ -66,14 +65,6 @@ def told(asked: Asked, found: dict[str, Any], as_of: str | None = None) -> dict[
 
 def page_of_links(asked: Asked, uri: str, way: str, name: str, as_of: str | None) -> Links:
     return links(asked, uri, way, asked.query.get(name), as_of)
-
-
-def may_write(asked: Asked) -> bool:
-    """Whether any form is worth showing: what it may touch is judged when it is sent."""
-    if asked.record is None:
-        return True
-    verbs = {verb for scope in asked.record.holder.scopes for verb in scope.verbs}
-    return asked.can("put") and Verb.WRITE in verbs
 
 
 def cited(asked: Asked, data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -104,7 +95,7 @@ def missing(asked: Asked, lacking: Missing, as_of: str | None) -> Handled:
         commits = list(asked.call("history", uri=lacking.uri, limit=FEW)["commits"])
     return Page(
         "node_missing.html",
-        {"missing": lacking, "as_of": as_of or "", "commits": commits, "writes": may_write(asked),
+        {"missing": lacking, "as_of": as_of or "", "commits": commits, "writes": asked.may("put"),
          "name": unquote(lacking.uri.rpartition("/")[2])},
     )  # fmt: skip
 

@@ -10,7 +10,6 @@ from kgd.ui.asked import Asked, Go, Handled, Page
 from kgd.ui.changes import rows
 from kgd.ui.entry import Entry
 from kgd.ui.pages.editing import said
-from kgd.ui.pages.node import may_write
 
 COMMITS = 20
 
@@ -24,7 +23,7 @@ def history(asked: Asked) -> Handled:
         raise NotFound("no commit has changed this node", at=uri, next="Look whether its address is right.")
     return Page(
         "node_history.html",
-        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": may_write(asked)},
+        {"uri": uri, "commits": shown, "cursor": answer.get("cursor", ""), "writes": asked.may("put")},
     )
 
 
@@ -51,6 +50,7 @@ def messages(asked: Asked) -> Handled:
 
 def confirm_revert(asked: Asked) -> Handled:
     """What taking back a commit would do."""
+    asked.form_for("put")
     return _reverting(asked)
 
 

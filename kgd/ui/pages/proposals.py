@@ -82,8 +82,8 @@ def _look(asked: Asked, id: str, only: Sequence[str], message: str, error: KgdEr
         "proposal.html",
         {"one": one, "groups": _groups(shown, one.get("reasons", ())), "counts": _counts(shown),
          "alone": asked.query.get("uri", ""), "cursor": answer.get("cursor", ""), "begun": "cursor" in asked.query,
-         "only": only, "message": message, "error": error, "may_accept": _may(asked, "accept", Verb.WRITE),
-         "may_reject": _may(asked, "reject", Verb.PROPOSE), "conflicts": frozenset(one.get("conflicts", ()))},
+         "only": only, "message": message, "error": error, "may_accept": asked.may("accept"),
+         "may_reject": asked.may("reject", Verb.PROPOSE), "conflicts": frozenset(one.get("conflicts", ()))},
         422 if error else 200,
     )  # fmt: skip
 
@@ -116,14 +116,6 @@ def _groups(
 
 def _counts(shown: Sequence[NodeRow]) -> dict[str, int]:
     return {change: sum(one.change == change for one in shown) for change in ("created", "changed", "deleted")}
-
-
-def _may(asked: Asked, tool: str, verb: Verb) -> bool:
-    """Whether there is anything that this visitor may decide: forms that would be refused are not shown."""
-    if asked.record is None:
-        return True
-    scopes = asked.record.holder.scopes
-    return asked.can(tool) and any(one.has(verb) for one in scopes if one.workspace == asked.workspace)
 
 
 ENTRIES = (
