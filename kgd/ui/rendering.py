@@ -79,6 +79,7 @@ def _environment() -> Environment:
         "markdown": laid_out,
         "counted": counted,
         "sentence": sentence,
+        "commands": commands,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -86,6 +87,16 @@ def _environment() -> Environment:
 
 def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def commands(text: str) -> Markup:
+    """The text with what stands between backticks as code: answers name commands and fields that way."""
+    parts = shown(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape("`".join(parts))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
 
 
 def exact(text: str) -> Markup:

@@ -22,7 +22,7 @@ def area(desk: Desk, name: str, *paths: str, knowledge: str = "") -> str:
 
 def test_an_area_is_made_of_a_folder_that_nobody_wrote_about(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "areas")
-    expect(page.locator("main")).to_contain_text("nobody has written anything about 6")
+    expect(page.locator("main")).to_contain_text("6 have none")
     page.get_by_role("link", name="make one of docs").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Its files, one pattern on each line")).to_have_value("docs/**")
@@ -40,7 +40,7 @@ def test_an_area_is_made_of_a_folder_that_nobody_wrote_about(desk: Desk, page: P
     expect(page.locator(".files")).to_contain_text("docs/My File.md")
     assert "create atom Docs" in desk.git("log", "-1", "--format=%s", "refs/kgd/head")
     at(page, "areas")
-    expect(page.locator("main")).to_contain_text("nobody has written anything about 5")
+    expect(page.locator("main")).to_contain_text("5 have none")
 
 
 def test_folders_are_gone_into_and_overlaps_are_told(desk: Desk, page: Page) -> None:
@@ -61,7 +61,7 @@ def test_folders_are_gone_into_and_overlaps_are_told(desk: Desk, page: Page) -> 
 def test_a_new_file_without_an_area_shows_by_itself(desk: Desk, page: Page) -> None:
     at(page, "areas")
     (desk.code / "bare.txt").write_text("nobody wrote about this\n")
-    expect(page.get_by_role("row", name="bare.txt")).to_contain_text("nothing written")
+    expect(page.get_by_role("row", name="bare.txt")).to_contain_text("no area")
 
 
 def test_what_changed_in_an_area_is_noted_in_its_changelog_by_keyboard(desk: Desk, page: Page) -> None:

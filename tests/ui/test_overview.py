@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from kgd.client.connection import Connection
 from kgd.ui.pages.overview import Waiting, sentence
+from kgd.ui.rendering import commands
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.pictures import picture
 
@@ -58,6 +59,23 @@ def test_what_an_agent_learned_shows_by_name_without_a_reload(desk: Desk, page: 
     expect(line).to_contain_text("with claude-code")
     line.get_by_role("link", name="Tokens expire").click()
     expect(page.locator("h1")).to_have_text("Tokens expire")
+
+
+@browser
+def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/till", name="Till", summary="Takes cash")
+    desk.put("concept://shop/till", summary="Takes cash and cards")
+    change = {"op": "upsert", "uri": "concept://shop/till", "summary": "Takes cash, and cards since May"}
+    desk.call("put", changes=[change], message="cards since May")
+    expect(page.locator(".lately li", has_text="cards since May")).to_be_visible()
+    expect(page.locator(".lately li", has_text="Till")).to_have_count(2)
+    expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
+
+
+def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> None:
+    assert commands("run `kgd up` <now>") == "run <code>kgd up</code> &lt;now&gt;"
+    assert commands("`<b>`") == "<code>&lt;b&gt;</code>"
+    assert commands("a lone ` stays") == "a lone ` stays"
 
 
 @browser

@@ -20,7 +20,7 @@ NAMED = 3
 STAGES = {
     "commit": "Writing down", "publish": "Bringing changes into your files", "integrate": "Taking in your own edits",
     "index": "Search by words", "embedding": "Search by meaning", "mentions": "Who names whom",
-    "upkeep": "Keeping the repository small", "fetch": "Fetching from", "push": "Sending to",
+    "upkeep": "Keeping the repository small", "fetch": "Fetching from the remote", "push": "Sending to the remote",
 }  # fmt: skip
 STATES = {
     "ok": "works", "waiting": "at work", "blocked": "is stuck", "degraded": "works in part", "off": "is switched off",
@@ -70,7 +70,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """One change: what was done by whom to which nodes, each with its name and whether it is still there."""
+    """One change: what was done by whom to which nodes, each with its name and whether it is still there.
+
+    `by` says whether an agent or a person did it, and nothing where kgd did; `why` is what they said of it.
+    """
 
     deed: str
     nodes: tuple[tuple[str, str, bool], ...]
@@ -78,8 +81,9 @@ class Learned:
     message: str
     author: str
     client: str
-    agent: bool
+    by: str
     at: str
+    why: str = ""
 
 
 def overview(asked: Asked) -> Handled:
@@ -94,7 +98,7 @@ def overview(asked: Asked) -> Handled:
         "running": [job for job in status["jobs"] if job["state"] == "running"],
         "coverage": _coverage(asked), "is_new": asked.may_do_all and not status["counts"].get("nodes"),
         "is_alone": asked.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
-        "writes": asked.can("put"), "suggests": asked.may_do_all, "polls": True,
+        "writes": asked.may("put"), "suggests": asked.may_do_all, "polls": True,
     }  # fmt: skip
     return Page("overview.html", told)
 
@@ -133,7 +137,7 @@ def _stage(stage: Mapping[str, Any]) -> Stage:
     title = f"{STAGES.get(kind, kind)} {remote}".strip()
     return Stage(
         title, stage["state"], STATES.get(stage["state"], stage["state"]), stage.get("about", ""),
-        stage.get("blocker", ""), stage.get("next", ""),
+        stage.get("blocker", "").rstrip("."), stage.get("next", ""),
     )  # fmt: skip
 
 
@@ -146,16 +150,37 @@ def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _learned(asked: Asked) -> list[Learned]:
     commits = asked.call("history", limit=RECENT)["commits"]
     known = names(asked, [uri for one in commits for uri in one["nodes"][:NAMED]])
-    return [
+    made = [
         Learned(
             DEEDS.get(one.get("operation", ""), "wrote"),
             tuple((uri, known.get(uri, {}).get("name") or name_of(uri), uri in known) for uri in one["nodes"][:NAMED]),
             len(one["nodes"]) - len(one["nodes"][:NAMED]) + one.get("more_nodes", 0), one["message"].partition("\n")[0],
-            one["author"], one.get("client", ""), is_agent(one.get("client", "")), one["at"],
+            one["author"], one.get("client", ""), _by(one), one["at"], _why(one),
         )
         for one in commits
         if one.get("operation") != "init"
     ]  # fmt: skip
+    return [one for number, one in enumerate(made) if not number or not _goes_on(made[number - 1], one)]
+
+
+def _by(commit: Mapping[str, Any]) -> str:
+    if commit.get("operation") == "merge":
+        return ""
+    return "agent" if is_agent(commit.get("client", "")) else "person"
+
+
+def _why(commit: Mapping[str, Any]) -> str:
+    """What the author said of it; nothing where the subject only names what was done to which node."""
+    subject: str = commit["message"].partition("\n")[0]
+    own = commit.get("operation") not in (*DEEDS, "init") and not any(uri in subject for uri in commit["nodes"])
+    return subject if own and commit["nodes"] else ""
+
+
+def _goes_on(newer: Learned, older: Learned) -> bool:
+    """Whether two changes, one right after the other, are one to whoever reads of them."""
+    return not newer.why + older.why and (newer.deed, newer.nodes, newer.author, newer.client) == (
+        older.deed, older.nodes, older.author, older.client,
+    )  # fmt: skip
 
 
 def _coverage(asked: Asked) -> Mapping[str, Any] | None:
