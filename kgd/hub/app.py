@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgd import __version__
 from kgd.errors import Forbidden, Invalid, NotFound
-from kgd.hub.connections import Connection
+from kgd.hub.connections import HEADER_LIMIT, Connection
 from kgd.hub.listen import Listen
 from kgd.hub.problems import problem
 from kgd.hub.v1 import Api
@@ -127,7 +127,7 @@ class HubServer(uvicorn.Server):
             app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=STOP_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             limit_concurrency=CONNECTIONS_LIMIT, ssl_certfile=listen.cert or None, ssl_keyfile=listen.key or None,
-            h11_max_incomplete_event_size=64 << 10, http=Connection,
+            h11_max_incomplete_event_size=HEADER_LIMIT, http=Connection,
         )  # fmt: skip
         super().__init__(config)
 

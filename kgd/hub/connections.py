@@ -10,6 +10,8 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+HEADER_LIMIT = 64 << 10
+"""Bytes of a request's header, its address among them: a picture with many types switched off has a long one."""
 HEADER_SECONDS = 15.0
 """From the first byte of a request, or the connection's start, to the end of its header."""
 

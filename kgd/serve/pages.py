@@ -23,7 +23,7 @@ from kgd.config.own_token import token_of
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, NotFound, Unavailable
 from kgd.hub.app import HostCheck, tool_routes
-from kgd.hub.connections import Connection
+from kgd.hub.connections import HEADER_LIMIT, Connection
 from kgd.hub.listen import Listen
 from kgd.hub.openapi import own_document
 from kgd.hub.problems import problem
@@ -144,6 +144,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off",
                 timeout_graceful_shutdown=STOP_SECONDS, limit_concurrency=CONNECTIONS_LIMIT, http=Connection,
+                h11_max_incomplete_event_size=HEADER_LIMIT,
             )
         )  # fmt: skip
 

@@ -153,6 +153,13 @@ def test_who_may_only_read_here_is_shown_no_form(browser: BrowserContext, hub: H
 
 
 @pytest.mark.slow
+def test_a_date_at_the_end_of_the_calendar_is_a_date(browser: BrowserContext, hub: Hub) -> None:
+    page = signed_in(browser, hub, hub.mint("read", name="reader"), "w/infra/review")
+    for day in ("9999-12-31T23:59:59-23:59", "0001-01-01"):
+        assert page.request.get(f"{hub.url}/ui/w/infra/review?day={day}").status == 200
+
+
+@pytest.mark.slow
 def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint(name="greedy", requests_per_minute=12), "w/infra/workspaces")
     statuses = [page.request.get(f"{hub.url}/ui/w/infra/workspaces").status for _ in range(20)]

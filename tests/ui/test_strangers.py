@@ -364,3 +364,22 @@ def _has_ended(one: socket.socket) -> bool:
                 return True
     except BlockingIOError:
         return False
+
+
+@pytest.mark.slow
+def test_a_form_of_very_many_types_offers_some_and_a_long_address_is_read(desk: Desk, door: Door) -> None:
+    door.come_in()
+    kinds = [f"a-kind-with-a-long-name-{number}" for number in range(150)]
+    desk.call("put", changes=[{"op": "upsert", "uri": f"kinds/{kind}", "type": kind} for kind in kinds])
+    links = [{"type": f"to-{kind}", "target": f"kinds/{kind}", "weight": 0.1} for kind in kinds]
+    desk.put("kinds", relations=links)
+    shown = door.ask("GET", "/ui/w/shop/graph?from=kinds&nodes=200").body
+    assert (shown.count('name="of"'), shown.count('name="of_edge"')) == (60, 60)
+    assert "Of 151 types of nodes here 60 can be switched off" in shown
+    off = urlencode(
+        [("from", "kinds"), ("nodes", 200), *(("hide", kind) for kind in kinds[1:]), ("q", "x" * 20_000)]
+    )
+    answer = door.ask("GET", f"/ui/w/shop/graph?{off}")
+    assert answer.status == 200
+    assert kinds[0] in answer.body
+    assert answer.body.count('class="dot"') == 2

@@ -197,7 +197,7 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
             key = name.removeprefix("take-")
             begin = f"part-{key}-"
             parts = {int(one[len(begin) :]): value for one, value in form.items()
-                     if one.startswith(begin) and one[len(begin) :].isdecimal()}  # fmt: skip
+                     if one.startswith(begin) and one[len(begin) :].isdecimal() and len(one) < 40}  # fmt: skip
             choices[key] = Choice("" if take == "later" else take, form.get(f"own-{key}", ""), parts)
     return Chosen(choices, form.get("message", "").replace("\r\n", "\n").strip())
 

@@ -27,6 +27,8 @@ LOOKED_AT = 500
 """Nodes among which types are found while some are switched off."""
 NONE = "-"
 """A type that nothing has."""
+OFFERED = 60
+"""Types that a form offers to switch off, of nodes and of relations each."""
 BUDGET = 2_000_000
 """Tokens, more than an answer has room for; it is asked again for the rest."""
 TYPE = "type:"
@@ -47,11 +49,13 @@ def graph(asked: Asked) -> Handled:
     title = _title(scene)
     picture = drawn(scene, leads=lambda dot: _leads(asked, wanted, dot), title=title)
     return Page("graph.html", known | {
-        "wanted": wanted, "title": title, "types": types, "edges": edges, "picture": Markup(picture),
+        "wanted": wanted, "title": title, "types": _offered(types, wanted.hidden),
+        "edges": _offered(edges, wanted.hidden_edges), "picture": Markup(picture),
         "legend": _legend(scene), "file": wanted.address(asked, "graph.svg"),
         "rows": _rows(asked, wanted, scene), "all_rows": wanted.with_rows(asked, len(scene.dots)),
         "count": len(scene.dots), "starts": _starts(asked, wanted, scene),
-        "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene),
+        "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene)
+        + _types_left(wanted, types, edges),
     })  # fmt: skip
 
 
@@ -173,6 +177,21 @@ def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[s
     types = {_kind(node["uri"], node["type"]) for node in answer["nodes"]} | set(wanted.hidden)
     edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.hidden_edges)
     return sorted(types), sorted(edges)
+
+
+def _offered(types: list[str], hidden: tuple[str, ...]) -> list[str]:
+    """Those that are off, and as many others as a form bears: what is not offered stays as it is."""
+    others = sorted(set(types) - set(hidden))[: max(0, OFFERED - len(hidden))]
+    return sorted([*hidden, *others])
+
+
+def _types_left(wanted: Wanted, types: list[str], edges: list[str]) -> list[str]:
+    many = (("types of nodes", types, wanted.hidden), ("types of relations", edges, wanted.hidden_edges))
+    return [
+        f"Of {len(all_of_them):,} {what} here {len(offered):,} can be switched off by the form."
+        for what, all_of_them, hidden in many
+        if len(offered := _offered(all_of_them, hidden)) < len(all_of_them)
+    ]
 
 
 def _kind(uri: str, type: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from kgd.tools.dates import moment_of
+from kgd.tools.nodes import moment
 from kgd.tools.reviewing import is_agent
 from kgd.ui.asked import Asked, Go, Handled, Page
 from kgd.ui.changes import FieldRow, NodeRow, foretold, rows
@@ -134,7 +135,7 @@ def _row(node: Mapping[str, Any], titles: Mapping[str, str]) -> NodeRow:
 def _commits(asked: Asked, narrowed: Narrowed) -> dict[str, Any]:
     """What the history says of it."""
     since, now = narrowed.day or narrowed.since, datetime.now().astimezone()
-    begin = datetime.fromtimestamp(moment_of(since, now), UTC).isoformat() if since else None
+    begin = moment(moment_of(since, now)) if since else None
     answer = asked.call(
         "history", since=begin, author=narrowed.who or None, diff=True, limit=COMMITS, cursor=asked.query.get("cursor")
     )
