@@ -14,7 +14,7 @@ from kgd.errors import NotFound
 from kgd.tools.walking import MOST_NODES
 from kgd.ui.asked import Asked, Go, Handled, Page, Whole
 from kgd.ui.entry import Entry
-from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, Wanted
+from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, MOST_OFF, Wanted
 from kgd.ui.rendering import counted
 
 ROWS = 50
@@ -27,8 +27,6 @@ LOOKED_AT = 500
 """Nodes among which types are found while some are switched off."""
 NONE = "-"
 """A type that nothing has."""
-OFFERED = 60
-"""Types that a form offers to switch off, of nodes and of relations each."""
 BUDGET = 2_000_000
 """Tokens, more than an answer has room for; it is asked again for the rest."""
 TYPE = "type:"
@@ -181,7 +179,7 @@ def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[s
 
 def _offered(types: list[str], hidden: tuple[str, ...]) -> list[str]:
     """Those that are off, and as many others as a form bears: what is not offered stays as it is."""
-    others = sorted(set(types) - set(hidden))[: max(0, OFFERED - len(hidden))]
+    others = sorted(set(types) - set(hidden))[: max(0, MOST_OFF - len(hidden))]
     return sorted([*hidden, *others])
 
 

@@ -14,6 +14,8 @@ DEAREST = 5
 """Where the slider ends; the number beside it takes more."""
 DIRECTIONS = {"both": "both ways", "out": "what these lead to", "in": "what leads to these"}
 MOST_STARTS = 100
+MOST_OFF = 60
+"""Types of nodes, and of relations, that can be switched off: each link of a picture repeats them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,12 @@ class Wanted:
         starts = tuple(dict.fromkeys(text.strip() for text in asked.many("from") if text.strip()))
         if len(starts) > MOST_STARTS:
             raise Invalid(f"a picture begins at {MOST_STARTS} nodes at most", at="from", next="Leave some of them out.")
+        hidden, hidden_edges = _off(asked, "hide", "of", "show"), _off(asked, "hide_edge", "of_edge", "show_edge")
+        if max(len(hidden), len(hidden_edges)) > MOST_OFF:
+            raise Invalid(f"at most {MOST_OFF} types are switched off", at="hide", next="Leave some of them out.")
         return cls(
             starts, asked.query.get("q", "").strip(), _number(asked, "cost", COST), int(_number(asked, "nodes", NODES)),
-            direction, _some(asked, "type"), _off(asked, "hide", "of", "show"),
-            _off(asked, "hide_edge", "of_edge", "show_edge"), asked.query.get("as_of", "").strip(),
+            direction, _some(asked, "type"), hidden, hidden_edges, asked.query.get("as_of", "").strip(),
             int(_number(asked, "rows", 0)), "form" in asked.query,
         )  # fmt: skip
 
