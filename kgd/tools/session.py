@@ -84,11 +84,12 @@ class Session:
         """Whether the caller may do all of this to the node."""
         return self.principal is None or all(may(self.principal, workspace.policy, verb, uri) for verb in verbs)
 
-    def settles(self, workspace: Workspace) -> Callable[[Uri], bool] | None:
-        """What tells of which nodes the caller may see conflicts and settle them; None where they may all."""
+    def settles(self, workspace: Workspace, *, reads: bool = True) -> Callable[[Uri], bool] | None:
+        """What tells of which nodes the caller may settle conflicts, and see them; None where they may all."""
         if self.principal is None:
             return None
-        return lambda uri: self.may(workspace, uri, Verb.READ, Verb.RESOLVE)
+        verbs = (Verb.READ, Verb.RESOLVE) if reads else (Verb.RESOLVE,)
+        return lambda uri: self.may(workspace, uri, *verbs)
 
     def permit(self, workspace: Workspace, verb: Verb = Verb.WRITE) -> Permit | None:
         """What a change of this caller is asked for right before it is staged; None where nothing is forbidden."""
