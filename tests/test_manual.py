@@ -50,6 +50,7 @@ def test_every_document_has_its_place_in_the_order() -> None:
     assert [name for name in names if name in order] == order
 
 
+@pytest.mark.slow
 def test_reading_on_leads_through_all_of_it_and_back() -> None:
     read = manual.read(manual.INDEX, PLACES)
     seen = [read.chapter]
@@ -60,6 +61,7 @@ def test_reading_on_leads_through_all_of_it_and_back() -> None:
     assert seen == list(manual.chapters())
 
 
+@pytest.mark.slow
 def test_links_of_the_written_manual_lead_to_files_and_headings(written: dict[Path, Seen]) -> None:
     assert len(written) == len(manual.chapters())
     broken = []
@@ -82,6 +84,7 @@ def test_pages_carry_neither_remarks_nor_what_the_policy_of_the_pages_refuses(wr
     assert "not run" not in manual.read("git", PLACES).body
 
 
+@pytest.mark.slow
 def test_links_in_the_browser_lead_to_pages_of_the_manual() -> None:
     for chapter in manual.chapters():
         for link in Seen(manual.read(chapter.name, PLACES).body).links:

@@ -52,6 +52,7 @@ def test_a_hostile_file_is_refused(case: Hostile) -> None:
     assert str(error).isprintable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [c for c in MANY if c.name in WORST], ids=lambda c: c.name)
 def test_a_hostile_file_is_settled_within_a_second(case: Hostile) -> None:
     assert cpu_seconds(case.data) < 1.0

@@ -31,6 +31,7 @@ def on_small_disks(tmp_path: Path, sizes: Iterable[int]) -> Findings:
     return Findings(**in_a_namespace("small_disks", tmp_path, str(tmp_path), *map(str, sizes)))
 
 
+@pytest.mark.slow
 def test_a_full_disk_acknowledges_nothing_that_is_not_there(tmp_path: Path) -> None:
     found = on_small_disks(tmp_path, (6, 33, 50, 81))
     assert found.complaints == []

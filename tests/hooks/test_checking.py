@@ -67,6 +67,7 @@ def test_a_program_and_a_link_are_no_nodes(ann: Person) -> None:
     stopped(ann, because="only plain files belong here", at="nodes/concept/link.yaml")
 
 
+@pytest.mark.slow
 def test_what_is_sound_or_none_of_kgds_business_is_committed(ann: Person) -> None:
     ann.write("new/one", name="new", summary="of a person")
     (ann.tree / "README").write_bytes(b"\xff\xfe any file at the top\n<<<<<<< \n")

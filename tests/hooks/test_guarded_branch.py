@@ -64,6 +64,7 @@ def innocent(shop: Shop) -> str:
     return (shop.people.tree / "kgd.yaml").read_text().replace(POLICY, "")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off(shop: Shop, innocent: str) -> None:
     shop.share()

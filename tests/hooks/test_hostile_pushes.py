@@ -79,6 +79,7 @@ def test_what_harms_is_refused_and_nothing_of_it_stays(what: str, smith: Smith, 
     assert not list((guarded / "objects").glob("*incoming*"))
 
 
+@pytest.mark.slow
 def test_a_link_that_a_later_commit_takes_away_is_refused(smith: Smith, bob: Person) -> None:
     sound = bytes.fromhex(bob.tree_id())
     smith.commit(at(b"nodes/concept/link.yaml", LINK, b"/etc/passwd")(smith), "refs/heads/main")

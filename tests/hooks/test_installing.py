@@ -45,6 +45,7 @@ def test_again_changes_nothing_and_a_dry_run_writes_nothing(bob: Person) -> None
     assert snapshot(bob.git_dir) == installed
 
 
+@pytest.mark.slow
 def test_a_foreign_hook_is_kept_and_run_and_comes_back(bob: Person) -> None:
     hook = bob.git_dir / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)

@@ -68,6 +68,7 @@ def run(machine_environment: dict[str, str] | None, cwd: Path, *arguments: str) 
     assert "conflicts" not in found
 
 
+@pytest.mark.slow
 def test_an_old_clients_model_settles_through_the_pump(machine: Machine) -> None:
     run(machine.environment, machine.code, "stdio", *KGD, "mcp")
 

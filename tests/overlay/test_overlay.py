@@ -104,6 +104,7 @@ _PATHS = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/a", "d/e/f/g", "_", "_/x"
 _STEPS = st.tuples(st.sampled_from(["write", "remove", "touch", "move", "mkdir", "link"]), _PATHS, _PATHS)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E20")
 @settings(max_examples=40)
 @given(st.lists(st.lists(_STEPS, max_size=6), min_size=1, max_size=4))

@@ -40,6 +40,7 @@ def test_the_same_tree_gives_the_same_edits(tmp_path: Path) -> None:
     assert list(store_changes(scanned(root))) == list(store_changes(scanned(root)))
 
 
+@pytest.mark.slow
 def test_every_node_fits_into_its_file(tmp_path: Path) -> None:
     root = repository(tmp_path / "r", {})
     (root / "hub").mkdir()

@@ -80,6 +80,7 @@ def test_a_file_comes_back_byte_for_byte_and_a_second_import_changes_nothing(
                     *({"type": "relation", **one} for one in graph["relations"])) == MEMORY  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.needs("server-memory")
 def test_the_official_server_and_kgd_hand_each_other_their_memory(ask: Ask, tmp_path: Path) -> None:
     theirs = tmp_path / "memory.jsonl"

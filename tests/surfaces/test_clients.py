@@ -136,6 +136,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mcp1")
 def test_an_old_client_does_the_same(shop: Path) -> None:
     python = ROOT / ".venv-mcp1/bin/python"

@@ -150,7 +150,7 @@ def test_modules_are_read_in_several_threads_while_what_is_collected_runs_code()
     found: list[object] = []
 
     def read() -> None:
-        for _ in range(40):
+        for _ in range(12):
             for _ in range(100):
                 Loud()
             try:
@@ -168,4 +168,4 @@ def test_modules_are_read_in_several_threads_while_what_is_collected_runs_code()
             one.join()
     finally:
         sys.setswitchinterval(before)
-    assert found == [True] * 120
+    assert found == [True] * 36
