@@ -86,6 +86,9 @@ def _environment() -> Environment:
 
 
 def sentence(text: str) -> str:
+    """The text with a capital letter; an address or a path at its beginning stays as it is."""
+    if {"/", "#", "_", "`"} & set(text.partition(" ")[0]):
+        return text
     return text[:1].upper() + text[1:]
 
 

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kgd.client.connection import Connection
+from kgd.ui import rendering
 from kgd.ui.pages.overview import Waiting, sentence
-from kgd.ui.rendering import commands
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.pictures import picture
 
@@ -72,10 +72,30 @@ def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(de
     expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
 
 
+@browser
+def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/parcels", name="Parcels", summary="Sent on the same day")
+    at(page, "search?q=parcels")
+    hit = page.locator(".hit", has_text="Parcels")
+    expect(hit).to_contain_text("concept://shop/parcels")
+    expect(page.locator("main")).not_to_contain_text("nearest in meaning")
+    at(page, "search?q=zzyzxq")
+    expect(page.locator("main")).to_contain_text("nearest in meaning")
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("the file is gone", "The file is gone"), ("concept://shop/a is old", "concept://shop/a is old"), ("", "")],
+)
+def test_a_sentence_begins_with_a_capital_and_an_address_stays_as_it_is(text: str, said: str) -> None:
+    assert rendering.sentence(text) == said
+
+
 def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> None:
-    assert commands("run `kgd up` <now>") == "run <code>kgd up</code> &lt;now&gt;"
-    assert commands("`<b>`") == "<code>&lt;b&gt;</code>"
-    assert commands("a lone ` stays") == "a lone ` stays"
+    assert rendering.commands("run `kgd up` <now>") == "run <code>kgd up</code> &lt;now&gt;"
+    assert rendering.commands("`<b>`") == "<code>&lt;b&gt;</code>"
+    assert rendering.commands("a lone ` stays") == "a lone ` stays"
 
 
 @browser

@@ -39,7 +39,7 @@ def test_what_has_not_left_yet_is_counted_and_leaves_with_a_click(desk: Desk, pa
     desk.put("insight://shop/leaves", summary="It goes out with the next round")
     expect(row).to_contain_text("1 commit")  # by itself
     row.get_by_role("button", name="Sync now").click()
-    expect(page.locator(".said")).to_have_text("origin: 0 came, 1 went.")
+    expect(page.locator(".said")).to_have_text("origin: 0 commits came, 1 went.")
     assert tip_of(shared) == desk.call("status")["workspace"]["tip"]
 
 

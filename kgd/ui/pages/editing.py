@@ -12,6 +12,7 @@ from kgd.ui.differences import Mark, marked
 from kgd.ui.entry import Entry
 from kgd.ui.forms import FIELDS, LABELS, Texts, changes, meet, plain, tags_of, texts_of, typed_of
 from kgd.ui.reading import Missing, whole
+from kgd.ui.rendering import sentence
 
 TYPES = ("concept", "insight", "decision", "gotcha", "pattern", "task", "entity", "document", "atom", "molecule")
 """What is offered; any other word is a type too."""
@@ -92,7 +93,7 @@ def said(answer: Mapping[str, Any], done: str = "Saved") -> str:
     commit = answer.get("commit")
     told = f"{done} with commit {commit[:10]}." if commit else "Nothing was changed: it is as it was."
     like = [f"It may be the same as {', '.join(one['like'])}." for one in answer.get("similar", ())]
-    return " ".join((told, *(f"{one[:1].upper()}{one[1:]}." for one in answer.get("warnings", ())), *like))
+    return " ".join((told, *(f"{sentence(one)}." for one in answer.get("warnings", ())), *like))
 
 
 def _read(asked: Asked, uri: str) -> Written | None:

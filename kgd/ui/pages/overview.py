@@ -39,8 +39,11 @@ DEEDS = {
     "revert": "took back", "verify": "verified", "resolve": "settled", "accept": "accepted", "ingest": "took in",
     "import": "imported", "manage_changelog": "noted what changed in",
     "merge": "brought together", "suggestion": "accepted a suggestion about", "commit": "wrote by hand",
+    "hand-edit": "wrote by hand",
 }  # fmt: skip
 """What a commit did, by its operation; others wrote."""
+OWN_WORDS = ("put",)
+"""Operations whose commits say why in their author's words, or name the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ def _by(commit: Mapping[str, Any]) -> str:
 def _why(commit: Mapping[str, Any]) -> str:
     """What the author said of it; nothing where the subject only names what was done to which node."""
     subject: str = commit["message"].partition("\n")[0]
-    own = commit.get("operation") not in (*DEEDS, "init") and not any(uri in subject for uri in commit["nodes"])
+    own = commit.get("operation") in OWN_WORDS and not any(uri in subject for uri in commit["nodes"])
     return subject if own and commit["nodes"] else ""
 
 

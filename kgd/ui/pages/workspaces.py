@@ -10,6 +10,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.tools.tokens import describe
 from kgd.ui.asked import Asked, Go, Handled, Page
 from kgd.ui.entry import Entry
+from kgd.ui.rendering import counted
 
 TOKENS = 50
 """Tokens on one page."""
@@ -72,7 +73,8 @@ def sync(asked: Asked) -> Handled:
     done = asked.call("sync", remote=name, confirm=confirm)
     told = []
     for one in done["remotes"]:
-        moved = f"{one.get('pulled', 0)} came, {one.get('pushed', 0)} went"
+        came, went = one.get("pulled", 0), one.get("pushed", 0)
+        moved = f"{counted(came, 'commit')} came, {went:,} went" if came or went else "there was nothing to bring over"
         waits = f"; it waits: {one['waits'][0]['reason']}" if one["waits"] else ""
         told.append(f"{one['name']}: {moved}{waits}.")
     return Go(asked.to("workspaces"), said=" ".join(told) or "There is no remote to sync with.")
