@@ -102,6 +102,7 @@ def test_it_is_rejected_with_a_reason_that_is_kept(desk: Desk, page: Page, watch
 
 
 @pytest.mark.slow
+@pytest.mark.requirement("U13")
 def test_nodes_that_are_one_change_are_taken_together(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/auth", name="Auth service", content="Signs tokens.")
     desk.put("concept://shop/old/auth", name="Auth Service", content="Never cache a key.")
