@@ -121,8 +121,6 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     assert params.name is not None
     found = _named(session, workspace, params.name)
     answer: ProposalsResult = {"workspace": workspace.id, "total": 0, "proposals": []}
-    if found not in _seen(session, workspace, (found,)):
-        return answer
     look = proposals.look(workspace, found)
     one = _answer(workspace, found, look)
     answer.update({"total": 1, "proposals": [one], "next": NEXT})
@@ -197,9 +195,12 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
 
 
 def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
-    """As `proposals.named`; it is told who decided it, or this machine's person which one comes close."""
+    """As `proposals.named`, of those that this caller may know of.
+
+    It is told who decided it, or this machine's person which one comes close.
+    """
     try:
-        return proposals.named(workspace, name)
+        return proposals.named(workspace, name, lambda one: any(_seen(session, workspace, (one,))))
     except NotFound as absent:
         if decided := _decided_before(session, workspace, name):
             raise NotFound(decided, at=name[:80], next="`kgd proposals` lists those that wait.") from None
@@ -293,12 +294,12 @@ class Decided(TypedDict):
     would: NotRequired[Foretold]
 
 
-def is_proposal(workspace: Workspace, id: str) -> bool:
+def is_proposal(session: Session, workspace: Workspace, id: str) -> bool:
     """Whether this names a proposal that waits, or looks like the id of one that did."""
     if "://" in id:
         return False
     name = id.removeprefix("proposals/").partition("@")[0]
-    return "@" in id or any(one.name == name for one in proposals.listed(workspace))
+    return "@" in id or any(_seen(session, workspace, (one for one in proposals.listed(workspace) if one.name == name)))
 
 
 def decide(session: Session, workspace: Workspace, id: str, take: str | None, only: list[str] | None = None) -> Decided:

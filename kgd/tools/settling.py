@@ -212,7 +212,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     """Explicit decisions, then models, then whoever called. All questions are asked before anything is written."""
     texts = [*params.ids, *(one.id for one in params.resolutions)]
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
-    about = [one for one in params.resolutions if is_proposal(workspace, one.id)]
+    about = [one for one in params.resolutions if is_proposal(session, workspace, one.id)]
     use = [one for one in params.resolutions if suggesting.is_suggestion(one.id)]
     others = [one for one in params.resolutions if one not in about and one not in use]
     edits, resolved = _chosen(session, workspace, others)
@@ -274,7 +274,7 @@ def _asked_for(
     found: dict[str, OpenConflict] = {}
     before = []
     for index, id in enumerate(params.ids):
-        if is_proposal(workspace, id) or suggesting.is_suggestion(id):
+        if is_proposal(session, workspace, id) or suggesting.is_suggestion(id):
             continue
         try:
             one = _named(session, workspace, id, f"ids[{index}]")
@@ -289,7 +289,7 @@ def _asked_for(
 
 def _waiting(session: Session, workspace: Workspace, params: ResolveConflictsParams) -> list[ProposalAnswer] | None:
     """The proposals that were asked for by name, or all that this caller may decide where nothing was named."""
-    names = [id for id in params.ids if is_proposal(workspace, id)]
+    names = [id for id in params.ids if is_proposal(session, workspace, id)]
     if names:
         return [one for name in names for one in proposals(session, workspace, name)]
     return proposals(session, workspace) or None if not params.ids and not params.resolutions else None

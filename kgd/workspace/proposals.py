@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -108,15 +109,15 @@ def count(workspace: Workspace) -> int:
     return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
 
 
-def named(workspace: Workspace, id: str) -> Proposal:
-    """The proposal that a name, or an id of `listed`, means.
+def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lambda one: True) -> Proposal:
+    """The proposal that a name, or an id of `listed`, means; one that is not `known` to who asks is not there.
 
     Raises:
         NotFound: There is none of that name.
         Stale: It is another commit by now than the id says.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
-    found = [one for one in listed(workspace) if one.name == name]
+    found = [one for one in listed(workspace) if one.name == name and known(one)]
     if not found:
         raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists those that do.")
     if commit and not found[0].commit.startswith(commit):

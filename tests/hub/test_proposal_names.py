@@ -84,3 +84,29 @@ def test_a_name_that_git_cannot_keep_beside_another_is_refused_with_the_reason(h
     numbered.git("push", "origin", "HEAD:proposals/z")
     one.edit(AUTH, "Three")
     assert "proposals/folder-2" in one.git("push", "origin", "HEAD:main"), "folder-1 is a folder by now"
+
+
+@pytest.mark.requirement("B5")
+def test_a_proposal_that_changes_what_is_hidden_is_not_there_whatever_is_asked_of_it(hub: Hub) -> None:
+    """Not even where the caller could take a part of it: its message speaks of the rest."""
+    seen, hidden = "concept://infra/services/in-sight", "concept://infra/app/out-of-sight"
+    changes = [{"op": "upsert", "uri": uri, "summary": "more"} for uri in (seen, hidden)]
+    mint = hub.mint("propose,read", name="far-reaching")
+    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about what is hidden"}).json[
+        "proposal"
+    ]
+    name, _, commit = id.partition("@")
+    token = hub.mint("read,write,resolve", "/services/**", name="near")
+    part = {"only": [seen], "dry_run": True}
+    for one in (name, id, f"{name}@{'0' * len(commit)}"):
+        for tool, more in (("proposals", {}), ("accept", {"dry_run": True}), ("accept", part), ("reject", {})):
+            told, absent = (
+                hub.post(token, f"infra/{tool}", {"name": asked, **more}).json
+                for asked in (one, one.replace("far", "xyz"))
+            )
+            assert {**told, "at": ""} == {**absent, "at": ""}
+            assert told["status"] == 404
+    asked = [hub.post(token, "infra/resolve_conflicts", {"ids": [one], "via": "agent"}).json for one in (name, "xyz-1")]
+    assert asked[0]["status"] == asked[1]["status"]
+    assert len([one for one in hub.call("proposals", workspace="infra")["proposals"] if one["id"] == id]) == 1
+    hub.call("reject", workspace="infra", name=id)
