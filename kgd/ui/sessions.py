@@ -25,6 +25,8 @@ LINK_SECONDS = 600
 """How long a link that was never used can be."""
 IDLE_SECONDS = 14 * 86_400
 """After so long without a look a session has ended. A page that is open looks by itself."""
+CLOCK_SECONDS = 60
+"""A clock that goes back by less is only being put right."""
 SEEN_SECONDS = 3_600
 """How exact "last used" is: each look that is noted is a write."""
 SESSIONS_EACH, SESSIONS_LIMIT = 50, 2_000
@@ -50,6 +52,10 @@ class Link:
     visitor: Visitor
     to: str
     until: float
+
+    def is_good(self, now: float) -> bool:
+        """A clock that was set back makes no link last longer."""
+        return 0 <= self.until - now <= LINK_SECONDS + CLOCK_SECONDS
 
 
 @dataclass(slots=True)
@@ -103,7 +109,7 @@ class Sessions:
         """What a link is for, which uses nothing up; None where it lets nobody in."""
         with self._lock:
             link = self._links.get(_digest(code))
-        return link if link and link.until >= self._clock() else None
+        return link if link and link.is_good(self._clock()) else None
 
     def enter(self, code: str, program: str = "") -> tuple[str, str]:
         """The key of a new session, for a link's code, and where they arrive.
@@ -114,7 +120,7 @@ class Sessions:
         """
         with self._lock:
             link = self._links.pop(_digest(code), None)
-        if link is None or link.until < self._clock():
+        if link is None or not link.is_good(self._clock()):
             raise Unauthorized("this link was used already, or is too old", next="`kgd ui` makes another one.")
         try:
             return self.open(link.visitor, program), link.to
@@ -150,7 +156,7 @@ class Sessions:
             kept = self._kept.get(_digest(key))
             if kept is None or kept.seen + IDLE_SECONDS < now:
                 return None
-            if now - kept.seen > SEEN_SECONDS:
+            if abs(now - kept.seen) > SEEN_SECONDS:  # either way: a clock may have been ahead
                 kept.seen = now
                 with contextlib.suppress(Unavailable):  # a full disk keeps nobody from reading
                     self._write()
@@ -181,7 +187,10 @@ class Sessions:
         return len(ending)
 
     def _drop_old(self) -> None:
-        oldest = self._clock() - IDLE_SECONDS
+        now = self._clock()
+        oldest = now - IDLE_SECONDS
+        for kept in self._kept.values():
+            kept.seen = min(kept.seen, now)  # a clock that was years ahead leaves no session that lasts as long
         self._kept = {digest: kept for digest, kept in self._kept.items() if kept.seen >= oldest}
 
     def _write_ends(self) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from kgd.client import start
 from kgd.client.connection import Connection
-from kgd.errors import Unavailable
+from kgd.errors import Unauthorized, Unavailable
 from kgd.ui.sessions import IDLE_SECONDS, LINK_SECONDS, SESSIONS_EACH, Sessions, Visitor
 from tests.ui.conftest import Desk, Watched, at
 from tests.waiting import until
@@ -193,3 +193,22 @@ def test_a_session_that_was_ended_on_a_full_disk_does_not_come_back_with_a_resta
     (tmp_path / "sessions.new").rmdir()
     still = [key for key in others if sessions.visitor(key)]
     assert len(still) == 1, "what was not ended goes on"
+
+
+def test_a_clock_that_was_wrong_makes_no_link_and_no_session_last_longer(
+    sessions: Sessions, tmp_path: Path, clock: Clock
+) -> None:
+    right = clock.now
+    clock.now += 5 * 365 * 86_400
+    code, session = sessions.invite(Visitor()), sessions.open(Visitor())
+    clock.now = right
+    assert sessions.invited(code) is None
+    with pytest.raises(Unauthorized):
+        sessions.enter(code)
+    again = Sessions(tmp_path / "sessions.json", clock)
+    assert again.some
+    clock.now += IDLE_SECONDS + 1
+    assert again.visitor(session) is None
+    good = sessions.invite(Visitor())
+    clock.now -= 2  # as a clock is put right all the time
+    assert sessions.enter(good)
