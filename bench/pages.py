@@ -24,7 +24,6 @@ QUIET = (
     "--disable-component-update", "--disable-sync", "--enable-precise-memory-info",
 )  # fmt: skip
 LOOKS = 5
-CLICKS = 8
 CHANGES = 1_000
 PAINT_MS, EXPAND_MS, BYTES_KB, GROWTH, TAB_MB = 1_000.0, 200.0, 300.0, 1.5, 20.0
 SETTLED_MS = 30_000
@@ -39,7 +38,7 @@ _NOW = "performance.timeOrigin + performance.now()"
 _HEAP = "performance.memory.usedJSHeapSize"
 
 
-def rows(workspaces: Sequence[Made], folder: Path) -> Iterator[Row]:
+def rows(workspaces: Sequence[Made], folder: Path, *, looks: int = LOOKS, changes: int = CHANGES) -> Iterator[Row]:
     """Rows of all sizes, then how the largest compares with the smallest."""
     program = shutil.which(CHROMIUM)
     try:
@@ -58,10 +57,10 @@ def rows(workspaces: Sequence[Made], folder: Path) -> Iterator[Row]:
                 house.settle()
                 link = house.call("ui")["url"]
                 state = _let_in(browser, link)
-                painted[made.nodes] = yield from _paints(browser, state, link, made)
-                yield from _expanding(browser, state, link, made)
+                painted[made.nodes] = yield from _paints(browser, state, link, made, looks)
+                yield from _expanding(browser, state, link, made, looks)
                 if made is workspaces[0]:
-                    yield from _tab(browser, state, link, house)
+                    yield from _tab(browser, state, link, house, changes)
         browser.close()
     least, most = min(painted), max(painted)
     if least < most:
@@ -86,11 +85,11 @@ def _views(made: Made) -> dict[str, str]:
     return {"overview": "overview", "graph": f"graph?from={some}", "node": f"node?uri={some}"}
 
 
-def _paints(browser: Any, state: Any, link: str, made: Made) -> Iterator[Row]:
+def _paints(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iterator[Row]:
     medians: dict[str, float] = {}
     for view, place in _views(made).items():
         times, sent = [], 0.0
-        for _ in range(LOOKS):
+        for _ in range(looks):
             context = browser.new_context(storage_state=state)
             page = context.new_page()
             page.goto(_at(link, place))
@@ -104,12 +103,12 @@ def _paints(browser: Any, state: Any, link: str, made: Made) -> Iterator[Row]:
     return medians
 
 
-def _expanding(browser: Any, state: Any, link: str, made: Made) -> Iterator[Row]:
+def _expanding(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iterator[Row]:
     """From a click on a node of the drawing to the paint of the drawing that goes on from it."""
     context = browser.new_context(storage_state=state)
     page = context.new_page()
     chance, times = random.Random(7), []
-    for _ in range(CLICKS):
+    for _ in range(looks):
         page.goto(_at(link, _views(made)["graph"]))
         nodes = page.locator("main svg a[href*='/graph?']")
         clicked = page.evaluate(_NOW)
@@ -121,7 +120,7 @@ def _expanding(browser: Any, state: Any, link: str, made: Made) -> Iterator[Row]
     yield value("expanding a node", "ms", statistics.median(times), EXPAND_MS, nodes=made.nodes)
 
 
-def _tab(browser: Any, state: Any, link: str, house: House) -> Iterator[Row]:
+def _tab(browser: Any, state: Any, link: str, house: House, changes: int) -> Iterator[Row]:
     """What a tab that stays open has grown by, once somebody else changed so many nodes."""
     context = browser.new_context(storage_state=state)
     page = context.new_page()
@@ -133,11 +132,11 @@ def _tab(browser: Any, state: Any, link: str, house: House) -> Iterator[Row]:
         return float(page.evaluate(_HEAP)) / 2**20
 
     before = heap()
-    for number in range(CHANGES):
+    for number in range(changes):
         uri = f"insight://{corpus.WORKSPACE}/change-{number:04d}"
         house.call("put", workspace=corpus.WORKSPACE, changes=[{"op": "upsert", "uri": uri, "summary": "It changed"}])
-    page.wait_for_selector(f"text=change-{CHANGES - 1:04d}", timeout=SETTLED_MS)
-    yield value(f"memory a tab has gained after {CHANGES:,} changes", "MB", max(0.0, heap() - before), TAB_MB)
+    page.wait_for_selector(f"text=change-{changes - 1:04d}", timeout=SETTLED_MS)
+    yield value(f"memory a tab has gained after {changes:,} changes", "MB", max(0.0, heap() - before), TAB_MB)
     context.close()
 
 

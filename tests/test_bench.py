@@ -20,6 +20,7 @@ from bench import (
     meaning,
     memory_server,
     merge,
+    pages,
     search,
     starting,
     sync,
@@ -113,6 +114,13 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
 
 def test_taking_in_documents_is_measured(tmp_path: Path) -> None:
     told(list(ingesting.rows(tmp_path, 3)))
+
+
+@pytest.mark.needs("chromium")
+def test_pages_are_measured_in_a_browser(made: Made, tmp_path: Path) -> None:
+    found = list(pages.rows([made], tmp_path, looks=1, changes=3))
+    told(found)
+    assert {verdict(row) for row in found} <= {"met", "missed"}
 
 
 def test_a_section_that_fails_or_takes_too_long_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
