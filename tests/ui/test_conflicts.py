@@ -43,7 +43,7 @@ def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_s
 ) -> None:
     id = bob.disagree(AUTH, "summary", "Issues tokens for an hour", "Issues session tokens", was="Issues tokens")
     at(page, "conflicts")
-    page.get_by_role("link", name="auth").focus()
+    page.get_by_role("link", name="Settle it").first.focus()
     page.keyboard.press("Enter")
     for letter, author, text in (("A", "Bob Builder", "session"), ("B", "Ann Person", "for an hour")):
         version = page.get_by_role("region", name=f"Version {letter}")

@@ -40,7 +40,8 @@ def unreadable(asked: Asked) -> Handled:
     """Files that somebody edited by hand and that cannot be read."""
     status = asked.call("status")
     total = status["counts"].get("invalid_files", 0)
-    return Page("unreadable.html", {"files": status["invalid_files"], "total": total, "polls": True})
+    folder = f"{status['workspace']['path']}/" if asked.may_do_all else ""
+    return Page("unreadable.html", {"files": status["invalid_files"], "total": total, "folder": folder, "polls": True})
 
 
 ENTRIES = (
