@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from kgd.errors import Forbidden, InvariantViolation, KgdError
 from kgd.graph.edges import Card, Edge, EdgeSource
@@ -108,7 +109,8 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
     principal = session.principal
     if principal is None:
         return error
-    named = [word.rstrip(".,:;)") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
+    words = [word.rstrip(".,:;)") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
+    named = [word for word in words if "<" not in word]  # which is in no URI, but in what shows how to write one
     given = list(_texts(arguments))
     if all(_may_read(principal, word) or _is_given(word, given) for word in named):
         return error
@@ -133,8 +135,11 @@ def _may_read(principal: Principal, place: str) -> bool:
 
 def _is_given(place: str, given: Iterable[str]) -> bool:
     """Whether the caller wrote it, in full or from some segment on; a long one is cut where it is told."""
-    return any(place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
-               for text in given)  # fmt: skip
+    return any(
+        place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
+        or unquote(place).endswith(f"/{text}")
+        for text in given
+    )  # fmt: skip
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -118,6 +118,19 @@ def test_a_write_outside_the_scope_is_refused_by_name(hub: Hub) -> None:
     refused(hub.post(proposer, "infra/put", {"changes": [{**change, "uri": AUTH}]}), 403, "FORBIDDEN")
 
 
+def test_what_cannot_be_read_is_told_as_such_and_not_as_forbidden(hub: Hub) -> None:
+    token = hub.mint("read,write", "/services/**")
+    for change, said in (
+        ({"op": "relate", "source": "services/auth", "type": "see", "target": ""}, "a URI or path is needed"),
+        ({"op": "upsert", "uri": "concept:", "name": "x"}, "needs at least one segment"),
+    ):
+        answer = hub.post(token, "infra/put", {"changes": [change]})
+        assert said in answer.json["detail"]
+        assert answer.status == 422
+    answer = hub.post(token, "infra/put", {"changes": [{"op": "upsert", "uri": "two words", "name": "x"}]})
+    assert "may not write concept://infra/two%20words" in answer.json["detail"]
+
+
 def test_tools_of_the_hubs_own_machine_are_not_there(hub: Hub) -> None:
     token = hub.mint("read,write,resolve,admin")
     for tool in ("doctor", "up", "uninstall", "token_mint", "token_list", "workspaces", "nothing"):
