@@ -42,6 +42,19 @@ class NodeRow:
     """Whether a text in it is longer than the answer."""
 
 
+DEEDS = {
+    "put": "changed", "relate": "related", "unrelate": "took a relation away", "append to": "added text",
+    "untag": "took tags away", "verify": "verified", "settle": "settled a conflict", "delete": "deleted",
+    "move": "gave it another address", "review: take back": "took it back",
+}  # fmt: skip
+"""What a commit did to a node, by the words before the node's URI in a subject that nobody wrote."""
+
+
+def deed_of(subject: str, uri: str) -> str:
+    """What a subject says was done to a node where it only names it; empty where somebody wrote it."""
+    return DEEDS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
+
+
 def titled(field: str) -> str:
     """What a person calls a field: ``data/owner`` is *owner (data)*."""
     head, *rest = split(field)

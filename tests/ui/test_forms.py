@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
+from kgd.ui.changes import deed_of
 from kgd.ui.differences import marked
 from kgd.ui.forms import FIELDS, changes, meet, texts_of, typed_of
 from kgd.ui.values import as_text, mapping_of, mapping_text
@@ -107,3 +108,18 @@ def test_values_are_written_as_a_person_would() -> None:
     assert as_text({"a": [1, {"b": None}]}) == "a:\n- 1\n- b: null\n"
     values: list[object] = ["x", ["a", "b"], [], {}, 3, True, None]
     assert list(map(as_text, values)) == ["x", "a\nb", "[]", "{}", "3", "true", ""]
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        ("relate concept://shop/a", "related"),
+        ("append to concept://shop/a", "added text"),
+        ("put concept://shop/a", "changed"),
+        ("relate concept://shop/ab", ""),
+        ("we deliver now", ""),
+        ("why we relate concept://shop/a", ""),
+    ],
+)
+def test_a_subject_that_only_names_the_node_says_what_was_done_to_it(subject: str, said: str) -> None:
+    assert deed_of(subject, "concept://shop/a") == said

@@ -10,6 +10,7 @@ from kgd.errors import KgdError
 from kgd.freshness.citations import parse
 from kgd.model.uri import from_path, scheme_of
 from kgd.ui.asked import Asked, Handled, Page
+from kgd.ui.changes import deed_of
 from kgd.ui.entry import Entry
 from kgd.ui.reading import Links, Missing, links, names, whole
 from kgd.ui.values import as_text
@@ -46,7 +47,7 @@ def told(asked: Asked, found: dict[str, Any], as_of: str | None = None) -> dict[
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
         "cites": cited(asked, data), "do": wanted if writes and wanted in (*FORMS, "relation") else "",
         "is_talk": scheme_of(uri) in TALK, "may_verify": writes and asked.may_do_all and bool(data.get("cites")),
-        "typed": {}, "refused": None,
+        "typed": {}, "refused": None, "deed_of": deed_of,
         "change_at": lambda one: asked.to(
             "node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"]
         ) + "#do",

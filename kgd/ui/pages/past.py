@@ -7,7 +7,7 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.ui.asked import Asked, Go, Handled, Page
-from kgd.ui.changes import rows
+from kgd.ui.changes import deed_of, rows
 from kgd.ui.entry import Entry
 from kgd.ui.pages.editing import said
 
@@ -18,7 +18,7 @@ def history(asked: Asked) -> Handled:
     """The commits of a node, newest first, each with what it changed."""
     uri = asked.required("uri")
     answer = asked.call("history", uri=uri, diff=True, limit=COMMITS, cursor=asked.query.get("cursor"))
-    shown = [{**commit, "title": title(commit), "changes": rows(commit["diff"])} for commit in answer["commits"]]
+    shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
     if not shown and not asked.query.get("cursor"):
         raise NotFound("no commit has changed this node", at=uri, next="Look whether its address is right.")
     return Page(
@@ -85,11 +85,12 @@ def _revert(asked: Asked, message: str) -> dict[str, Any]:
     return {"changes": changes, "message": " ".join(message.split()), "conflicts": "show"}
 
 
-def title(commit: Mapping[str, Any]) -> str:
+def title(commit: Mapping[str, Any], uri: str) -> str:
     """What a commit is called in the history of one node: what it says, or what it changed where it says nothing."""
     subject = str(commit["message"].partition("\n")[0])
+    deed = deed_of(subject, uri)
     if subject and not subject.startswith("put "):
-        return subject
+        return deed.capitalize() or subject
     for one in commit["diff"]:
         if one["change"] != "changed":
             return f"{one['change'].capitalize()}"
