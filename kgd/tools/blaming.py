@@ -141,8 +141,10 @@ def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[
             found.append((entry, node))
             room -= len(node.content) if node else 0
         before = _before(workspace, uri, found[-1]) if found and entries else None
-        if before is None or before in seen or (sees is not None and not sees(before)):
+        if before is None or before in seen:
             return found[::-1], True
+        if sees is not None and not sees(before):
+            return found[::-1], False
         uri, after = before, found[-1][0].commit
         seen.add(uri)
 

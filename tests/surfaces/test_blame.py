@@ -83,3 +83,16 @@ def test_whoever_may_not_read_a_node_is_not_told_who_wrote_it(ask: Ask, session:
     (line,) = SERVED["blame"].call(theirs, {"uri": "concept://shop/open/a"})["ranges"]
     assert (line["text"], line["author"]) == ("seen", "Ann Person")
     assert "zebra" not in line["message"]
+
+
+def test_lines_that_came_from_an_address_out_of_sight_are_not_said_to_be_of_who_moved_them(
+    ask: Ask, session: Session
+) -> None:
+    write(ask, "older than it looks\n")
+    ask.put(changes=[{"op": "move", "uri": URI, "to": "concept://shop/open/moved"}])
+    ask.put(changes=[{"op": "append", "uri": "concept://shop/open/moved", "text": "new"}])
+    holder = Principal("tok00001", "billing-agent", "agent", (Scope.of("shop", ["read"], ("/open/**",)),))
+    theirs = Session(session.daemon, client="claude", trusted=False, principal=holder)
+    first, last = SERVED["blame"].call(theirs, {"uri": "concept://shop/open/moved"})["ranges"]
+    assert (first["text"], first["earlier"]) == ("older than it looks", True)
+    assert (last["text"].strip(), "earlier" in last) == ("new", False)
