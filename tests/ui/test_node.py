@@ -182,6 +182,16 @@ def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Wat
     watched.troubles.clear()  # the browser notes an answer of 422
 
 
+def test_what_only_the_code_has_is_neither_renamed_nor_has_relations_that_could_be_changed(
+    desk: Desk, page: Page
+) -> None:
+    at(page, "node?uri=dir://shop/src")
+    expect(page.locator(".relations").first).to_contain_text("checkout.py")
+    expect(page.get_by_role("link", name="Add a relation")).to_be_visible()
+    for name in ("Rename", "Delete", "Change contains"):
+        assert page.get_by_role("link", name=name).count() == 0, name
+
+
 @pytest.mark.slow
 def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Page) -> None:
     uri = "decision://shop/past"
