@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
 BROKEN_SHOWN = 20
-CONFLICTS_COUNTED = 10_000
 
 
 class Nothing(Params):
@@ -141,14 +140,11 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
     """What is no business of the holder of a token is left out: paths here, other workspaces, hidden nodes."""
     assert session.principal is not None
     sees = sight.sight(session, workspace.id)
-    conflicts = workspace.conflict_count if sees is None else len(
-        workspace.conflicts(limit=CONFLICTS_COUNTED, about=sees)
-    )  # fmt: skip
     return {
         "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
-        "stages": [], "degraded": [], "conflicts": conflicts, "invalid_files": [],
+        "stages": [], "degraded": [], "conflicts": workspace.count_conflicts(about=sees), "invalid_files": [],
         "broken_links": [], "proposals": answer["proposals"] if sees is None else 0,
         "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
     }  # fmt: skip

@@ -35,8 +35,6 @@ SIDES = {"a": 0, "b": 1}
 IDS_NAMED = 8
 LISTED = 20
 """Conflicts that one call takes up when it names none."""
-MOST_COUNTED = 10_000
-"""Conflicts that are read to count those which a token may see."""
 LOOKED_UP = 10
 """Of how many it is looked up who wrote them."""
 
@@ -239,9 +237,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     if (waiting := _waiting(session, workspace, params)) is not None:
         answer["proposals"] = waiting
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
-    answer["open"] = (
-        workspace.conflict_count if session.principal is None else len(_settleable(session, workspace, MOST_COUNTED))
-    )
+    answer["open"] = workspace.count_conflicts(about=session.settles(workspace))
     answer["next"] = _next_step(answer)
     return answer
 

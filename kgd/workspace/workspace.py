@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,6 +58,10 @@ from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
 
+CONFLICTS_READ = 20
+"""To count those about some nodes: where there are more, their paths alone are looked at."""
+SUBJECTS = 20_000
+"""Records of which it is remembered whose they are."""
 SIMILAR_ASKED = 3
 """Of how many new nodes one answer says what they look like."""
 
@@ -315,8 +320,10 @@ class Workspace:
     def count_conflicts(self, uri: Uri | None = None, *, about: Callable[[Uri], bool] | None = None) -> int:
         """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path.
 
-        What else a record speaks of is not looked at: it takes no more to count ten thousand.
+        Where there are many, what else a record speaks of is not looked at: ten thousand are counted in no time.
         """
+        if about is not None and len(few := self.conflicts(uri, limit=CONFLICTS_READ, about=about)) < CONFLICTS_READ:
+            return len(few)
         folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
         found = self._served.conflict_paths(folder)
         if about is None:
@@ -689,13 +696,7 @@ class Workspace:
 
     def _subject(self, path: str) -> Uri | None:
         """The node that a record is about, where its path alone tells: thousands are not worth reading to leave out."""
-        folder, _, name = path.removeprefix("conflicts/").rpartition("/")
-        try:
-            uri = paths.uri_of(f"nodes/{folder}.yaml", self.id, self.sharded)
-        except KgdError:
-            return None
-        told = uri is not None and paths.conflict_path(uri, name.removesuffix(".yaml"), self.sharded) == path
-        return uri if told else None
+        return _subject_in(path, self.id, self.sharded)
 
     def _conflict(self, path: str) -> OpenConflict | None:
         blob = self._store.entry(self._served.tree or self._store.tree_of(self._writer.tip), path)
@@ -725,6 +726,17 @@ class Workspace:
             if like:
                 found.append(Similar(uri, like))
         return tuple(found)
+
+
+@lru_cache(maxsize=SUBJECTS)
+def _subject_in(path: str, workspace: str, sharded: frozenset[str]) -> Uri | None:
+    folder, _, name = path.removeprefix("conflicts/").rpartition("/")
+    try:
+        uri = paths.uri_of(f"nodes/{folder}.yaml", workspace, sharded)
+    except KgdError:
+        return None
+    told = uri is not None and paths.conflict_path(uri, name.removesuffix(".yaml"), sharded) == path
+    return uri if told else None
 
 
 def _is_about(found: OpenConflict, counts: Callable[[Uri], bool]) -> bool:
