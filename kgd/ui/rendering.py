@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -39,6 +40,17 @@ STATIC = {
     "icon.svg": "image/svg+xml",
 }
 """What pages load, and as what. Nothing else is given out of the folder."""
+
+
+_IN_CALL = re.compile(r"(?:changes|resolutions)\[\d+\]|[a-z]+[A-Z]\w*\Z").match
+_TOOL_WORDS = (  # what refusals of tools say to agents, and what they mean to whoever looks at a page
+    ("Look for it with search, or make it with an upsert", "Search for it, or write it"),
+    ("Get the node, then put again with expect_version, or append to it instead", "Open it again, or add text to it"),
+    (
+        "Make it with put (type task), or give your tracker's URL of it",
+        "`kgd task add` makes one, or give its address in your tracker",
+    ),
+)
 
 
 def page(template: str, told: Mapping[str, Any]) -> str:
@@ -80,6 +92,8 @@ def _environment() -> Environment:
         "counted": counted,
         "sentence": sentence,
         "commands": commands,
+        "place": place,
+        "spoken": spoken,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -100,6 +114,18 @@ def commands(text: str) -> Markup:
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
     )
+
+
+def place(at: str) -> str:
+    """Where a refusal points to; nothing where that is a place in a call, which no form shows."""
+    return "" if _IN_CALL(at) else at
+
+
+def spoken(text: str) -> str:
+    """What to do next, in the words of the pages: a tool names other tools."""
+    for tool_words, words in _TOOL_WORDS:
+        text = text.replace(tool_words, words)
+    return text
 
 
 def exact(text: str) -> Markup:

@@ -86,6 +86,18 @@ def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk,
 
 
 @pytest.mark.parametrize(
+    ("at", "shown"),
+    [("changes[0].uri", ""), ("createdByTaskId", ""), ("concept://shop/a", "concept://shop/a"), ("since", "since")],
+)
+def test_a_place_in_a_call_is_not_told_to_whoever_filled_in_a_form(at: str, shown: str) -> None:
+    assert rendering.place(at) == shown
+
+
+def test_what_to_do_next_is_told_in_the_words_of_the_pages() -> None:
+    assert rendering.spoken("Look for it with search, or make it with an upsert.") == "Search for it, or write it."
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [("the file is gone", "The file is gone"), ("concept://shop/a is old", "concept://shop/a is old"), ("", "")],
 )
