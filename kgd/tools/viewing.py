@@ -70,7 +70,9 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     sees = sight.sight(session, workspace.id)
     if not params.types:
         return _whole(workspace, sees)
-    newest: list[str] = [uri for type in params.types for uri in _newest(workspace, type, sees)]
+    newest: list[str] = []
+    for type in list(dict.fromkeys(params.types))[:TYPES]:
+        newest += _newest(workspace, type, sees) if len(newest) < NEWEST else []
     if not newest:
         return {**_nothing(workspace), "next": f"Nothing of type {', '.join(params.types)[:100]} was written yet."}
     given["workspace"] = params.workspace or workspace.id

@@ -129,3 +129,13 @@ def test_the_newest_of_a_type_are_those_in_sight(known: Session) -> None:
     known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
     answer = GRAPH_VIEW.call(known, {"workspace": "shop", "types": ["fact"]})
     assert [node["name"] for node in answer["nodes"]] == ["old"]
+
+
+def test_a_type_that_is_named_a_thousand_times_is_looked_for_once(known: Session, monkeypatch: Any) -> None:
+    workspace = known.daemon.opened()[0]
+    looked: list[str] = []
+    newest = workspace.newest
+    monkeypatch.setattr(type(workspace), "newest", lambda self, type, limit: looked.append(type) or newest(type, limit))
+    types = ["insight"] * 1_000 + [f"type-{number}" for number in range(1_000)]
+    call(known, "graph_view", {"workspace": "shop", "types": types})
+    assert len(looked) == len(set(looked)) <= 20

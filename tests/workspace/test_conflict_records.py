@@ -146,3 +146,22 @@ def test_a_part_of_a_thread_makes_no_conflict_about_another_node(ws: Workspace) 
     merged = merge_trees(ws.store, tree("a"), tree("b"), tree("c"), NONE)
     assert merged.conflicts == ()
     assert not [name for name in merged.files if name.startswith("conflicts/")]
+
+
+def test_those_about_a_part_are_counted_by_what_they_speak_of_and_many_without_reading_them(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uris = [uri(f"{'seen' if number % 2 else 'hidden'}/{number}") for number in range(100)]
+    ws.submit(change(*(upsert(one, summary="b") for one in uris)))
+    field = FieldConflict("a", ("b", "c"))
+    brought(ws, record_files([Conflict(one, {"summary": field}, {"summary": 0}) for one in uris], NONE))
+    met = Conflict(uri("seen/1"), {"uri": FieldConflict(None, (uri("hidden/0"), uri("seen/1")))}, {"uri": 1})
+    brought(ws, record_files([met], NONE))
+    read = []
+    decode = documents.read_record
+    monkeypatch.setattr(documents, "read_record", lambda *args: read.append(args[1]) or decode(*args))
+    assert ws.count_conflicts(about=lambda one: "/seen/" in one) == 51, "with the one that speaks of another"
+    assert len(read) <= 21
+    assert ws.count_conflicts(about=lambda one: one == uri("seen/1")) == 1, "the other one speaks of what is hidden"
+    assert ws.count_conflicts(uri("seen/1"), about=lambda one: one in (uri("seen/1"), uri("hidden/0"))) == 2
+    assert ws.count_conflicts(about=lambda one: "/nowhere/" in one) == 0
