@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def until(condition: Callable[[], object], seconds: float = 15.0, say: Callable[[], object] = lambda: "") -> float:
+def until(condition: Callable[[], object], seconds: float = 60.0, say: Callable[[], object] = lambda: "") -> float:
     """Ask until the condition holds, and return how long that took; after `seconds` the test fails with `say`."""
     began = time.monotonic()
     while not condition():

@@ -173,10 +173,18 @@ def _leave_all() -> None:
         host.close()
 
 
+_of_parents: list[object] = []
+
+
 def _in_child() -> None:
-    """What the parent has open stays the parent's."""
+    """What the parent has open stays the parent's. Its locks on files are given back by itself (`workspace.owner`).
+
+    Nothing of it is taken apart here: a thread of the parent's may have been in the middle of it, and what that held
+    within SQLite nobody gives back in this process.
+    """
     global _lock
     _lock = threading.Lock()
+    _of_parents.append(dict(_hosts))
     _hosts.clear()
 
 

@@ -75,9 +75,9 @@ def test_whatever_pushed_commits_say_of_their_authors_everybody_is_answered(serv
         git(at, "reset", "-q", "--hard", odd)
         assert set(answers(served, admin, f"services/odd{n}").values()) == {200}
     served.put("concept://infra/services/later", summary="wombat later")
-    until(lambda: found(served, admin, "wombat") == {"odd0", "odd1", "odd2", "later"}, "all are found")
+    until(lambda: found(served, admin, "wombat") == {"odd0", "odd1", "odd2", "later"}, say=lambda: "not all are found")
     served.put("concept://infra/services/odd0", name="edited")
-    until(lambda: found(served, admin, "edited") == {"odd0"}, "what was edited since is found")
+    until(lambda: found(served, admin, "edited") == {"odd0"}, say=lambda: "what was edited is not found")
     assert {stage["name"]: stage["state"] for stage in served.call("status", workspace="infra")["stages"]}[
         "index"
     ] == "ok"

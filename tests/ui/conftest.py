@@ -38,7 +38,14 @@ class Desk:
     def __init__(self, root: Path) -> None:
         self.home = Home.at(str(root / "home"))
         self.code = make_code(root / "shop")
-        self.environment = {**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)}
+        person = root / "person"
+        person.mkdir()
+        (person / ".gitconfig").write_text("[user]\n\tname = Ann Person\n\temail = ann@example.org\n")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        self.environment = {
+            **inherited, "HOME": str(person), "GIT_CONFIG_NOSYSTEM": "1", "KGD_HOME": self.home.config,
+            "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
         self("up", "--quiet")
 
     def __call__(self, *words: str, stdin: str = "") -> str:
