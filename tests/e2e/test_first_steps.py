@@ -20,7 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def fingerprint(code: Path) -> dict[str, object]:
-    """All of a code repository that is not ours: its files, refs, stash, index, hooks and configuration, as bytes."""
+    """All of a code repository that is not ours: its files, refs, stash, index, hooks and configuration, as bytes.
+
+    But for what Python compiled, which comes when something is imported first.
+    """
+    status = git(code, "status", "--porcelain", "--ignored")  # first: it may write the times it looked at to the index
     git_dir, parts = code / ".git", {}
     for path in sorted(git_dir.rglob("*")):
         name = path.relative_to(git_dir).as_posix()
@@ -29,10 +33,10 @@ def fingerprint(code: Path) -> dict[str, object]:
     tree = {
         path.relative_to(code).as_posix(): path.read_bytes()
         for path in sorted(code.rglob("*"))
-        if path.is_file() and path.relative_to(code).parts[0] not in (".git", ".kgd")
+        if path.is_file() and not {".git", ".kgd", "__pycache__"} & {*path.relative_to(code).parts}
     }
     return {"git": parts, "objects": git(code, "count-objects", "-v"), "tree": tree, "refs": git(code, "show-ref"),
-            "status": git(code, "status", "--porcelain", "--ignored").replace("!! .kgd/\n", "")}  # fmt: skip
+            "status": [line for line in status.splitlines() if line != "!! .kgd/" and "__pycache__" not in line]}  # fmt: skip
 
 
 def lived_in(code: Path) -> Path:
