@@ -35,8 +35,13 @@ def fingerprint(code: Path) -> dict[str, object]:
         for path in sorted(code.rglob("*"))
         if path.is_file() and not {".git", ".kgd", "__pycache__"} & {*path.relative_to(code).parts}
     }
-    return {"git": parts, "objects": git(code, "count-objects", "-v"), "tree": tree, "refs": git(code, "show-ref"),
-            "status": [line for line in status.splitlines() if line != "!! .kgd/" and "__pycache__" not in line]}  # fmt: skip
+    return {
+        "git": parts,
+        "objects": git(code, "count-objects", "-v"),
+        "tree": tree,
+        "refs": git(code, "show-ref"),
+        "status": [line for line in status.splitlines() if ".kgd/" not in line and "__pycache__" not in line],
+    }
 
 
 def lived_in(code: Path) -> Path:
