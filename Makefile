@@ -7,7 +7,7 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # What is compiled is kept: hundreds of processes of a test run would compile kgd again, each worker all the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down test test-all run-tests test-deps pictures site lint bench bench-retrieval soak lock clean
+.PHONY: help up down test test-all _tests test-deps pictures site lint bench bench-retrieval soak lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -19,14 +19,14 @@ down: ## stop the daemon
 	@$(BIN)/kgd down
 
 test: $(VENV)/.develop ## linters and the tests, under 3 minutes
-	@$(MAKE) --no-print-directory -j2 lint run-tests
+	@$(MAKE) --no-print-directory -j2 lint _tests
 
 test-all: $(VENV)/.develop ## the same and the slower tests, about a quarter of an hour
-	@$(MAKE) --no-print-directory -j2 lint run-tests CHOSEN='-m "not soak"'
+	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak"'
 
 # The linters use one processor: beside the tests they cost half of their time.
-run-tests: $(VENV)/.develop
-	$(PYTEST) -q -n 3 $(TOGETHER) $(CHOSEN)
+_tests: $(VENV)/.develop
+	$(PYTEST) -q -n 4 $(TOGETHER) $(CHOSEN)
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh
