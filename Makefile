@@ -18,10 +18,10 @@ up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph over 
 down: ## stop the daemon
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, under 3 minutes
+test: $(VENV)/.develop ## linters and the tests, about five minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests
 
-test-all: $(VENV)/.develop ## the same and the slower tests, about a quarter of an hour
+test-all: $(VENV)/.develop ## the same and the slower tests, about 25 minutes
 	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak"'
 
 # The linters use one processor: beside the tests they cost half of their time.
