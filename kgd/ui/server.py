@@ -316,7 +316,7 @@ class Ui:
         if isinstance(error, TooMuch):
             status = 429
         told = self._around(asked, key) | {"error": error, "code": status}
-        response = self._html("error.html" if asked else "refused.html", told, status)
+        response = self._html("error.html", told, status)
         if isinstance(error, TooMuch):
             response.headers["retry-after"] = str(error.retry_after)
         return response
@@ -328,7 +328,7 @@ class Ui:
         return None
 
     def _error_status(self, error: KgdError, status: int) -> Response:
-        return self._html("refused.html", self._around(None, "") | {"error": error, "code": status}, status)
+        return self._html("error.html", self._around(None, "") | {"error": error, "code": status}, status)
 
     def _holder(self, visitor: Visitor) -> str:
         """Whom a link makes of a browser; empty for the person of this machine."""
