@@ -12,6 +12,7 @@ from kgd.ui import rendering
 from kgd.ui.pages.overview import Waiting, sentence
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.pictures import picture
+from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
 
@@ -76,10 +77,14 @@ def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(de
 @browser
 def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/parcels", name="Parcels", summary="Sent on the same day")
+    desk.put("concept://shop/vans", name="Vans", content="They bring the parcels before nine.")
     at(page, "search?q=parcels")
-    hit = page.locator(".hit", has_text="Parcels")
+    hit = page.locator(".hit", has_text="Sent on the same day")
     expect(hit).to_contain_text("concept://shop/parcels")
+    expect(hit).to_contain_text("Found by name: parcels")
+    expect(page.locator(".hit", has_text="Vans")).to_contain_text("bring the parcels before nine")
     expect(page.locator("main")).not_to_contain_text("nearest in meaning")
+    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
     at(page, "search?q=zzyzxq")
     expect(page.locator("main")).to_contain_text("nearest in meaning")
     assert axe(page) == []
