@@ -1,0 +1,53 @@
+"""What waits, at the command line: listed, shown, decided; and what was learned, reviewed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Kgd
+
+
+def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_path: Path) -> None:
+    kgd("put", "wait/a", "--summary", "one", "-q")
+    base = kgd.json("put", "wait/b", "--summary", "one")["commit"]
+    kgd("put", "wait/a", "--summary", "another", "-q")
+    changes = tmp_path / "changes.json"
+    changes.write_text(json.dumps([
+        {"op": "upsert", "uri": "wait/a", "summary": "mine"}, {"op": "upsert", "uri": "wait/c", "summary": "new"},
+    ]))  # fmt: skip
+    said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar")
+    assert said.startswith("proposed in shop as ")
+    assert "what it changes was changed here as well" in said
+    (one,) = kgd.json("proposals")["proposals"]
+    assert one["state"] == "conflicts"
+    listed = kgd("proposals")
+    assert one["id"] in listed
+    assert "concept://shop/wait/a  (changed here too)" in listed
+    assert "+ summary: mine" in kgd("proposals", one["id"])
+    assert "1 proposal to decide" in kgd("status")
+    would = kgd("accept", one["id"], "--dry-run")
+    assert "nothing was written" in would
+    assert "concept://shop/wait/a was changed here too" in would
+    assert "concept://shop/wait/c" in kgd("accept", one["id"], "--only", "wait/c", "--dry-run")
+    assert kgd.run("get", "wait/c").returncode == 3
+    said = kgd("accept", one["id"], "--only", "wait/c")
+    assert f"1 node of {one['id']} left to decide" in said
+    assert "is rejected; it is kept as refs/kgd/rejected/" in kgd("reject", one["id"], "--reason", "no")
+    assert "nothing waits" in kgd("proposals")
+    gone = kgd.run("accept", one["id"])
+    assert gone.returncode == 3
+    assert "no proposal of that name waits" in gone.stderr
+
+
+def test_what_was_learned_is_reviewed_and_taken_back(kgd: Kgd) -> None:
+    kgd("review", "--accept", "-q")
+    kgd("put", "seen/a", "--summary", "learned", "-q")
+    said = kgd("review")
+    assert "added concept://shop/seen/a" in said
+    assert "+ summary: learned" in said
+    assert kgd.json("review", "--by", "agent", "--since", "yesterday")["authors"] == []
+    kgd("review", "--since", "today", "--revert", "seen/a")
+    assert kgd.run("get", "seen/a").returncode == 3
+    kgd("review", "--accept", "-q")
+    assert "nothing was learned since" in kgd("review")
