@@ -12,7 +12,7 @@ from kgd.git.layout import Layout
 from tests.builders import new_layout
 from tests.faults.audit import Findings, audit, git
 from tests.faults.nursery import Child
-from tests.faults.scribes import scribble
+from tests.faults.scribes import answers_in, scribble
 from tests.workspace.people import code_layout
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def killed_at_random(tmp_path: Path, kills: int, seed: int) -> Findings:
             layout = code_layout(place) if publish else new_layout(place)
             diary = tmp_path / f"{seed}-{number}.diary"
         with Child(scribble, str(layout.work_tree), str(diary), seed * 100_000 + number, publish) as child:
-            _let_live(child, layout, dice, early=number % 5 == 0, placing=publish and number % 2 == 0)
+            _let_live(child, layout, diary, dice, early=number % 5 == 0, placing=publish and number % 2 == 0)
         if number % 10 == 9:
             git(layout.git_dir, "gc", "-q", "--prune=now", check=False)  # it may meet a lock of the dead
         found = audit(layout, diary, publish=publish)
@@ -42,22 +42,25 @@ def killed_at_random(tmp_path: Path, kills: int, seed: int) -> Findings:
     return total
 
 
-def _let_live(child: Child, layout: Layout, dice: random.Random, *, early: bool, placing: bool) -> None:
+def _let_live(child: Child, layout: Layout, diary: Path, dice: random.Random, *, early: bool, placing: bool) -> None:
+    """Until so many changes were answered, however slow the machine is, and then for a part of another one."""
     if early:
         time.sleep(dice.uniform(0, 0.06))
         return
     child.hear()
-    end = time.monotonic() + dice.uniform(0.01, 0.2)
-    lock = layout.git_dir / "index.lock"
-    while time.monotonic() < end and not (placing and lock.exists()):
+    enough, lock = answers_in(diary) + dice.randint(4, 16), layout.git_dir / "index.lock"
+    while answers_in(diary) < enough:
+        if placing and lock.exists():
+            return
         time.sleep(0.0005)
+    time.sleep(dice.uniform(0, 0.02))
 
 
 @pytest.mark.requirement("B3")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path, seed: int) -> None:
     found = killed_at_random(tmp_path, 5, seed)
-    assert found.acked > 20, found
+    assert found.acked > 10, found
 
 
 @pytest.mark.slow

@@ -130,9 +130,16 @@ def printable(path: bytes) -> str:
 
 
 def checked_out(target: Target) -> None:
-    """As `git pull` leaves it: the files are those of the branch, as far as git agrees to write them."""
-    until(lambda: not (target.git_dir / "index.lock").exists())
-    subprocess.run(["git", "-C", target.work_tree, "reset", "-q", "--hard"], capture_output=True, check=False)
+    """As `git pull` leaves it: the files are those of the branch, as far as git agrees to write them.
+
+    Asked again while kgd has the lock: git would leave files that are not there, which is a person removing them.
+    """
+
+    def locked() -> bool:
+        words = ["git", "-C", target.work_tree, "reset", "-q", "--hard"]
+        return b"index.lock" in subprocess.run(words, capture_output=True, check=False).stderr
+
+    until(lambda: not locked())
 
 
 def unharmed(target: Target) -> None:

@@ -62,6 +62,12 @@ async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: s
         assert len(model.asked) == 1
 
 
+async def leave_once_asked(model: Model, call: anyio.CancelScope) -> None:
+    while not model.asked:
+        await anyio.sleep(0.01)
+    call.cancel()
+
+
 @pytest.mark.requirement("B6")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize(("way", "behaves"), CELLS)
@@ -76,7 +82,9 @@ async def test_without_a_good_answer_everything_stays_and_the_agent_decides(
             before, made = await node(client, uri), await commits(client)
         heard, heard_by_client_alone = "", False
         async with place.client(mode, model) as client:
-            with anyio.move_on_after(3 if mode == "legacy" else 0.7):
+            async with anyio.create_task_group() as beside:
+                if (mode, behaves) == ("auto", "hangs"):  # nobody else ends a modern client that waits for its model
+                    beside.start_soon(leave_once_asked, model, beside.cancel_scope)
                 try:
                     answer = await call(client, "resolve_conflicts", ids=uri)
                     assert answer["resolved"] == []
