@@ -18,7 +18,7 @@ from bench.corpus import Made
 from bench.house import House
 from bench.row import Row, missing, value
 
-CHROMIUM = "chromium"
+CHROMIUM = ("chromium", "chromium-headless-shell")
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--enable-precise-memory-info",
@@ -40,13 +40,13 @@ _HEAP = "performance.memory.usedJSHeapSize"
 
 def rows(workspaces: Sequence[Made], folder: Path, *, looks: int = LOOKS, changes: int = CHANGES) -> Iterator[Row]:
     """Rows of all sizes, then how the largest compares with the smallest."""
-    program = shutil.which(CHROMIUM)
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         program = None
     if program is None:
-        yield missing("pages in a browser", CHROMIUM, "it is not installed; `make test-deps` does that")
+        yield missing("pages in a browser", CHROMIUM[0], "it is not installed; `make test-deps` does that")
         return
     painted: dict[int, dict[str, float]] = {}
     with sync_playwright() as playwright:

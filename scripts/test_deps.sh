@@ -5,13 +5,17 @@ set -u
 cd "$(dirname "$0")/.."
 missing=""
 
-package() {  # package PROGRAM PACKAGE
+got() {  # got PROGRAM PACKAGE
   command -v "$1" >/dev/null 2>&1 && return 0
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     [ -n "${updated:-}" ] || { apt-get update -qq && updated=1; }
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2" >/dev/null
   fi
-  command -v "$1" >/dev/null 2>&1 || missing="$missing $1"
+  command -v "$1" >/dev/null 2>&1
+}
+
+package() {  # package PROGRAM PACKAGE
+  got "$1" "$2" || missing="$missing $1"
 }
 
 package strace strace
@@ -19,7 +23,7 @@ package git git
 package npm npm
 PATH=$PATH:/usr/sbin package sshd openssh-server
 package ssh openssh-client
-package chromium chromium
+got chromium-headless-shell chromium-headless-shell 2>/dev/null || package chromium chromium
 package zsh zsh
 package fish fish
 package man man-db

@@ -23,13 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MEMORY = "/dev/shm"
 MEMORY_BYTES = 4 << 30
 """Room there that a whole run never fills."""
-IN_MEMORY = frozenset({
-    "access", "across", "agents", "freshness", "git", "graph", "hooks", "memories", "server_memory", "surfaces", "sync",
-    "tasks", "vectors", "workspace",
-})  # fmt: skip
-"""Folders whose tests have their places in memory: they write small files durably all the time."""
-ON_DISK = frozenset({"test_clients.py", "test_house.py", "test_mcp.py"})
-"""Files among them that do not: kgd takes no documents from below /dev."""
+ON_DISK = frozenset({"faults"})
+"""Folders whose tests have their places on a disk. All others are in memory: a whole run writes durably all the time,
+and would wait for the disk for half of it."""
 
 
 def _has_room_in_memory() -> bool:
@@ -62,6 +58,12 @@ _PACKAGE = "node_modules/@modelcontextprotocol/server-memory/dist/index.js"
 SERVER_MEMORY = (ROOT / _PACKAGE, ROOT / "bench-results/peers" / _PACKAGE)
 """Where `make test-deps` and `make bench` install the official memory server."""
 
+
+def chromium() -> str | None:
+    """Without windows where that is installed: the same engine, at a third of the cost."""
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+
 PROGRAMS = {
     "zsh": lambda: bool(shutil.which("zsh")),
     "fish": lambda: bool(shutil.which("fish")),
@@ -71,7 +73,7 @@ PROGRAMS = {
     "mount": _can_mount,
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
     "registry": _can_download,
-    "chromium": lambda: bool(shutil.which("chromium")) and (ROOT / "node_modules/axe-core/axe.min.js").exists(),
+    "chromium": lambda: bool(chromium()) and (ROOT / "node_modules/axe-core/axe.min.js").exists(),
     "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
     "server-memory": lambda: bool(shutil.which("node")) and any(program.exists() for program in SERVER_MEMORY),
 }
@@ -85,8 +87,12 @@ LONGEST = (
 """Files that take longest. They begin first: a file is one worker's, and the last one is waited for alone."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest itself looks for a place
 def pytest_configure(config: pytest.Config) -> None:
-    """As many random examples as there is time for: `make test-all` tries three times as many as `make test`."""
+    """A place in memory, and as many random examples as there is time for: three times as many in `make test-all`."""
+    if not config.option.basetemp and _has_room_in_memory():
+        config.option.basetemp = tempfile.mkdtemp(prefix="kgd-tests-", dir=MEMORY)
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
     usual = "quick" if "not slow" in config.option.markexpr else "kgd"
     settings.load_profile("soak" if os.environ.get("KGD_SOAK") else usual)
 
@@ -143,14 +149,12 @@ def _nobodys_world(repository_template: Path, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A folder of the test's own; in memory where a disk would take half of the test's time."""
-    path = request.path
-    if path.parent.name not in IN_MEMORY or path.name in ON_DISK or not _has_room_in_memory():
+    """A folder of the test's own; on a disk where that is what is tested."""
+    if request.path.parent.name not in ON_DISK:
         yield tmp_path
         return
-    folder = Path(tempfile.mkdtemp(prefix="tests-", dir=MEMORY))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="kgd-tests-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,10 @@ MOST_LOOKED_AT = 1_000_000
 """Entries of a folder and those below it that are looked at."""
 MOST_FILES = 50_000
 """Files that one folder is taken in with."""
-SYSTEM = ("/", "/proc", "/sys", "/dev", "/etc", "/boot", "/run")
+SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/boot", "/run")
 """What belongs to the machine and is nobody's document."""
+NONETHELESS = ("/dev/shm", "/run/media", "/run/user")
+"""Below it, but a person's: files in memory, and disks that a desktop has mounted."""
 
 
 @dataclass(slots=True)
@@ -55,9 +57,13 @@ def located(text: str, cwd: Path | None) -> Path:
         raise NotFound("nothing is there", at=str(path)[-80:], next="Look at the path once more.") from None
     except (OSError, RuntimeError):  # a link that leads to itself
         raise Invalid("this path leads nowhere", at=str(path)[-80:]) from None
-    if str(real) in SYSTEM or any(str(real).startswith(f"{top}/") for top in SYSTEM[1:]):
+    if real == Path("/") or (_is_below(real, SYSTEM) and not _is_below(real, NONETHELESS)):
         raise Invalid("this belongs to the machine and is no document", at=str(real)[-80:])
     return real
+
+
+def _is_below(path: Path, places: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(place) for place in places)
 
 
 def look_through(

@@ -137,7 +137,7 @@ class TakingIn:
             self.report.say(shown(line))
         base = self._place(root.name, "")[0]
         named = []
-        for what, count in folder.left.most_common():
+        for what, count in sorted(folder.left.items(), key=lambda one: (-one[1], one[0] == ".", one[0])):
             if what in ("symbolic link", "pipe, socket or device"):
                 self.report.say(f"{count} of the entries: a {what} is not followed")
             else:

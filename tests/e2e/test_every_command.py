@@ -178,6 +178,7 @@ WRONG = [
     Wrong(["diff", "badc0de..HEAD"], GONE, r"commit"),
     Wrong(["revert", "badc0de"], GONE, r"commit"),
     Wrong(["ingest", "/etc"], BAD, r"belongs to the machine"),
+    Wrong(["ingest", "/dev/null"], BAD, r"belongs to the machine"),
     Wrong(["import", "nowhere"], GONE, r"no such file or folder"),
     Wrong(["import", "src", "--from", "film"], BAD, r"'film'"),
     Wrong(["export", "film", "--to", "film"], BAD, r"'film'"),

@@ -46,9 +46,11 @@ class Model:
     def __init__(self, text: str = "{}", *, behaves: str = "answers", name: str = "test-model") -> None:
         self.text, self.behaves, self.name = text, behaves, name
         self.asked: list[CreateMessageRequestParams] = []
+        self.was_asked = anyio.Event()
 
     async def __call__(self, context: Any, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
         self.asked.append(params)
+        self.was_asked.set()
         if self.behaves == "hangs":
             await anyio.sleep_forever()
         if self.behaves == "refuses":

@@ -63,8 +63,7 @@ async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: s
 
 
 async def leave_once_asked(model: Model, call: anyio.CancelScope) -> None:
-    while not model.asked:
-        await anyio.sleep(0.01)
+    await model.was_asked.wait()
     call.cancel()
 
 

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from kgd.client.connection import Connection
 from kgd.config import Home
 from tests.conftest import ROOT
+from tests.conftest import chromium as installed_chromium
 from tests.daemon.conftest import end_daemon
 from tests.surfaces.conftest import make_code
 
@@ -106,7 +107,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 def chromium() -> Iterator[Browser]:
     """Ended with the last test here: as long as it runs no other test of the process can run an event loop."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
+        browser = playwright.chromium.launch(executable_path=installed_chromium(), args=QUIET)
         yield browser
         browser.close()
 
