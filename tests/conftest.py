@@ -81,8 +81,11 @@ PROGRAMS = {
 
 
 LONGEST = (
-    "sim/test_teams.py", "sim/test_planner.py", "workspace/test_person.py", "access/test_breaches.py",
-    "faults/test_kill.py", "test_docs.py", "e2e/test_person.py", "workspace/test_publication.py",
+    "sim/test_teams.py", "faults/test_kill.py", "faults/test_each_step.py", "e2e/test_first_steps.py",
+    "hostile/test_trees.py", "sim/test_planner.py", "e2e/test_django.py", "e2e/test_two_teams.py",
+    "access/test_breaches.py", "test_bench.py", "faults/test_disks.py", "e2e/test_places.py",
+    "surfaces/test_clients.py", "test_commands_in_docs.py", "workspace/test_publication.py", "ui/test_node.py",
+    "ui/test_graph.py", "ui/test_conflicts.py", "test_docs.py", "workspace/test_person.py",
 )  # fmt: skip
 """Files that take longest. They begin first: a file is one worker's, and the last one is waited for alone."""
 
@@ -91,7 +94,7 @@ LONGEST = (
 def pytest_configure(config: pytest.Config) -> None:
     """A place in memory, and as many random examples as there is time for: three times as many in `make test-all`."""
     if not config.option.basetemp and _has_room_in_memory():
-        config.option.basetemp = tempfile.mkdtemp(prefix="kgd-tests-", dir=MEMORY)
+        config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
     usual = "quick" if "not slow" in config.option.markexpr else "kgd"
     settings.load_profile("soak" if os.environ.get("KGD_SOAK") else usual)
@@ -153,7 +156,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     if request.path.parent.name not in ON_DISK:
         yield tmp_path
         return
-    with tempfile.TemporaryDirectory(prefix="kgd-tests-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

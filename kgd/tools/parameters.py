@@ -20,9 +20,13 @@ T = TypeVar("T")
 
 
 class Params(BaseModel):
-    """Arguments of one tool. Unknown fields are refused."""
+    """Arguments of one tool. Unknown fields are refused.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1_000_000)
+    What checks them is built when a tool is first called: a daemon would spend a tenth of its start on all of them.
+    Pydantic does that under a lock since 2.14.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1_000_000, defer_build=True)
 
     @classmethod
     def refusal_of(cls, error: ValidationError) -> KgdError:

@@ -92,8 +92,6 @@ class HandEdits:
         """Files that were published past while a person's version of them waited: what that version started from."""
         self.held = ""
         """Why missing files are not deleted, and what to do; empty if none are held."""
-        self.restored = ""
-        """What was put back lately, in words."""
 
     # ---- telling it
 

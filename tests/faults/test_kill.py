@@ -48,7 +48,7 @@ def _let_live(child: Child, layout: Layout, diary: Path, dice: random.Random, *,
         time.sleep(dice.uniform(0, 0.06))
         return
     child.hear()
-    enough, lock = answers_in(diary) + dice.randint(4, 16), layout.git_dir / "index.lock"
+    enough, lock = answers_in(diary) + dice.randint(2, 10), layout.git_dir / "index.lock"
     while answers_in(diary) < enough:
         if placing and lock.exists():
             return
@@ -60,7 +60,7 @@ def _let_live(child: Child, layout: Layout, diary: Path, dice: random.Random, *,
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path, seed: int) -> None:
     found = killed_at_random(tmp_path, 5, seed)
-    assert found.acked > 10, found
+    assert found.acked > 8, found
 
 
 @pytest.mark.slow
@@ -68,5 +68,5 @@ def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path, 
 def test_nothing_acknowledged_is_lost_over_two_hundred_kills(tmp_path: Path) -> None:
     found = killed_at_random(tmp_path, 200, 20)
     print(found)
-    assert found.acked > 1000, found
+    assert found.acked > 600, found
     assert found.kept > 0, "no kill met a change under way"

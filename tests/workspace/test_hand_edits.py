@@ -196,7 +196,7 @@ def test_a_missing_work_tree_is_reported_and_put_back(team: Desk) -> None:
     team.ws.hint(None)
     eventually(lambda: team.file("n19").exists(), lambda: team.ws.health())
     team.published()
-    assert "put back" in team.ws.health()["integrate"].blocker
+    eventually(lambda: "put back" in team.ws.health()["integrate"].blocker, lambda: team.ws.health())
     assert team.ref("refs/kgd/head") == head
     assert "Newest" in team.file("n1").read_text()
 
