@@ -49,7 +49,7 @@ from bench import (
 )
 from bench.corpus import Made
 from bench.limit import at_most
-from bench.row import Row, line, verdict
+from bench.row import Row, line, table, verdict
 
 log = logging.getLogger("bench")
 
@@ -177,6 +177,7 @@ def main() -> int:
             result["failed"] |= failed
             result["seconds"] = round(time.monotonic() - began)
             file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
+    file.with_suffix(".md").write_text(table(result["rows"]))
     print("\n".join(summary(result["rows"], result["failed"])))
     print(f"\n{result['seconds']} s; {file.relative_to(ROOT)}")
     return 1 if result["failed"] else 0

@@ -48,8 +48,7 @@ def verdict(row: Row) -> str:
 
 def line(row: Row) -> str:
     """One row for a person."""
-    name = row["what"] + (f", {row['nodes']:,} nodes" if row.get("nodes") else "")
-    name += " (p99)" if row.get("percentile") == 0.99 else ""
+    name = _name(row)
     if "not_measured" in row:
         return f"  {'not measured':12}  {name} / {row['peer']}: {row['not_measured']}"
     if "ratio" in row:
@@ -66,6 +65,28 @@ def line(row: Row) -> str:
         target += f"; overlap {row['top10_overlap']}, target {row['overlap_target']}"
     note = f"  [{row['note']}]" if row.get("note") else ""
     return f"  {verdict(row) or '-':12}  {name}: {said}{target}{note}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows that have a target, as the table of docs/performance.md; each is of a section, and judged."""
+    lines = ["| section | row | against | ratio | figures | target | |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        if row.get("target") is None:
+            continue
+        if "ratio" in row:
+            unit = next(u for u in UNITS if u in row)
+            figures = f"{_plain(row[unit])} : {_plain(row[f'peer_{unit}'])} {unit}"
+            against, ratio = row["peer"], _plain(row["ratio"])
+        else:
+            against, ratio, figures = "", "", f"{_plain(row['value'])} {row['unit']}"
+        told = (row["section"], _name(row), against, ratio, figures, _plain(row["target"]), row["verdict"])
+        lines.append(f"| {' | '.join(told)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _name(row: Row) -> str:
+    size = f", {row['nodes']:,} nodes" if row.get("nodes") else ""
+    return f"{row['what']}{size}{' (p99)' if row.get('percentile') == 0.99 else ''}"
 
 
 def percentile(times: Sequence[float], share: float) -> float:

@@ -28,7 +28,7 @@ from bench import (
 )
 from bench.__main__ import Run, measured, summary
 from bench.corpus import Made
-from bench.row import Row, line, value, verdict
+from bench.row import Row, compare, line, table, value, verdict
 
 pytestmark = pytest.mark.slow
 
@@ -110,6 +110,18 @@ def test_a_rate_is_the_better_the_higher_and_a_time_the_lower() -> None:
     assert verdict({**row, "target": 2.5}) == "missed"
     assert verdict({"what": "x", "value": 3.0, "unit": "s", "target": 2.0}) == "missed"
     assert verdict({"what": "x", "peer": "y", "not_measured": "no npm"}) == "not measured"
+
+
+def test_a_run_is_told_as_the_table_of_the_page() -> None:
+    rows = [
+        {"section": "walks", **row, "verdict": verdict(row)}
+        for row in (compare("walk", "networkx", "us", 10.0, 40.0, 0.5, nodes=1000), value("size", "MB", 3.0, 2.0),
+                    value("without a target", "s", 1.0))
+    ]  # fmt: skip
+    assert table(rows).splitlines()[2:] == [
+        "| walks | walk, 1,000 nodes | networkx | 0.25 | 10 : 40 us | 0.5 | met |",
+        "| walks | size |  |  | 3 MB | 2 | missed |",
+    ]
 
 
 def test_taking_in_documents_is_measured(tmp_path: Path) -> None:

@@ -70,6 +70,21 @@ def test_a_click_goes_on_from_a_node_and_a_second_one_shows_it(page: Page) -> No
     assert "/node?uri=concept" in page.url
 
 
+def test_going_on_keeps_the_page_the_focus_and_the_way_back(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    before = page.url
+    page.evaluate("window.here = true")
+    page.locator(dot(page, TOKENS)).focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_title(re.compile("Around Auth service, Tokens"))
+    assert page.evaluate("window.here")
+    assert TOKENS.replace(":", "%3A").replace("/", "%2F") in page.url
+    expect(page.locator(dot(page, TOKENS))).to_be_focused()
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Around Auth service")
+    assert page.url == before
+
+
 def test_by_keyboard_one_goes_on_from_a_node_and_looks_closer(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator(dot(page, AUTH)).focus()
@@ -122,6 +137,7 @@ def test_the_whole_is_shown_by_area_and_by_type(page: Page) -> None:
     assert {"Security", "Login", "insight 1"} <= set(names(page))
     assert axe(page) == []
     page.locator("svg .dot", has_text="insight 1").click()
+    expect(page.locator("h1")).to_contain_text("Around")
     assert "Tokens are renewed at minute 12" in names(page)
     at(page, "graph")
     page.locator("svg .dot", has_text="Security").click()
