@@ -118,7 +118,11 @@ class Database:
         self._depth = 0
         self._idle: list[sqlite3.Connection] = []
         self._pool = Lock()
+        self._naming = RLock()
+        """Held while the path is given another file, and while a connection finds its file, log and shared memory by
+        path: one that found the old file and the new log would make both unsound."""
         self._era = 0
+        self._met_read_only = False
         self.on_damage: Callable[[], None] = lambda: None
         """Called when somebody who reads meets damage, before they are told of it. It must not block."""
 
@@ -148,14 +152,14 @@ class Database:
         """
         with self._writing:
             self.close()
-            try:
-                for suffix in ("", "-wal", "-shm", "-journal"):
-                    Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-                self.path.parent.mkdir(exist_ok=True)
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            except OSError as error:
-                raise Unavailable(f"the index cannot be made: {error.strerror}", at=str(self.path)) from error
-            with _told_apart(self.path):
+            with self._naming, _told_apart(self.path):
+                try:
+                    for suffix in ("", "-wal", "-shm", "-journal"):
+                        Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+                    self.path.parent.mkdir(exist_ok=True)
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                except OSError as error:
+                    raise Unavailable(f"the index cannot be made: {error.strerror}", at=str(self.path)) from error
                 connection = self._connect()
                 self._writer = connection
                 connection.executescript(
@@ -179,12 +183,13 @@ class Database:
             if self._depth:
                 yield connection
                 return
-            connection.execute("BEGIN IMMEDIATE")
             self._depth += 1
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
+                self._met_read_only |= _code(error) == sqlite3.SQLITE_READONLY
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
@@ -230,6 +235,23 @@ class Database:
                 self._writer.close()
                 self._writer = None
 
+    def reopen(self) -> None:
+        """New connections for those that may have met a full disk, or one that was read-only; reads go on meanwhile.
+
+        With its last connection SQLite deletes log and shared memory. On a full disk somebody else takes the space, and
+        nobody could read any more: so one stays open. Only what was opened on a read-only disk has to go as a whole.
+        """
+        with self._writing:
+            keeper = None
+            if not self._met_read_only:
+                with contextlib.suppress(Unavailable, IndexDamaged), _told_apart(self.path):
+                    keeper = self._connect()
+            self.close()
+            self._met_read_only = False
+            if keeper is not None:
+                with self._pool:
+                    self._idle.append(keeper)
+
     def meta(self, key: str) -> str | None:
         """A remark in the table `meta`, which whoever calls this has among its own."""
         with self.read() as connection:
@@ -255,19 +277,21 @@ class Database:
             return True
 
     def _connect(self) -> sqlite3.Connection:
-        if not self.path.exists():  # SQLite would make an empty one
-            raise IndexDamaged("the index file is gone", at=str(self.path))
-        # Connections move between threads, one at a time: the pool and the writer's lock see to that.
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-            connection.execute("PRAGMA trusted_schema = OFF")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+        with self._naming:
+            if not self.path.exists():  # SQLite would make an empty one
+                raise IndexDamaged("the index file is gone", at=str(self.path))
+            # Connections move between threads, one at a time: the pool and the writer's lock see to that.
+            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            try:
+                connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()  # opens log and shared memory
+            except sqlite3.Error:
+                connection.close()
+                raise
+            return connection
 
 
 @contextlib.contextmanager
@@ -277,7 +301,7 @@ def _told_apart(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # what SQLite says of the damage, with bytes of it
         raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
     except sqlite3.Error as error:
-        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        code = _code(error)
         unreadable = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
         if code in _DAMAGE or unreadable or not path.exists():  # unreadable: to Python, a text that is none
             raise IndexDamaged("the index is damaged", at=str(path), next="It is made again by itself.") from error
@@ -285,3 +309,8 @@ def _told_apart(path: Path) -> Iterator[None]:
             name = getattr(error, "sqlite_errorname", "") or "no code"
             raise Unavailable(f"the index cannot be used just now ({name})", at=str(path)) from error
         raise
+
+
+def _code(error: BaseException) -> int:
+    """The primary result code; 0 where there is none."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

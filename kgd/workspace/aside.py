@@ -2,7 +2,8 @@
 
 The plan of a publication lies beside the files it swaps out: until the last of them was looked at, the plan tells which
 bytes are known and which are a person's. After a crash the newest plan, under an index lock that is ours, is what has
-to be finished.
+to be finished. The plan of a publication that was given up stays until the next one: it alone tells what lies in the
+work tree without being published.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Placement:
     path: str
     old: ObjectId | None
     new: ObjectId | None
-    taken: frozenset[ObjectId] = frozenset()
+    taken: frozenset[ObjectId | None] = frozenset()
 
     @property
     def known(self) -> frozenset[ObjectId | None]:
@@ -77,6 +78,7 @@ class Aside:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._waiting: list[Plan] = []
+        self._given_up: Path | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -98,22 +100,38 @@ class Aside:
         place = self.folder / f"{time.time_ns():020d}"
         place.mkdir()
         plan = Plan(place, before, after, tuple(files))
-        rows = [
-            [f.path, f.old and f.old.hex(), f.new and f.new.hex(), sorted(t.hex() for t in f.taken)] for f in plan.files
-        ]
+        rows = [[f.path, _hex(f.old), _hex(f.new), [_hex(id) for id in f.taken]] for f in plan.files]
         text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows})
-        write_new(place / "plan", text.encode())
-        sync_folder(place)
-        sync_folder(self.folder)
+        try:
+            write_new(place / "plan", text.encode())
+            sync_folder(place)
+            sync_folder(self.folder)
+        except BaseException:
+            _remove(place)
+            raise
+        if before != after:
+            self._supersede()
         return plan
 
-    def end(self, plan: Plan) -> None:
+    def end(self, plan: Plan, *, given_up: bool = False) -> None:
         """The publication is over, or was given up: what lies in its folder is looked at after a while."""
         plan.at = time.monotonic()
+        if given_up:
+            self.gave_up(plan)
         if any(entry.name != "plan" for entry in plan.place.iterdir()):
             self._waiting.append(plan)
-        else:
+        elif not given_up:
             _remove(plan.place)
+
+    def gave_up(self, plan: Plan) -> None:
+        """What it placed is in the work tree and not published: it is kept until the next plan, which has it all."""
+        self._given_up = plan.place
+
+    def _supersede(self) -> None:
+        """There is a newer plan than the one that was given up, and it has all that lies there."""
+        former, self._given_up = self._given_up, None
+        if former is not None and all(plan.place != former for plan in self._waiting):
+            _remove(former)
 
     def late(self, quiet: float = QUIET) -> Iterator[Late]:
         """What a person wrote there, once it is quiet. Each must be given to `done` when it is durable elsewhere."""
@@ -126,7 +144,8 @@ class Aside:
                 if number.isdigit() and int(number) < len(plan.files):
                     yield from _examine(entry, plan.files[int(number)], quiet, now - plan.at)
             if all(entry.name == "plan" for entry in plan.place.iterdir()):
-                _remove(plan.place)
+                if plan.place != self._given_up:
+                    _remove(plan.place)
                 self._waiting.remove(plan)
 
     def done(self, late: Late) -> None:
@@ -191,15 +210,23 @@ def _read(place: Path) -> Plan | None:
         files = tuple(
             Placement(
                 path,
-                bytes.fromhex(old) if old else None,
-                bytes.fromhex(new) if new else None,
-                frozenset(map(bytes.fromhex, taken)),
+                _id(old),
+                _id(new),
+                frozenset(map(_id, taken)),
             )
             for path, old, new, taken in values["files"]
         )
         return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _hex(id: ObjectId | None) -> str | None:
+    return None if id is None else id.hex()
+
+
+def _id(text: str | None) -> ObjectId | None:
+    return bytes.fromhex(text) if text else None
 
 
 def _remove(place: Path) -> None:

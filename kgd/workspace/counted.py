@@ -169,20 +169,19 @@ class Counted:
     def count(self, tip: ObjectId) -> None:
         """Bring the derived file to `tip` by what git says, from wherever it stands.
 
-        If it cannot be written, what was counted is kept in memory, so that answers are true all the same.
+        If it cannot be read or written, what was counted is kept in memory, so that answers are true all the same.
         """
-        head = self._rows.head()
-        if head == tip.hex():
-            return
-        since = bytes.fromhex(head) if head else None
-        if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
+        try:
+            head = self._rows.head()
+            if head == tip.hex():
+                return
+            since = bytes.fromhex(head) if head else None
+            if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
+                since = None
+            rows = self._counted(since, tip)
+        except Unavailable:
             since = None
-        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
-        before: dict[str, VersionRow] = {}
-        if since:
-            counted = list(counted)
-            before = self._rows.versions(row.path for row in counted)
-        rows = {row.path: _added(before.get(row.path), row) for row in counted}
+            rows = self._counted(since, tip)
         requests = list(self._requests_since(since, tip))[::-1]  # the oldest first: the first note stays
         try:
             with self._database.write():
@@ -200,6 +199,15 @@ class Counted:
             raise
 
     # ---- inside
+
+    def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, VersionRow]:
+        """What git counts up to `tip`, from what the file says of `since` or from the first commit."""
+        counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
+        if since is None:
+            return {row.path: _added(None, row) for row in counted}
+        counted = list(counted)
+        before = self._rows.versions(row.path for row in counted)
+        return {row.path: _added(before.get(row.path), row) for row in counted}
 
     def _ask(self, question: Callable[[], A], waits_for: str) -> A:
         for last in (False, True):

@@ -394,7 +394,7 @@ class Derived:
         """Bring versions, request ids and text index to a tip from wherever they stand."""
         self._state = Stage("index", "waiting", self._state.last_success, "versions are being counted from history")
         try:
-            self._database.close()  # a connection that met a full or read-only disk stays read-only
+            self._database.reopen()  # a connection that met a full or read-only disk stays read-only
             self._counted.count(tip)
         finally:
             counted()

@@ -157,12 +157,16 @@ class HandEdits:
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return tuple(found for _, found in sorted(self._invalid.copy().items()))
 
-    def taken(self, path: str) -> frozenset[ObjectId]:
-        """Ids of a person's bytes at the path that are in the workspace already."""
-        known = self._taken.get(path)
-        return frozenset([known[0]]) if known and known[0] else frozenset()
+    def unpublished(self) -> list[str]:
+        """Paths that hold, by a person or by a publication that was given up, what is known and was not published."""
+        return list(self._taken)
 
-    def seen_before(self, path: str) -> frozenset[ObjectId]:
+    def taken(self, path: str) -> frozenset[ObjectId | None]:
+        """What is known to be at the path though it was not published: ids of bytes, None for their absence."""
+        known = self._taken.get(path)
+        return frozenset([known[0]]) if known else frozenset()
+
+    def seen_before(self, path: str) -> frozenset[ObjectId | None]:
         """Ids of all bytes at the path that are known to be in the workspace or its history."""
         return self.taken(path) | {object_id("blob", text) for text, _ in self._buffers.get(path, [])}
 

@@ -17,6 +17,7 @@ from kgd.errors import KgdError
 from kgd.git import index_file, refs
 from kgd.git.files import same_file
 from kgd.git.objects import FILE, ObjectId
+from kgd.git.store import Lookup
 from kgd.workspace import git_state
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import Aside, Placement, Plan
@@ -63,12 +64,13 @@ class Placing:
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
         staged = self._prepare_index(mine, [*files, *passed], after)
         plan = self._aside.begin(before, after, files)
-        self._prepare_files(plan)
-        for path in [*staged, *(file.path for file in passed)]:
-            self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
-        self._at_step("prepared")
         locked = time.monotonic()
         try:
+            self._prepare_files(plan)
+            for path in [*staged, *(file.path for file in passed)]:
+                self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
+            self._at_step("prepared")
+            locked = time.monotonic()
             os.link(mine, lock)
             stamp = git_state.index_stamp(mine)
             self._at_step("locked")
@@ -98,11 +100,17 @@ class Placing:
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
 
     def _divide(self, before: ObjectId, after: ObjectId) -> tuple[list[Placement], list[Placement]]:
-        """What to place, and what has to be published past because a person's version of it waits."""
+        """What to place, and what has to be published past because a person's version of it waits.
+
+        Also placed is what was changed back before it was ever published: the two commits agree about it, and the work
+        tree holds something else.
+        """
         files: list[Placement] = []
         passed: list[Placement] = []
         unsettled: list[str] = []
-        for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
+        changes = list(self._store.diff(self._store.tree_of(before), self._store.tree_of(after)))
+        changed, same = {path for path, _, _ in changes}, Lookup(self._store, self._store.tree_of(before))
+        for path, old, new in changes:
             there = self._tree.look(path)
             file = Placement(path, old, new, self._edits.taken(path))
             if not there.odd and (there.id in (old, new) or self._edits.is_known(path, there)):
@@ -111,6 +119,10 @@ class Placing:
                 passed.append(file)
             else:
                 unsettled.append(path)
+        for path in self._edits.unpublished():
+            there, blob = self._tree.look(path), same.entry(path)
+            if path not in changed and there.id != blob and self._edits.is_known(path, there):
+                files.append(Placement(path, blob, blob, self._edits.taken(path)))
         if unsettled:
             self._edits.hint(unsettled)
             raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
@@ -168,4 +180,4 @@ class Placing:
         for file in plan.files:
             if self._tree.look(file.path).id == file.new:
                 self._edits.lies(file.path, file.new)
-        self._aside.end(plan)
+        self._aside.end(plan, given_up=any(self._edits.taken(file.path) for file in plan.files))

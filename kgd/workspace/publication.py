@@ -28,7 +28,7 @@ from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
 from kgd.workspace.outcome import InvalidFile, Stage
 from kgd.workspace.placing import Blocked, Placing
-from kgd.workspace.recovery import INDEX, finish_interrupted, know_own
+from kgd.workspace.recovery import INDEX, finish_interrupted, know_given_up, know_own
 from kgd.workspace.work_tree import WorkTree, same_device
 
 DEBOUNCE = 0.25
@@ -99,8 +99,9 @@ class Publication:
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
         self._aside = Aside(scratch / "aside")
         self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
-        finish_interrupted(host, self._tree, self._aside, self._edits)
+        plan = finish_interrupted(host, self._tree, self._aside, self._edits)
         self._published = self._read_published()
+        know_given_up(host, plan, self._tree, self._aside, self._edits)
         know_own(host, self._published, self._tip, self._tree, self._edits)
 
     # ---- for every thread

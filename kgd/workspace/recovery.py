@@ -23,8 +23,10 @@ INDEX = "index.new"
 """The index that a publication prepares. A lock with the same inode is ours, whoever made it."""
 
 
-def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
+def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> Plan | None:
     """Finish what the newest plan says if its lock still stands, and clear away what is ours. Idempotent.
+
+    Returns that plan, if there is one, which may have been given up.
 
     While that lock stands no git command can have committed half-placed files. Bytes that are not of the plan are a
     person's: they stay, and are looked at later like any hand edit. A lock of somebody else is not touched.
@@ -41,13 +43,29 @@ def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdit
     (derived / f"{INDEX}.lock").unlink(missing_ok=True)
     for part in tree.parts.glob("part-*"):
         part.unlink()
+    return plan
+
+
+def know_given_up(host: Host, plan: Plan | None, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
+    """What the newest plan placed is ours, though the branch never went where the plan leads.
+
+    Whatever became of those files at the tip since: one that was deleted there again is in no commit between.
+    """
+    if plan is None or plan.after == plan.before or host.store.ref(host.layout.branch) != plan.before:
+        return
+    published = Lookup(host.store, host.store.tree_of(plan.before))
+    for file in plan.files:
+        there = tree.look(file.path)
+        if not there.odd and there.id in file.known and there.id != published.entry(file.path):
+            edits.lies(file.path, there.id)
+            aside.gave_up(plan)
 
 
 def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
     """Tell bytes that a former process placed and then gave up publishing from a person's edits.
 
     They are a version between the published one and the tip, which nobody but kgd can have put there. Looked for only
-    where a file is neither as it is published nor as it is at the tip.
+    where a file is neither as it is published nor as it is at the tip, for when the plan is not there any more.
     """
     store = host.store
     if published is None or published == tip:

@@ -48,20 +48,22 @@ def fill(place: Path, diary: Path, number: int) -> Findings:
     publish = number % 2 == 1
     layout = code_layout(place / "code") if publish else new_layout(place / "knowledge")
     ws = Workspace.open(layout, publish=publish)
-    ws.submit(change(upsert("known", name="known")))
-    diary.unlink(missing_ok=True)
-    notes = Diary(diary)
-    write_until_refused(ws, notes, number, threads=3, refusals=6, count=120)
-    wrong = full(ws)
-    if number % 3 == 0:
-        wrong += restarted(ws, layout, publish)
-    mount(place, "remount,size=32m")
-    if number % 3 == 0:
-        ws = Workspace.open(layout, publish=publish)
-    for again in range(3):  # without a restart, as soon as there is space
-        if not ws.submit(change(upsert("known", summary=f"{again}"))).commit:
-            wrong.append("space again, and still nothing is written")
-    ws.close()
+    try:
+        ws.submit(change(upsert("known", name="known")))
+        diary.unlink(missing_ok=True)
+        notes = Diary(diary)
+        write_until_refused(ws, notes, number, threads=3, refusals=6, count=120)
+        wrong = full(ws)
+        if number % 3 == 0:
+            wrong += restarted(ws, layout, publish)
+        mount(place, "remount,size=32m")
+        if number % 3 == 0:
+            ws = Workspace.open(layout, publish=publish)
+        for again in range(3):  # without a restart, as soon as there is space
+            if not ws.submit(change(upsert("known", summary=f"{again}"))).commit:
+                wrong.append("space again, and still nothing is written")
+    finally:
+        ws.close()  # or it would go on in what is mounted there next
     found = audit(layout, diary, publish=publish)
     found.complaints += wrong
     return found

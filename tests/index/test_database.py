@@ -126,3 +126,52 @@ def test_readers_answer_while_a_write_is_open(database: Database) -> None:
         reader.join(5)
     assert answers == [1]
     assert len(index.search("auth")) == 2
+
+
+def test_new_connections_keep_the_log_and_the_shared_memory_that_a_full_disk_would_not_give_again(
+    database: Database,
+) -> None:
+    index = fill(database)
+    before = [path.stat().st_ino for path in files(database.path)]
+    database.reopen()
+    assert [path.stat().st_ino for path in files(database.path)] == before
+    assert index.search("auth")
+    fill(database)
+
+
+def test_what_was_opened_on_a_read_only_disk_is_let_go_as_a_whole(database: Database) -> None:
+    index = fill(database)
+    with contextlib.suppress(Unavailable), database.write() as connection:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("DELETE FROM meta")
+    database.reopen()
+    assert [path.name for path in files(database.path)] == [database.path.name]
+    fill(database)
+    assert index.search("auth")
+
+
+def test_the_file_is_not_made_anew_between_the_opening_of_the_old_one_and_that_of_its_log(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, anew, really = fill(database, 50), threading.Event(), sqlite3.connect
+    early: list[bool] = []
+
+    def replace() -> None:
+        database.recreate()
+        anew.set()
+
+    def connect(path: Path, **options: bool) -> sqlite3.Connection:
+        connection = really(path, isolation_level=None, check_same_thread=options["check_same_thread"])
+        if not other.is_alive() and not anew.is_set():
+            other.start()
+            early.append(anew.wait(0.2))
+        return connection
+
+    other = threading.Thread(target=replace)
+    database.close()
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert index.count() == 50
+    other.join()
+    assert early == [False]
+    fill(database, 3)
+    assert index.count() == 3

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from kgd.errors import Unavailable
+from kgd.index.versions import Versions
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 
@@ -33,3 +37,32 @@ def test_a_version_asked_for_before_a_change_is_not_answered_after_it(reopen: Ca
         after = ws.node_version(uri("lease"))
         assert after is not None
         assert (after.count, after.updated_commit) == (count, answer.commit)
+
+
+def test_a_file_that_lags_behind_and_can_neither_be_read_nor_written_makes_no_version_and_no_request_untrue(
+    reopen: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws = reopen()
+    ws.submit(change(upsert("lease", name="Lease"), request="first"))
+    ws.close()
+    [file] = ws.layout.derived_dir.glob("index.sqlite")
+    lagging = file.read_bytes()
+    ws = reopen()
+    done = ws.submit(change(upsert("lease", summary="renewed"), request="second"))
+    ws.close()
+    file.write_bytes(lagging)
+    (ws.layout.derived_dir / "index.sum").unlink()
+
+    def refused(*_: object, **__: object) -> None:
+        raise Unavailable("the index cannot be used just now (SQLITE_FULL)")
+
+    monkeypatch.setattr(Versions, "head", refused)
+    monkeypatch.setattr(Versions, "replace", refused)
+    ws = reopen()
+    version = ws.node_version(uri("lease"))
+    assert version is not None
+    assert (version.count, version.updated_commit) == (2, done.commit)
+    again = ws.submit(change(upsert("lease", summary="renewed"), request="second"))
+    assert (again.commit, again.repeated) == (done.commit, True)
+    assert any("SQLITE_FULL" in line for line in ws.degraded())
+    monkeypatch.undo()

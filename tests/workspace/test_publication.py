@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from kgd.git import refs
 from kgd.git.layout import Layout
-from kgd.model.change import Delete
+from kgd.model.change import Delete, Edit
 from kgd.workspace.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
@@ -26,6 +27,7 @@ from tests.workspace.people import Desk, code_layout, eventually, git, hurry, no
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
+    monkeypatch.setattr(refs, "LOCK_DEADLINE", 1.0)
 
 
 @pytest.fixture
@@ -416,3 +418,51 @@ def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(d
         assert again.ws.conflict_count == 0
     finally:
         again.ws.close()
+
+
+def _given_up(desk: Desk, *edits: Edit) -> None:
+    """These are placed, and the branch cannot be moved: its lock stands. Ends when nothing is placed any more."""
+    (desk.layout.git_dir / f"{desk.layout.branch}.lock").write_text("")
+    desk.ws.submit(change(*edits))
+    eventually(lambda: "fresh" in str(list(desk.tree.rglob("*.yaml"))))
+    eventually(lambda: not _taken(desk.layout.git_dir / "index.lock"))
+
+
+FRESH_AND_CHANGED = (upsert("fresh", name="Fresh"), upsert("n1", summary="passing"), Delete(uri("n2")))
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["in one life", "after a restart"])
+def test_what_was_placed_and_is_changed_back_before_it_was_published_is_changed_back_in_the_files(
+    desk: Desk, layout: Layout, restarted: bool
+) -> None:
+    before = desk.file("n2").read_bytes()
+    _given_up(desk, *FRESH_AND_CHANGED)
+    assert not desk.file("n2").exists()
+    desk.ws.submit(
+        change(Delete(uri("fresh")), upsert("n1", summary="as it was"), upsert("n2", name="N2", summary="as it was"))
+    )
+    if restarted:
+        desk.ws.close()
+    (layout.git_dir / f"{layout.branch}.lock").unlink()
+    (layout.git_dir / "index.lock").unlink()
+    now = Desk(Workspace.open(layout)) if restarted else desk
+    try:
+        now.published()
+        assert not now.file("fresh").exists()
+        assert now.ws.node(uri("fresh")) is None
+        assert "as it was" in now.file("n1").read_text()
+        assert now.file("n2").read_bytes() == before
+        assert not [line for line in now.subjects() if "by hand" in line]
+        eventually(lambda: not list((layout.derived_dir / "aside").iterdir()))
+    finally:
+        now.ws.close()
+
+
+def test_a_file_that_was_taken_away_and_came_again_before_that_was_published_is_there(desk: Desk) -> None:
+    _given_up(desk, *FRESH_AND_CHANGED)
+    desk.ws.submit(change(upsert("n2", name="N2", summary="it is another now")))
+    (desk.layout.git_dir / f"{desk.layout.branch}.lock").unlink()
+    (desk.layout.git_dir / "index.lock").unlink()
+    desk.published()
+    assert "it is another now" in desk.file("n2").read_text()
+    assert not [line for line in desk.subjects() if "by hand" in line]
