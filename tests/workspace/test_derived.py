@@ -10,6 +10,7 @@ from kgd.errors import Unavailable
 from kgd.index.versions import Versions
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
+from tests.waiting import until
 
 NODES = 600
 
@@ -64,5 +65,5 @@ def test_a_file_that_lags_behind_and_can_neither_be_read_nor_written_makes_no_ve
     assert (version.count, version.updated_commit) == (2, done.commit)
     again = ws.submit(change(upsert("lease", summary="renewed"), request="second"))
     assert (again.commit, again.repeated) == (done.commit, True)
-    assert any("SQLITE_FULL" in line for line in ws.degraded())
+    until(lambda: any("SQLITE_FULL" in line for line in ws.degraded()))
     monkeypatch.undo()
