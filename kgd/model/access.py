@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from kgd.errors import Forbidden, Invalid, KgdError, Limit
 from kgd.model.globs import ANY, Glob, Place, place_of
-from kgd.model.uri import Uri, is_workspace_id, parse, workspace_of
+from kgd.model.uri import Uri, is_workspace_id, parse, settings_uri, workspace_of
 
 MAX_GLOBS = 64
 MAX_NAME = 80
@@ -181,6 +181,9 @@ def authorize(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri)
         Invalid: The URI is not canonical.
     """
     if principal is None:
+        return
+    if uri == settings_uri(policy.workspace):  # what a conflict about them is under
+        authorize_settings(principal, policy, uri)
         return
     refusal = _refusal(principal, policy, verb, parse(uri))
     if refusal:

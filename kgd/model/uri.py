@@ -183,6 +183,15 @@ def is_settings_uri(uri: str) -> bool:
     return uri.startswith(f"{RESERVED}://") and uri.endswith("/settings") and is_workspace_id(uri[6:-9])
 
 
+def parse_subject(text: str) -> Uri:
+    """What a conflict is about: a node, or the settings of a workspace.
+
+    Raises:
+        Invalid, Limit: As `parse` does.
+    """
+    return Uri(text) if is_settings_uri(text) else parse(text)
+
+
 def workspace_id_from(text: str) -> str:
     """A workspace id made of any name, such as that of a repository or directory; never empty."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
-from kgd.model.uri import parse
+from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
 from kgd.tools.consulting import Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
@@ -60,11 +60,11 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     workspace = addressing.choose(session, params.workspace, [about] if about else [])
     if params.id is not None:
         return _one(session, workspace, params.id)
-    uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
+    uri = subject_of(session, workspace, params.uri) if params.uri else None
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = sight.sight(session, workspace.id)
     found = workspace.conflicts(uri, limit=params.limit + 1, after=after, about=sees)
-    if uri is not None and not found and not workspace.exists(workspace.graph.resolve(uri)):
+    if not (uri is None or found or is_settings_uri(uri) or workspace.exists(workspace.graph.resolve(uri))):
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
     answer: ConflictsResult = {
         "workspace": workspace.id, "total": workspace.count_conflicts(uri, about=sees),
@@ -77,6 +77,11 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     return answer
 
 
+def subject_of(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
+    """What conflicts may be about: a node in any spelling, or the settings of this workspace. Errors as `resolve`'s."""
+    return Uri(text) if text == settings_uri(workspace.id) else addressing.resolve(session, workspace, text, at=at)
+
+
 def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     """One conflict with who wrote each side; of one that is not open any more who settled it.
 
@@ -86,9 +91,9 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     uri, _, digest = id.rpartition("#")
     sees = sight.sight(session, workspace.id)
     answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
-    if not uri or (sees is not None and not sees(parse(uri))):
+    if not uri or (sees is not None and not sees(parse_subject(uri))):
         raise _none(id)
-    found = workspace.conflicts(parse(uri), digest=digest, limit=1, about=sees) if sides.is_digest(digest) else ()
+    found = workspace.conflicts(parse_subject(uri), digest=digest, limit=1, about=sees) if sides.is_digest(digest) else ()
     if found:
         answer["total"] = 1
         answer["conflicts"] = [_whole(workspace, found[0], sees)]
@@ -99,7 +104,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     if settled is None:
         raise _none(id)
     answer["settled"] = settled
-    here = workspace.graph.resolve(parse(uri))
+    here = workspace.graph.resolve(parse_subject(uri))
     if sees is None or sees(here):
         answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts(here, limit=20, about=sees)]
         answer["total"] = len(answer["conflicts"])
@@ -147,7 +152,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
     if not uri or not sides.is_digest(digest):
         return None
     try:
-        record = conflict_path(parse(uri), digest, workspace.sharded)
+        record = conflict_path(parse_subject(uri), digest, workspace.sharded)
     except KgdError:
         return None
     return workspace.past.removal_of(record, bytes.fromhex(workspace.tip))

@@ -12,12 +12,12 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
-from kgd.model.uri import Uri, parse
+from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, sight, suggesting
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
 from kgd.tools.differences import Foretold, foretold
-from kgd.tools.disputes import settled_before, settled_in
+from kgd.tools.disputes import settled_before, settled_in, subject_of
 from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
 from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal
 from kgd.tools.proposing import waiting as proposals
@@ -104,13 +104,13 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     node, _, digest = id.rpartition("#")
     exact = bool(node) and is_digest(digest)
     if exact:
-        session.allow(workspace, Verb.RESOLVE, [parse(node)])
+        session.allow(workspace, Verb.RESOLVE, [parse_subject(node)])
         # Whoever knows the id need not read: they may settle what they are told nothing of.
-        chosen = list(workspace.conflicts(parse(node), digest=digest, about=session.settles(workspace, reads=False)))
+        chosen = list(workspace.conflicts(parse_subject(node), digest=digest, about=session.settles(workspace, reads=False)))
     else:  # a digest alone may be any record's
         chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
     if not chosen and not exact:
-        uri = addressing.resolve(session, workspace, id, at=at)
+        uri = subject_of(session, workspace, id, at=at)
         session.allow(workspace, Verb.RESOLVE, [uri])
         settles = session.settles(workspace)
         chosen = list(

@@ -21,7 +21,7 @@ from kgd.model.access import (
     principal_from,
     read_rules,
 )
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, settings_uri
 from tests.access.conftest import holder
 from tests.builders import uri
 
@@ -55,6 +55,18 @@ def test_a_refusal_is_one_sentence_that_names_the_node_and_what_is_allowed() -> 
     with pytest.raises(Forbidden) as caught:
         authorize(holder("write", "/**"), POLICY, Verb.WRITE, uri("db/a"))
     assert "the policy lets agents only propose on /**" in caught.value.message
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+def test_what_is_disputed_about_the_settings_needs_admin_on_everything(verb: Verb) -> None:
+    settings = settings_uri("ws")
+    authorize(holder("admin", "/**"), POLICY, verb, settings)
+    authorize(None, POLICY, verb, settings)
+    for narrower in (holder("read,write,resolve", "/**"), holder("admin", "/infra/**")):
+        with pytest.raises(Forbidden, match="needs admin on"):
+            authorize(narrower, POLICY, verb, settings)
+    with pytest.raises(Invalid, match="a resource of kgd itself"):
+        authorize(holder("admin", "/**"), POLICY, verb, settings_uri("other"))
 
 
 @pytest.mark.parametrize("verbs", ["read", "propose", "write", "resolve", "admin"])

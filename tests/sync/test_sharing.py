@@ -392,3 +392,33 @@ def test_who_always_loses_gives_up_after_five_pushes_and_says_so(ann: Person, hu
         rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
     assert len(slept) == 4
     assert slept == sorted(slept)
+
+
+def test_settings_that_two_people_wrote_differently_are_found_and_settled_by_what_they_are_about(
+    ann: Person, bob: Person, hub: Path
+) -> None:
+    about = "kgd://infra/settings"
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    ann.sync()
+    assert ann.call("conflicts", uri=about)["conflicts"] == []
+    for one, label in ((ann, "Ann's"), (bob, "Bob's")):
+        file = one.work_tree / "kgd.yaml"
+        one.published()
+        file.write_text(f"{file.read_text()}label: {label}\n")
+        one.workspace.hint(None)
+        until(lambda one=one, label=label: label in git(one.work_tree, "show", f"{one.tip}:kgd.yaml"))  # type: ignore[misc]
+    ann.sync()
+    bob.sync()
+    (found,) = bob.call("conflicts", uri=about)["conflicts"]
+    whole = bob.call("conflicts", id=found["id"])["conflicts"][0]["fields"]["label"]
+    assert sorted(side["author"] for side in whole["by"]) == ["Ann Person", "Ann Person"]
+    assert sorted(whole["sides"]) == ["Ann's", "Bob's"]
+    bob.call("resolve", resolutions=[{"id": about, "fields": {"label": "Ours"}}], message="both")
+    assert "label: Ours" in git(bob.work_tree, "show", f"{bob.tip}:kgd.yaml")
+    again = bob.call("conflicts", id=found["id"])
+    assert again["settled"]["uri"] == about
+    bob.sync()
+    ann.sync()
+    assert "label: Ours" in git(ann.work_tree, "show", f"{ann.tip}:kgd.yaml")
+    assert ann.call("conflicts", uri=about)["total"] == 0

@@ -13,6 +13,8 @@ from tests.resolution.test_provider import Endpoint
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
+from tests.waiting import until
+from tests.workspace.people import git
 
 pytestmark = pytest.mark.needs("chromium")
 
@@ -116,6 +118,35 @@ def test_who_comes_second_sees_what_the_first_decided_and_keeps_what_they_wrote(
     expect(page.get_by_label("Your version")).to_have_value("a third one\nthat took long")
     assert axe(page) == []
     assert message(desk).splitlines()[1] == "Ann was quicker", "nothing was written over it"
+
+
+@pytest.mark.slow
+def test_what_two_people_wrote_into_the_settings_is_settled_like_any_other(
+    desk: Desk, bob: Colleague, page: Page
+) -> None:
+    bob.agree()
+    for settings, label in ((desk.code / ".kgd/kgd.yaml", "Shop"), (bob.work_tree / "kgd.yaml", "Store")):
+        settings.write_text(f"{settings.read_text()}label: {label}\n")
+    bob.workspace.hint(None)
+    until(lambda: "label: Shop" in desk.git("show", "refs/kgd/head:kgd.yaml"))
+    until(lambda: "label: Store" in git(bob.work_tree, "show", f"{bob.tip}:kgd.yaml"))
+    bob.agree()
+    [id] = bob.open_about("kgd://shop/settings")
+    look(page, id)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("settings")
+    versions = [page.get_by_role("region", name=f"Version {letter}").inner_text() for letter in "AB"]
+    letter = "A" if "Store" in versions[0] else "B"
+    assert "Shop" in versions["BA".index(letter)]
+    assert axe(page) == []
+    page.get_by_label(f"Take version {letter}").check()
+    page.get_by_role("button", name="Show the commit").click()
+    page.get_by_role("button", name="Make this commit").click()
+    expect(page.locator(".said")).to_contain_text("Settled")
+    assert "label: Store" in desk.git("show", "refs/kgd/head:kgd.yaml")
+    until(lambda: "label: Store" in (desk.code / ".kgd/kgd.yaml").read_text())
+    bob.agree()
+    assert not bob.open_about("kgd://shop/settings")
+    assert "label: Store" in git(bob.work_tree, "show", f"{bob.tip}:kgd.yaml")
 
 
 @pytest.mark.slow
