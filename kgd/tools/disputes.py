@@ -88,12 +88,14 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     Raises:
         NotFound: There never was such a conflict, or the caller may not read of it.
     """
-    uri, _, digest = id.rpartition("#")
-    sees = sight.sight(session, workspace.id)
-    answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
-    if not uri or (sees is not None and not sees(parse_subject(uri))):
+    subject, _, digest = id.rpartition("#")
+    if not subject:
         raise _none(id)
-    found = workspace.conflicts(parse_subject(uri), digest=digest, limit=1, about=sees) if sides.is_digest(digest) else ()
+    uri, sees = parse_subject(subject), sight.sight(session, workspace.id)
+    answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
+    if sees is not None and not sees(uri):
+        raise _none(id)
+    found = workspace.conflicts(uri, digest=digest, limit=1, about=sees) if sides.is_digest(digest) else ()
     if found:
         answer["total"] = 1
         answer["conflicts"] = [_whole(workspace, found[0], sees)]
@@ -104,7 +106,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     if settled is None:
         raise _none(id)
     answer["settled"] = settled
-    here = workspace.graph.resolve(parse_subject(uri))
+    here = workspace.graph.resolve(uri)
     if sees is None or sees(here):
         answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts(here, limit=20, about=sees)]
         answer["total"] = len(answer["conflicts"])

@@ -104,9 +104,10 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     node, _, digest = id.rpartition("#")
     exact = bool(node) and is_digest(digest)
     if exact:
-        session.allow(workspace, Verb.RESOLVE, [parse_subject(node)])
+        uri = parse_subject(node)
+        session.allow(workspace, Verb.RESOLVE, [uri])
         # Whoever knows the id need not read: they may settle what they are told nothing of.
-        chosen = list(workspace.conflicts(parse_subject(node), digest=digest, about=session.settles(workspace, reads=False)))
+        chosen = list(workspace.conflicts(uri, digest=digest, about=session.settles(workspace, reads=False)))
     else:  # a digest alone may be any record's
         chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
     if not chosen and not exact:
