@@ -58,7 +58,7 @@ SIZES = (1_000, 10_000, 100_000)
 MIDDLE = 10_000
 """The size for what does not depend on it much."""
 SECTION_SECONDS = 240.0
-LONGER = {"starts": 360.0, "calls": 480.0, "memory": 600.0}
+LONGER = {"starts": 360.0, "calls": 480.0, "memory": 600.0, "pages": 900.0}
 """After how long a section is broken off, or one by name: far more than it takes on two quiet cores."""
 
 
