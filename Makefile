@@ -32,7 +32,7 @@ test-deps: $(VENV)/.develop ## install the programs that only some tests use, wh
 	@sh scripts/test_deps.sh
 
 pictures: $(VENV)/.develop ## take the pictures in docs/pictures anew, in Chromium
-	KGD_PICTURES=1 $(PYTEST) -q -m "" tests/ui
+	KGD_PICTURES=1 $(PYTEST) -q -m picture tests/ui
 
 site: $(VENV)/.runtime ## the manual as a folder of HTML files (OUT=DIR)
 	@$(BIN)/python -m kgd.ui.site $(or $(OUT),site)

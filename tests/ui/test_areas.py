@@ -43,6 +43,7 @@ def test_an_area_is_made_of_a_folder_that_nobody_wrote_about(desk: Desk, page: P
     expect(page.locator("main")).to_contain_text("5 have none")
 
 
+@pytest.mark.picture
 def test_folders_are_gone_into_and_overlaps_are_told(desk: Desk, page: Page) -> None:
     area(desk, "Auth", "src/auth/**", knowledge="Signs tokens")
     area(desk, "Python", "**/*.py")

@@ -40,6 +40,7 @@ def message(desk: Desk) -> str:
 
 @pytest.mark.requirement("B6")
 @pytest.mark.requirement("E13")
+@pytest.mark.picture
 def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_seen(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:

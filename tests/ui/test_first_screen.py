@@ -35,6 +35,7 @@ KNOWN: list[tuple[str, str, list[Leads]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.picture
 def test_a_graph_shows_what_a_team_knows_around_a_part_of_its_code(desk: Desk, page: Page) -> None:
     """`ledger` is nobody's yet: the graph shows it as missing."""
     for uri, name, leads in KNOWN:

@@ -190,6 +190,7 @@ def test_an_address_that_means_nothing_says_what_is_wrong(page: Page, watched: o
 
 
 @pytest.mark.slow
+@pytest.mark.picture
 def test_a_picture_of_a_small_shop_is_taken_in_light_and_dark(desk: Desk, page: Page) -> None:
     furnish(desk)
     at(page, "graph?from=front&direction=both&cost=1.25")

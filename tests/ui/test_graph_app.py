@@ -94,6 +94,7 @@ def test_the_whole_leads_to_a_type_and_in_a_dark_host_it_is_dark(desk: Desk, pag
 
 
 @pytest.mark.slow
+@pytest.mark.picture
 def test_a_picture_of_a_small_shop_is_taken(desk: Desk, page: Page) -> None:
     furnish(desk)
     view = opened(desk, page, {"start": ["front"], "max_cost": 1.25, "direction": "both"})

@@ -269,6 +269,7 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     expect(page.locator("section[aria-labelledby=out] tbody tr a").first).to_contain_text("Spoke")
 
 
+@pytest.mark.picture
 def test_a_narrow_window_shows_all_of_it(desk: Desk, page: Page) -> None:
     desk.put(
         "concept://shop/shown", name="Checkout", summary="From the cart to the receipt", tags=["core", "money"],

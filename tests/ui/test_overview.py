@@ -134,6 +134,7 @@ def test_a_broken_link_is_counted_listed_and_gone_once_somebody_writes_it(desk: 
 
 
 @browser
+@pytest.mark.picture
 def test_a_fact_whose_code_changed_waits_and_is_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")

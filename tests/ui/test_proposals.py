@@ -37,6 +37,7 @@ def waiting(desk: Desk) -> list[str]:
 
 
 @pytest.mark.requirement("E16")
+@pytest.mark.picture
 def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_waits_on(desk: Desk, page: Page) -> None:
     id = propose(desk, "payments", "card", "invoice", "voucher")
     at(page, "proposals")

@@ -24,6 +24,7 @@ def upsert(uri: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("E14")
+@pytest.mark.picture
 def test_what_an_agent_wrote_is_taken_back_in_part_by_keyboard(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/auth", name="Auth", summary="Signs tokens with a key")
     agent_writes(
