@@ -18,7 +18,7 @@ up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph over 
 down: ## stop the daemon
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, about five minutes on two cores
+test: $(VENV)/.develop ## linters and the tests, about three minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests
 
 test-all: $(VENV)/.develop ## the same and the slower tests, about 25 minutes
@@ -26,7 +26,7 @@ test-all: $(VENV)/.develop ## the same and the slower tests, about 25 minutes
 
 # The linters use one processor: beside the tests they cost half of their time.
 _tests: $(VENV)/.develop
-	$(PYTEST) -q -n 4 $(TOGETHER) $(CHOSEN)
+	$(PYTEST) -q -n 3 $(TOGETHER) $(CHOSEN)
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh

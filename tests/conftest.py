@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -98,6 +99,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
     usual = "quick" if "not slow" in config.option.markexpr else "kgd"
     settings.load_profile("soak" if os.environ.get("KGD_SOAK") else usual)
+
+
+def pytest_sessionstart() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: nothing looks for garbage among a million objects."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)  # what is not run needs no program, and looking for one takes up to two seconds

@@ -79,6 +79,7 @@ def test_a_dry_run_writes_nothing(kgd: Kgd) -> None:
     assert kgd.json("log")["commits"] == before
 
 
+@pytest.mark.slow
 def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     kgd("put", "price", "--summary", "in cents")
     kgd("put", "price", "--summary", "in euros", "-m", "euros it is")
@@ -262,6 +263,7 @@ def test_a_command_that_needs_no_daemon_starts_none(kgd: Kgd, tmp_path: Path) ->
     assert not os.path.exists(tmp_path / "other" / "state")
 
 
+@pytest.mark.slow
 def test_down_stops_the_daemon_and_the_next_command_starts_it_again(kgd: Kgd) -> None:
     kgd("put", "kept", "--summary", "over a restart")
     pid = kgd.json("status")["daemon"]["pid"]
@@ -272,6 +274,7 @@ def test_down_stops_the_daemon_and_the_next_command_starts_it_again(kgd: Kgd) ->
     assert kgd.json("status")["daemon"]["pid"] != pid
 
 
+@pytest.mark.slow
 def test_what_changes_in_the_code_tree_and_in_the_work_tree_is_served_soon(kgd: Kgd) -> None:
     (kgd.directory / "src" / "late.py").write_text("x = 1\n")
     until(lambda: kgd.run("get", "file://shop/src/late.py").returncode == 0, seconds=5)

@@ -6,6 +6,8 @@ import re
 import stat
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Kgd
 
 
@@ -15,6 +17,7 @@ def script(path: Path, body: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_reindexing_brings_the_names_of_the_code_tree_back(kgd: Kgd) -> None:
     assert "session.py" in kgd("search", "session")
     kgd("reindex")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Kgd
 
 
+@pytest.mark.slow
 def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_path: Path) -> None:
     kgd("put", "wait/a", "--summary", "one", "-q")
     base = kgd.json("put", "wait/b", "--summary", "one")["commit"]

@@ -50,6 +50,7 @@ class Watched:
         return str(printed)
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_long_says_how_long_it_has_been(kgd: Kgd) -> None:
     kgd("up", "--quiet")
     pid = kgd.json("status")["daemon"]["pid"]

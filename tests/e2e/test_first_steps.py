@@ -83,6 +83,7 @@ def state_of(machine: Machine) -> dict[str, object]:
     return {"refs": git(git_dir, "show-ref"), "files": {str(path): path.read_bytes() for path in (*names, *files)}}
 
 
+@pytest.mark.slow
 def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine: Machine) -> None:
     code = lived_in(machine.directory)
     before = fingerprint(code)
@@ -120,6 +121,7 @@ def test_uninstall_of_a_workspace_of_its_own_leaves_the_repository(machine: Mach
     assert not (notes.directory / ".git/kgd").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_every_wiring_line_that_up_prints_starts_a_server_that_answers(machine: Machine) -> None:
     said = machine("up")

@@ -13,6 +13,8 @@ from tests.hostile import frames
 from tests.hostile.frames import MIB, Frame
 from tests.hostile.target import SECONDS, Target, refusal
 
+pytestmark = pytest.mark.slow
+
 PING = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
 
 

@@ -25,6 +25,7 @@ def change(name: str) -> dict[str, object]:
     return {"op": "upsert", "uri": URI + name, "summary": "precious"}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_a_pushed_commit_stands_for_no_request_of_another_token(hub: Hub, clone: Callable[..., Clone]) -> None:
     victim = hub.mint("read,write", "/services/**", name="victim")

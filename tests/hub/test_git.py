@@ -79,6 +79,7 @@ def proposals(hub: Hub) -> list[str]:
 # ---- fetching
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_who_may_read_everything_clones_and_others_are_told_why_not(hub: Hub, tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "-q", hub.git_url(hub.mint()), tmp_path / "a"], check=True)

@@ -14,6 +14,7 @@ from kgd.model.uri import Uri
 from kgd.workspace.merge_files import record_files
 from tests.hub.conftest import Hub
 from tests.hub.test_git import Clone, clone, proposals
+from tests.waiting import until
 
 __all__ = ["clone"]
 
@@ -66,6 +67,9 @@ def test_a_conflict_tells_nothing_of_a_node_that_its_reader_may_not_see(hub: Hub
     hub.put(hidden, summary="a secret since")
     called = Conflict(met, {"uri": disagreement(None, (hidden, met))}, {"uri": 1})
     before = Conflict(moved, {"summary": disagreement("one", ("two", "three"))}, {"summary": 0})
+    # What was put reaches the branch a moment later.
+    tip = hub.call("status", workspace="infra")["workspace"]["tip"]
+    until(lambda: tip in admin.git("ls-remote", "origin", "main"))
     admin.git("pull", "--rebase", "origin", "main")
     for path, data in record_files([called, before], frozenset()).items():
         (admin.at / path).parent.mkdir(parents=True, exist_ok=True)

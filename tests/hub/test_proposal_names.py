@@ -23,6 +23,7 @@ def tip(one: Clone, ref: str) -> str:
     return one.git("ls-remote", "origin", f"refs/heads/proposals/{ref}").split()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_a_holder_of_the_same_name_does_not_move_a_proposal(hub: Hub, clone: Cloned, tmp_path: Path) -> None:  # noqa: F811
     theirs = clone(hub.mint("propose", "/services/**", name="twin"), "theirs")
@@ -70,6 +71,7 @@ def test_a_child_neither_sees_nor_takes_back_what_its_parent_put_up_elsewhere(hu
     assert hub.post(parent, "infra/resolve_conflicts", question).status == 200
 
 
+@pytest.mark.slow
 def test_a_name_that_git_cannot_keep_beside_another_is_refused_with_the_reason(hub: Hub, clone: Cloned) -> None:  # noqa: F811
     one = clone(hub.mint("propose", "/services/**", name="folder"))
     one.edit(AUTH, "One")

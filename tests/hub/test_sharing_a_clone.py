@@ -36,6 +36,7 @@ def by_address(person: Person, hub: Hub) -> dict[str, Any]:
     return person.call("remote", action="add", name="origin", url=f"{hub.url}/git/infra", sync=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [by_share, by_address])
 def test_the_token_is_kept_by_reference_and_in_no_address(hub: Hub, cloned: tuple[Person, str], way: Ways) -> None:
     person, token = cloned

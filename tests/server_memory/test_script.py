@@ -19,6 +19,7 @@ def reference() -> dict[str, Any]:
     return recorded
 
 
+@pytest.mark.slow
 def test_kgd_answers_a_script_of_234_calls_as_the_official_server_does_but_for_what_is_said(
     machine: Machine, reference: dict[str, Any]
 ) -> None:

@@ -61,6 +61,7 @@ async def ask(client: Client, name: str, **arguments: Any) -> Any:
     return answer.structured_content
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.requirement("B1")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -96,6 +97,7 @@ async def test_what_one_client_remembered_another_recalls_after_the_daemon_was_k
     assert put["commit"] in log.split()
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_two_clients_at_a_time_in_two_eras_share_one_daemon(shop: Path) -> None:
     async with through_pump(shop) as one, through_pump(shop, "legacy") as two:

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 TASK = "https://tracker.example/1"
 
 

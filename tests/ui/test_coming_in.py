@@ -7,7 +7,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.ui.conftest import Desk, Watched, axe
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 def test_a_link_lets_one_browser_in_once(desk: Desk, context: BrowserContext, watched: Watched) -> None:

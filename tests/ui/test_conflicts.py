@@ -16,7 +16,7 @@ from tests.ui.pictures import picture
 from tests.waiting import until
 from tests.workspace.people import git
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 AUTH = "concept://shop/services/auth"
 BEFORE = "# Keys\n\nThey rotate daily.\n\nA vault holds them.\n\nAnn looks after it.\n"
@@ -75,7 +75,6 @@ def test_a_conflict_of_a_real_sync_is_settled_by_keyboard_after_its_commit_was_s
     assert id.rpartition("#")[2] in shown
 
 
-@pytest.mark.slow
 def test_parts_of_both_are_put_together_and_another_version_is_written(desk: Desk, bob: Colleague, page: Page) -> None:
     uri = "concept://shop/services/keys"
     ours = BEFORE.replace("daily", "weekly").replace("Ann looks", "Ann and Eve look")
@@ -121,7 +120,6 @@ def test_who_comes_second_sees_what_the_first_decided_and_keeps_what_they_wrote(
     assert message(desk).splitlines()[1] == "Ann was quicker", "nothing was written over it"
 
 
-@pytest.mark.slow
 def test_what_two_people_wrote_into_the_settings_is_settled_like_any_other(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:
@@ -150,7 +148,6 @@ def test_what_two_people_wrote_into_the_settings_is_settled_like_any_other(
     assert "label: Store" in git(bob.work_tree, "show", f"{bob.tip}:kgd.yaml")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["deleted", "moved", "twins"])
 def test_what_is_about_whole_nodes_says_what_each_choice_does(
     desk: Desk, bob: Colleague, page: Page, kind: str
@@ -188,7 +185,6 @@ def test_what_is_about_whole_nodes_says_what_each_choice_does(
     }[kind]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
     desk: Desk, bob: Colleague, page: Page, watched: Watched
 ) -> None:
@@ -203,7 +199,6 @@ def test_nothing_chosen_is_asked_for_and_an_unknown_conflict_is_said(
     watched.troubles.clear()  # the browser notes each answer of 4xx
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("E19")
 def test_a_suggestion_is_taken_over_and_another_is_dismissed(desk: Desk, page: Page) -> None:
     for number in range(3):
@@ -220,7 +215,6 @@ def test_a_suggestion_is_taken_over_and_another_is_dismissed(desk: Desk, page: P
     expect(page.locator("article", has_text="Blue Crane”")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_the_model_of_the_settings_is_asked_only_when_somebody_says_so(desk: Desk, bob: Colleague, page: Page) -> None:
     endpoint = Endpoint()
     uri = "concept://shop/for-the-model"
@@ -243,7 +237,6 @@ def test_the_model_of_the_settings_is_asked_only_when_somebody_says_so(desk: Des
     assert "Kgd-Resolved-By: provider model=" in message(desk)
 
 
-@pytest.mark.slow
 def test_without_scripts_and_on_a_narrow_screen_it_is_settled_all_the_same(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:

@@ -12,7 +12,7 @@ from tests.ui.conftest import Desk, at, axe
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 AUTH, TOKENS, KEYS = (f"concept://shop/{name}" for name in ("auth", "tokens", "keys"))
 
@@ -145,7 +145,6 @@ def test_the_whole_is_shown_by_area_and_by_type(page: Page) -> None:
     assert "Login" in names(page)
 
 
-@pytest.mark.slow
 def test_it_begins_at_a_name_at_a_path_or_at_a_question(page: Page) -> None:
     for words, begun in (("tokens", "Tokens"), ("src/auth/session.py", "session.py"), ("who lets people in", "Auth")):
         at(page, "graph")
@@ -154,7 +153,6 @@ def test_it_begins_at_a_name_at_a_path_or_at_a_question(page: Page) -> None:
         expect(page.locator(".starts")).to_contain_text(begun)
 
 
-@pytest.mark.slow
 def test_a_picture_is_saved_as_a_file_that_stands_alone(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     with page.expect_download() as download:
@@ -164,7 +162,6 @@ def test_a_picture_is_saved_as_a_file_that_stands_alone(page: Page) -> None:
     assert not [one for one in root.iter() if one.get("href") or one.tag.endswith("style")]
 
 
-@pytest.mark.slow
 def test_without_scripts_it_can_be_looked_at_and_narrowed_down(desk: Desk, context: BrowserContext, page: Page) -> None:
     browser = context.browser
     assert browser
@@ -180,7 +177,6 @@ def test_without_scripts_it_can_be_looked_at_and_narrowed_down(desk: Desk, conte
     plain.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("query", "said"), [("cost=much", "is no number"), ("direction=up", "no such direction"),
                                              ("nodes=0", "nodes"), ("as_of=zzzz", "zzzz")])  # fmt: skip
 def test_an_address_that_means_nothing_says_what_is_wrong(page: Page, watched: object, query: str, said: str) -> None:
@@ -189,7 +185,6 @@ def test_an_address_that_means_nothing_says_what_is_wrong(page: Page, watched: o
     watched.troubles.clear()  # type: ignore[attr-defined]  # the browser notes each answer of 4xx
 
 
-@pytest.mark.slow
 @pytest.mark.picture
 def test_a_picture_of_a_small_shop_is_taken_in_light_and_dark(desk: Desk, page: Page) -> None:
     furnish(desk)

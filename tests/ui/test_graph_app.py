@@ -13,7 +13,7 @@ from tests.ui.conftest import Desk, Watched
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -84,7 +84,6 @@ def test_a_host_shows_the_picture_and_a_click_goes_on(desk: Desk, page: Page, wa
     assert page.evaluate("window.hit") is None
 
 
-@pytest.mark.slow
 def test_the_whole_leads_to_a_type_and_in_a_dark_host_it_is_dark(desk: Desk, page: Page) -> None:
     view = opened(desk, page, {}, theme="dark")
     view.locator(".dot", has_text="concept 3").click()
@@ -93,7 +92,6 @@ def test_the_whole_leads_to_a_type_and_in_a_dark_host_it_is_dark(desk: Desk, pag
     assert paper == "rgb(28, 34, 31)"
 
 
-@pytest.mark.slow
 @pytest.mark.picture
 def test_a_picture_of_a_small_shop_is_taken(desk: Desk, page: Page) -> None:
     furnish(desk)

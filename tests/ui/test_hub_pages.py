@@ -20,7 +20,7 @@ from kgd.ui.live import CUE, Live
 from tests.hub.conftest import Hub, new_hub
 from tests.ui.conftest import WAIT, axe
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,6 @@ def test_a_page_hears_of_what_its_visitor_may_read_alone() -> None:
         assert elsewhere.submit(lambda: asyncio.run(listen())).result() == [b": still here\n\n", CUE]
 
 
-@pytest.mark.slow
 def test_who_may_write_writes_with_their_own_name(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read,write", name="Jo Writer", kind="person"), "w/infra/overview")
     page.goto(f"{hub.url}/ui/w/infra/node/edit?uri=concept://infra/services/auth")
@@ -152,14 +151,12 @@ def test_who_may_only_read_here_is_shown_no_form(browser: BrowserContext, hub: H
         assert (told.status, told.text().count('method="post"')) == (403, 1), place
 
 
-@pytest.mark.slow
 def test_a_date_at_the_end_of_the_calendar_is_a_date(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read", name="reader"), "w/infra/review")
     for day in ("9999-12-31T23:59:59-23:59", "0001-01-01"):
         assert page.request.get(f"{hub.url}/ui/w/infra/review?day={day}").status == 200
 
 
-@pytest.mark.slow
 def test_requests_of_a_browser_count_as_those_of_its_token(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint(name="greedy", requests_per_minute=12), "w/infra/workspaces")
     statuses = [page.request.get(f"{hub.url}/ui/w/infra/workspaces").status for _ in range(20)]
@@ -179,7 +176,6 @@ def test_the_keeper_gets_a_link_and_sees_who_came_in(browser: BrowserContext, hu
     expect(page.locator("h1")).to_contain_text("Workspaces")
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept(
     browser: BrowserContext, hub: Hub, tmp_path: Path
@@ -211,7 +207,6 @@ def test_whose_workspace_is_on_a_hub_gets_a_link_there_by_the_token_that_is_kept
         kgd("down")
 
 
-@pytest.mark.slow
 def test_over_tls_the_cookie_is_for_this_host_alone(chromium: Browser, tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
@@ -239,7 +234,6 @@ def test_over_tls_the_cookie_is_for_this_host_alone(chromium: Browser, tmp_path:
         tls.stop()
 
 
-@pytest.mark.slow
 def test_pages_keep_a_hub_from_stopping_no_longer_than_its_other_streams(browser: BrowserContext, hub: Hub) -> None:
     signed_in(browser, hub, hub.mint("read", name="last"), "w/infra/workspaces")
     assert hub.stop() < 10

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import axe
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 def test_the_manual_is_read_from_page_to_page_by_keyboard(page: Page) -> None:

@@ -46,6 +46,7 @@ def test_a_node_is_edited_with_the_keyboard_and_the_commit_is_by_the_person(desk
     assert axe(page) == []
 
 
+@pytest.mark.slow
 def test_a_stale_edit_is_met_with_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:
     uri = "concept://shop/stale"
     desk.put(uri, name="Prices", summary="Net", content="one\ntwo\nthree\n")
@@ -127,6 +128,7 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     assert "relations" not in desk.node("concept://shop/cart")
 
 
+@pytest.mark.slow
 def test_a_node_gets_text_and_another_address_and_is_deleted_and_brought_back(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/old", name="Old", content="first\n")
     desk.put("concept://shop/user", name="Its user", relations=[{"type": "uses", "target": "concept://shop/old"}])
@@ -169,6 +171,7 @@ def test_a_link_to_nothing_leads_to_a_form_that_writes_it(desk: Desk, page: Page
     assert node["relations"] == [{"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.5}]
 
 
+@pytest.mark.slow
 def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "node/new")
     press(page, "Write it")
@@ -182,6 +185,7 @@ def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Wat
     watched.troubles.clear()  # the browser notes an answer of 422
 
 
+@pytest.mark.slow
 def test_what_only_the_code_has_is_neither_renamed_nor_has_relations_that_could_be_changed(
     desk: Desk, page: Page
 ) -> None:
@@ -269,6 +273,7 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     expect(page.locator("section[aria-labelledby=out] tbody tr a").first).to_contain_text("Spoke")
 
 
+@pytest.mark.slow
 @pytest.mark.picture
 def test_a_narrow_window_shows_all_of_it(desk: Desk, page: Page) -> None:
     desk.put(

@@ -43,6 +43,7 @@ def test_one_sentence_says_it_all(waiting: list[Waiting], stuck: list[str], said
     assert sentence(waiting, stuck) == said
 
 
+@pytest.mark.slow
 @browser
 def test_a_new_workspace_tells_the_first_three_things_to_do(page: Page) -> None:
     expect(page.locator(".glance")).to_contain_text("Nothing needs you.")
@@ -52,6 +53,7 @@ def test_a_new_workspace_tells_the_first_three_things_to_do(page: Page) -> None:
     assert axe(page) == []
 
 
+@pytest.mark.slow
 @browser
 def test_what_an_agent_learned_shows_by_name_without_a_reload(desk: Desk, page: Page) -> None:
     expect(page.get_by_role("heading", name="Learned lately")).to_be_visible()
@@ -63,6 +65,7 @@ def test_what_an_agent_learned_shows_by_name_without_a_reload(desk: Desk, page: 
     expect(page.locator("h1")).to_have_text("Tokens expire")
 
 
+@pytest.mark.slow
 @browser
 def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/till", name="Till", summary="Takes cash")
@@ -74,6 +77,7 @@ def test_changes_to_one_node_in_a_row_are_one_line_with_what_was_said_of_them(de
     expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
 
 
+@pytest.mark.slow
 @browser
 def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/parcels", name="Parcels", summary="Sent on the same day")
@@ -116,6 +120,7 @@ def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup() -> N
     assert rendering.commands("a lone ` stays") == "a lone ` stays"
 
 
+@pytest.mark.slow
 @browser
 @pytest.mark.requirement("E9")
 def test_a_broken_link_is_counted_listed_and_gone_once_somebody_writes_it(desk: Desk, page: Page) -> None:
@@ -133,6 +138,7 @@ def test_a_broken_link_is_counted_listed_and_gone_once_somebody_writes_it(desk: 
     expect(page.locator("main")).to_contain_text("Every relation leads to something.")
 
 
+@pytest.mark.slow
 @browser
 @pytest.mark.picture
 def test_a_fact_whose_code_changed_waits_and_is_verified_by_keyboard(desk: Desk, page: Page) -> None:

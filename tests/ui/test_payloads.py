@@ -15,7 +15,7 @@ from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, SUMMARY_LIMIT
 from kgd.model.uri import build
 from tests.ui.conftest import Desk, Watched, at
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 HIT = "window.__hit=1"
 AWAY = "https://evil.example/x"
@@ -317,7 +317,6 @@ def test_what_is_hostile_is_text_on_the_pages_of_a_node(desk: Desk, page: Page, 
         assert text in content
 
 
-@pytest.mark.slow
 def test_what_is_hostile_is_text_on_every_page(desk: Desk, page: Page, commit: str, watched: Watched) -> None:
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     found = [one for place in (*MANY, f"node/revert?commit={commit}&uri={node(0)}") for one in looked(page, place)]
@@ -332,7 +331,6 @@ def test_what_is_hostile_is_text_on_every_page(desk: Desk, page: Page, commit: s
     watched.troubles[:] = [one for one in watched.troubles if "Failed to load resource" not in one]
 
 
-@pytest.mark.slow
 def test_what_is_sent_comes_back_as_it_was_written(desk: Desk, page: Page, commit: str) -> None:
     before = desk.node(ALL)
     at(page, f"node/edit?uri={ALL}")

@@ -15,6 +15,7 @@ TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
 BY_MARK = re.compile(r"^@pytest\.mark\.picture\ndef .*?(?=^\S(?!.*->)|\Z)", re.M | re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_a_picture_shows_the_page_and_changes_nothing_unless_pictures_are_wanted(
     desk: Desk, page: Page, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from tests.sync.people import Person, bare
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 def propose(desk: Desk, place: str, *names: str, text: str = "proposed") -> str:
@@ -73,7 +73,6 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_waits_on(desk
     assert set(conflict["fields"]["summary"]["sides"]) == {"is", "proposed"}
 
 
-@pytest.mark.slow
 def test_what_somebody_else_decided_meanwhile_is_said_plainly(desk: Desk, page: Page) -> None:
     id = propose(desk, "ledger", "book")
     at(page, f"proposal?id={id}")
@@ -86,7 +85,6 @@ def test_what_somebody_else_decided_meanwhile_is_said_plainly(desk: Desk, page: 
     assert axe(page) == []
 
 
-@pytest.mark.slow
 def test_it_is_rejected_with_a_reason_that_is_kept(desk: Desk, page: Page, watched: Watched) -> None:
     id = propose(desk, "stock", "shelf")
     at(page, f"proposal?id={id}")
@@ -102,7 +100,6 @@ def test_it_is_rejected_with_a_reason_that_is_kept(desk: Desk, page: Page, watch
     assert desk.node("concept://shop/stock/shelf")["summary"] == "is"
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("U13")
 def test_nodes_that_are_one_change_are_taken_together(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/auth", name="Auth service", content="Signs tokens.")
@@ -131,7 +128,6 @@ def team(tmp_path: Path, desk: Desk) -> Iterator[Person]:
     made.close()
 
 
-@pytest.mark.slow
 def test_one_that_a_remote_has_is_fetched_decided_and_gone_there_too(desk: Desk, page: Page, team: Person) -> None:
     change = {"op": "upsert", "uri": "concept://shop/from-afar", "summary": "a team's idea"}
     team.call("submit_subgraph", remote="origin", changes=[change], message="from afar")
@@ -146,7 +142,6 @@ def test_one_that_a_remote_has_is_fetched_decided_and_gone_there_too(desk: Desk,
     assert desk.node("concept://shop/from-afar")["summary"] == "a team's idea"
 
 
-@pytest.mark.slow
 def test_a_long_one_comes_by_pages_and_a_long_text_on_a_page_of_its_own(desk: Desk, page: Page) -> None:
     base = desk.put("concept://shop/long/00", content="was")["commit"]
     desk.put("concept://shop/long/00", summary="is")

@@ -34,6 +34,7 @@ def pid_of(desk: Desk) -> int:
         return int(connection.call("ping", {})["pid"])
 
 
+@pytest.mark.slow
 @pytest.mark.needs("chromium")
 def test_a_page_says_that_the_daemon_is_gone_and_shows_what_was_written_meanwhile(desk: Desk, open_page: Page) -> None:
     os.kill(pid_of(desk), signal.SIGKILL)

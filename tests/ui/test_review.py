@@ -11,7 +11,7 @@ from kgd.client.connection import Connection
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 def agent_writes(desk: Desk, *changes: dict[str, Any]) -> None:
@@ -86,7 +86,6 @@ def test_an_address_has_the_view_and_what_makes_no_sense_is_said(desk: Desk, pag
     watched.troubles.clear()  # the browser notes each answer of 422
 
 
-@pytest.mark.slow
 def test_a_long_review_is_read_page_by_page(desk: Desk, page: Page) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/many/n{n:03}", name=f"Many {n:03}") for n in range(60)])
     at(page, "review?since=yesterday&path=/many/**")

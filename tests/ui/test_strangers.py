@@ -20,7 +20,7 @@ from kgd.ui.sessions import proof
 from tests.ui.conftest import Desk, Watched
 from tests.waiting import until
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 @dataclass
@@ -145,7 +145,6 @@ def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     watched.troubles.clear()  # the browser tells the stranger's page what it was refused
 
 
-@pytest.mark.slow
 def test_a_link_elsewhere_leads_here_and_does_not_make_a_person_somebody_else(
     desk: Desk, page: Page, evil: tuple[str, type[_Evil]]
 ) -> None:
@@ -329,7 +328,6 @@ def test_slow_senders_and_many_streams_hold_up_nobody(door: Door) -> None:
     assert is_let_in(door)
 
 
-@pytest.mark.slow
 def test_a_connection_that_never_says_what_it_wants_is_let_go(door: Door) -> None:
     silent, half = door.raw(b""), door.raw(b"GET /ui/ HTTP/1.1\r\nHost: x\r\nX-Sl")
     for one in (silent, half):
@@ -337,7 +335,6 @@ def test_a_connection_that_never_says_what_it_wants_is_let_go(door: Door) -> Non
         assert one.recv(1) == b""
 
 
-@pytest.mark.slow
 def test_two_homes_of_one_machine_keep_their_cookies_apart(
     desk: Desk, page: Page, context: BrowserContext, tmp_path: Path
 ) -> None:
@@ -366,7 +363,6 @@ def _has_ended(one: socket.socket) -> bool:
         return False
 
 
-@pytest.mark.slow
 def test_a_form_of_very_many_types_offers_some_and_a_long_address_is_read(desk: Desk, door: Door) -> None:
     door.come_in()
     kinds = [f"a-kind-with-a-long-name-{number}" for number in range(150)]

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import WAIT, Desk, at
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 MOMENT = 1_000
 """Milliseconds within which a change is to be seen; on a machine that is busy it may take longer to be painted."""
@@ -70,7 +70,6 @@ def test_a_conflict_of_a_real_sync_is_settled_in_one_browser_while_the_other_loo
     assert desk.node(uri)["summary"] == "theirs"
 
 
-@pytest.mark.slow
 def test_what_an_agent_and_each_browser_write_shows_in_the_others(desk: Desk, page: Page, other: Page) -> None:
     at(page, "overview")
     at(other, "proposals")
@@ -93,7 +92,6 @@ def test_what_an_agent_and_each_browser_write_shows_in_the_others(desk: Desk, pa
     assert stayed(other)
 
 
-@pytest.mark.slow
 def test_a_change_is_seen_within_a_second(desk: Desk, page: Page, other: Page) -> None:
     """Measured in the page, from the answer to the writer until it is painted; the best of a few, on a busy machine."""
     for one in (page, other):

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Desk, Watched, at, axe
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
