@@ -208,13 +208,7 @@ def _read(place: Path) -> Plan | None:
     try:
         values = json.loads((place / "plan").read_bytes())
         files = tuple(
-            Placement(
-                path,
-                _id(old),
-                _id(new),
-                frozenset(map(_id, taken)),
-            )
-            for path, old, new, taken in values["files"]
+            Placement(path, _id(old), _id(new), frozenset(map(_id, taken))) for path, old, new, taken in values["files"]
         )
         return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files)
     except (OSError, ValueError, KeyError, TypeError):
