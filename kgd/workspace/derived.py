@@ -8,7 +8,6 @@ then comes back from git, with the same answers.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import logging
 import queue
@@ -34,6 +33,7 @@ from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
 from kgd.workspace import memory_files
 from kgd.workspace.counted import READY_WITHIN, Counted, come_back
+from kgd.workspace.given_back import give_memory_back
 from kgd.workspace.outcome import Stage, Version
 from kgd.workspace.seal import Seal
 from kgd.workspace.served import Change, Served
@@ -420,7 +420,7 @@ class Derived:
                     raise _Interrupted
         self._index_uris(waiting, goal)
         if len(uris) > CHUNK:
-            _give_memory_back()
+            give_memory_back()
 
     def _index_uris(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
         """Index nodes as they are served at this moment; what has gone meanwhile is removed."""
@@ -489,12 +489,6 @@ class Derived:
             self._unsaved = 0
         except OSError as error:
             log.warning("the snapshot could not be written", extra={"reason": str(error)})
-
-
-def _give_memory_back() -> None:
-    """What a long build used and left goes back to the system. glibc alone would keep it: 15 MB after 100k nodes."""
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
-        trim(0)
 
 
 def _people(node: Node) -> tuple[str, ...]:

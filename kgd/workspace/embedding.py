@@ -21,6 +21,7 @@ from kgd.index.feed import Feed, Indexed, Position
 from kgd.index.vectors import Key, Row, VectorFile
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
+from kgd.workspace.given_back import give_memory_back
 
 if TYPE_CHECKING:  # numpy and models cost what a daemon without texts does not pay
     from numpy.typing import NDArray
@@ -35,6 +36,8 @@ SAMPLE = 1_000
 """Texts that say how rare words are here; some hundred would do."""
 SHORTENED = 1_000
 """Characters that are left of a text that an embedder refused."""
+MANY = 2_000
+"""Texts embedded at once, after which memory is given back."""
 _PROBE = "text"
 """What no embedder has a reason to refuse."""
 
@@ -109,7 +112,7 @@ class Embedding:
         if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
             self._told("no texts yet", 0)
             return
-        model = self._model(choice, feed, _of(feed, Feed.end).era)
+        model, before = self._model(choice, feed, _of(feed, Feed.end).era), self.embedded
         while not (self._is_current(model, end := _of(feed, Feed.end)) and model.complete):
             if end.era != model.position.era:
                 model.position = self._opened_file().begin(model.embedder.id, choice.written(), end.era).position
@@ -119,6 +122,8 @@ class Embedding:
             self._learn(model, feed)
         if model is self._building:
             self._promote(model)
+        if self.embedded - before > MANY:
+            give_memory_back()
         self._tell(model, 0)
 
     def begin_anew(self) -> None:

@@ -15,6 +15,7 @@ from kgd.index.text import Doc, FileDoc
 from kgd.model.change import Delete, Edit
 from kgd.model.uri import Uri
 from kgd.vectors.choosing import Choice
+from kgd.workspace import embedding
 from kgd.workspace.embedding import SAMPLE
 from kgd.workspace.transaction import MAX_EDITS
 from kgd.workspace.workspace import Workspace
@@ -413,3 +414,16 @@ def test_many_that_go_at_once_are_forgotten_and_their_places_used_again(ws: Work
     assert found(ws) == {f"n{n}" for n in range(1, 100, 2)}
     fill(ws, {f"m{n}": f"other text {n}" for n in range(60)})
     assert found(ws) == {f"n{n}" for n in range(1, 100, 2)} | {f"m{n}" for n in range(60)}
+
+
+def test_what_embedding_many_texts_took_goes_back_to_the_system_and_few_texts_are_no_reason(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[int] = []
+    monkeypatch.setattr(embedding, "MANY", 30)
+    monkeypatch.setattr(embedding, "give_memory_back", lambda: given_back.append(1))
+    fill(ws, {f"n{n}": f"text number {n}" for n in range(50)})
+    before = len(given_back)
+    assert before
+    fill(ws)
+    assert len(given_back) == before
