@@ -150,9 +150,10 @@ class Database:
         Raises:
             Unavailable: The disk refuses.
         """
-        with self._writing:
+        # Closed inside: who connects takes the era, then the file, and an old file in a new era would stay in the pool.
+        with self._writing, self._naming:
             self.close()
-            with self._naming, _told_apart(self.path):
+            with _told_apart(self.path):
                 try:
                     for suffix in ("", "-wal", "-shm", "-journal"):
                         Path(f"{self.path}{suffix}").unlink(missing_ok=True)
@@ -221,7 +222,8 @@ class Database:
                     if keep:
                         self._idle.append(connection)
                 if not keep:
-                    connection.close()
+                    with self._naming:  # SQLite looks for log and shared memory by path as it closes
+                        connection.close()
 
     def close(self) -> None:
         """Close what is open; using the database again opens it again."""

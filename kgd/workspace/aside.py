@@ -8,6 +8,7 @@ work tree without being published.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -25,6 +26,8 @@ from kgd.workspace.work_tree import FILE_LIMIT
 
 QUIET = 1.0
 """Seconds for which what was swapped out must not have changed before it is looked at: an editor may be at work."""
+PLAN, DONE = "plan", "done"
+"""The file of a plan, and its name once that was published: a rename needs no space."""
 PATIENCE = 600.0
 """Seconds for which a file is kept because some program still has it open for writing."""
 
@@ -54,6 +57,8 @@ class Plan:
     before: ObjectId
     after: ObjectId
     files: tuple[Placement, ...]
+    is_done: bool = False
+    """It was published, or a newer plan has all of it."""
     at: float = field(default_factory=time.monotonic)
     """When it ended, by the monotonic clock; a plan that was found at start-up ends then."""
 
@@ -95,6 +100,12 @@ class Aside:
                 self._waiting.append(plan)
         return self._waiting[-1] if self._waiting else None
 
+    @property
+    def unfinished(self) -> Plan | None:
+        """Of what was loaded the newest plan that publishes something, unless it is done: then it was given up."""
+        newest = next((plan for plan in reversed(self._waiting) if plan.before != plan.after), None)
+        return None if newest is None or newest.is_done else newest
+
     def begin(self, before: ObjectId, after: ObjectId, files: Iterable[Placement]) -> Plan:
         """Write a plan down, durably, before any of it is done."""
         place = self.folder / f"{time.time_ns():020d}"
@@ -103,7 +114,7 @@ class Aside:
         rows = [[f.path, _hex(f.old), _hex(f.new), [_hex(id) for id in f.taken]] for f in plan.files]
         text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows})
         try:
-            write_new(place / "plan", text.encode())
+            write_new(place / PLAN, text.encode())
             sync_folder(place)
             sync_folder(self.folder)
         except BaseException:
@@ -118,7 +129,9 @@ class Aside:
         plan.at = time.monotonic()
         if given_up:
             self.gave_up(plan)
-        if any(entry.name != "plan" for entry in plan.place.iterdir()):
+        else:
+            finished(plan)
+        if not _is_empty(plan.place):
             self._waiting.append(plan)
         elif not given_up:
             _remove(plan.place)
@@ -130,7 +143,11 @@ class Aside:
     def _supersede(self) -> None:
         """There is a newer plan than the one that was given up, and it has all that lies there."""
         former, self._given_up = self._given_up, None
-        if former is not None and all(plan.place != former for plan in self._waiting):
+        if former is None:
+            return
+        if waiting := next((plan for plan in self._waiting if plan.place == former), None):
+            finished(waiting)
+        else:
             _remove(former)
 
     def late(self, quiet: float = QUIET) -> Iterator[Late]:
@@ -143,7 +160,7 @@ class Aside:
                 number = entry.name.partition(".")[0]
                 if number.isdigit() and int(number) < len(plan.files):
                     yield from _examine(entry, plan.files[int(number)], quiet, now - plan.at)
-            if all(entry.name == "plan" for entry in plan.place.iterdir()):
+            if _is_empty(plan.place):
                 if plan.place != self._given_up:
                     _remove(plan.place)
                 self._waiting.remove(plan)
@@ -154,6 +171,13 @@ class Aside:
     def keep(self, late: Late) -> None:
         """It can neither be taken nor put back: keep it in the folder beside, and say so."""
         _keep(late.slot)
+
+
+def finished(plan: Plan) -> None:
+    """Nothing of it lies in the work tree without being published; what it swapped out is still looked at."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(plan.place / PLAN, plan.place / DONE)
+    plan.is_done = True
 
 
 def is_being_written(fd: int) -> bool:
@@ -206,13 +230,19 @@ def _keep(slot: Path) -> None:
 
 def _read(place: Path) -> Plan | None:
     try:
-        values = json.loads((place / "plan").read_bytes())
+        is_done = (place / DONE).exists()
+        values = json.loads((place / (DONE if is_done else PLAN)).read_bytes())
         files = tuple(
             Placement(path, _id(old), _id(new), frozenset(map(_id, taken))) for path, old, new, taken in values["files"]
         )
-        return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files)
+        return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files, is_done)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _is_empty(place: Path) -> bool:
+    """Whether nothing lies there that was swapped out."""
+    return all(entry.name in (PLAN, DONE) for entry in place.iterdir())
 
 
 def _hex(id: ObjectId | None) -> str | None:

@@ -136,6 +136,10 @@ class HandEdits:
         """The path holds bytes of ours though they are not published: a publication was given up half way."""
         self._taken[path] = (blob, None if blob is None else self._store.read(blob))
 
+    def in_step(self, path: str) -> None:
+        """The path holds what is published, whoever saw to that: what lay there before is nothing to go by any more."""
+        self._taken.pop(path, None)
+
     def passed(self, path: str, old: ObjectId | None) -> None:
         """The path was published without touching the file, which is a person's and started from `old`."""
         if path not in self.bases:

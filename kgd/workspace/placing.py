@@ -120,8 +120,12 @@ class Placing:
             else:
                 unsettled.append(path)
         for path in self._edits.unpublished():
+            if path in changed:
+                continue
             there, blob = self._tree.look(path), same.entry(path)
-            if path not in changed and there.id != blob and self._edits.is_known(path, there):
+            if not there.odd and there.id == blob:
+                self._edits.in_step(path)
+            elif self._edits.is_known(path, there):
                 files.append(Placement(path, blob, blob, self._edits.taken(path)))
         if unsettled:
             self._edits.hint(unsettled)

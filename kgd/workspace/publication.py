@@ -99,9 +99,9 @@ class Publication:
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
         self._aside = Aside(scratch / "aside")
         self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
-        plan = finish_interrupted(host, self._tree, self._aside, self._edits)
+        finish_interrupted(host, self._tree, self._aside, self._edits)
         self._published = self._read_published()
-        know_given_up(host, plan, self._tree, self._aside, self._edits)
+        know_given_up(host, self._tree, self._aside, self._edits)
         know_own(host, self._published, self._tip, self._tree, self._edits)
 
     # ---- for every thread

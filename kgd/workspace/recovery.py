@@ -13,7 +13,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved, move_ref
 from kgd.git.store import Lookup
 from kgd.workspace.adoption import Host
-from kgd.workspace.aside import Aside, Placement, Plan
+from kgd.workspace.aside import Aside, Placement, Plan, finished
 from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.work_tree import Odd, WorkTree
 
@@ -23,10 +23,8 @@ INDEX = "index.new"
 """The index that a publication prepares. A lock with the same inode is ours, whoever made it."""
 
 
-def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> Plan | None:
+def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
     """Finish what the newest plan says if its lock still stands, and clear away what is ours. Idempotent.
-
-    Returns that plan, if there is one, which may have been given up.
 
     While that lock stands no git command can have committed half-placed files. Bytes that are not of the plan are a
     person's: they stay, and are looked at later like any hand edit. A lock of somebody else is not touched.
@@ -37,28 +35,35 @@ def finish_interrupted(host: Host, tree: WorkTree, aside: Aside, edits: HandEdit
     if same_file(mine, lock):
         if plan and _roll_forward(host, plan, tree, edits):
             os.rename(lock, git_dir / "index")
+            finished(plan)
         else:
             lock.unlink()
     mine.unlink(missing_ok=True)
     (derived / f"{INDEX}.lock").unlink(missing_ok=True)
     for part in tree.parts.glob("part-*"):
         part.unlink()
-    return plan
 
 
-def know_given_up(host: Host, plan: Plan | None, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
-    """What the newest plan placed is ours, though the branch never went where the plan leads.
+def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
+    """What a publication placed that was given up is ours, and what a person made of it started from that.
 
-    Whatever became of those files at the tip since: one that was deleted there again is in no commit between.
+    Whatever became of those files at the tip since (one that was deleted there again is in no commit between), and
+    wherever the person's own commits took the branch.
     """
-    if plan is None or plan.after == plan.before or host.store.ref(host.layout.branch) != plan.before:
+    plan, store, branch = aside.unfinished, host.store, host.store.ref(host.layout.branch)
+    if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
-    published = Lookup(host.store, host.store.tree_of(plan.before))
+    published = Lookup(store, store.tree_of(branch))
     for file in plan.files:
-        there = tree.look(file.path)
-        if not there.odd and there.id in file.known and there.id != published.entry(file.path):
+        there, placed = tree.look(file.path), file.taken | {file.new}
+        if there.odd or there.id == published.entry(file.path):
+            continue
+        if there.id in placed:
             edits.lies(file.path, there.id)
-            aside.gave_up(plan)
+        else:
+            for blob in filter(None, placed):
+                edits.note(file.path, store.read(blob))
+        aside.gave_up(plan)
 
 
 def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:

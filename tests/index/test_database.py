@@ -175,3 +175,23 @@ def test_the_file_is_not_made_anew_between_the_opening_of_the_old_one_and_that_o
     assert early == [False]
     fill(database, 3)
     assert index.count() == 3
+
+
+def test_who_connects_while_it_is_made_anew_reads_the_new_file(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, really, seen = fill(database, 50), database.close, list[int]()
+    reader = threading.Thread(target=lambda: seen.append(index.count()))
+
+    def close() -> None:
+        really()
+        reader.start()
+        reader.join(0.2)
+
+    monkeypatch.setattr(database, "close", close)
+    database.recreate()
+    monkeypatch.undo()
+    reader.join()
+    fill(database, 3)
+    assert [index.count() for _ in range(4)] == [3] * 4
+    assert seen != [50]

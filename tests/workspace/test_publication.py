@@ -428,7 +428,14 @@ def _given_up(desk: Desk, *edits: Edit) -> None:
     eventually(lambda: not _taken(desk.layout.git_dir / "index.lock"))
 
 
+def _free(layout: Layout) -> None:
+    """Nothing stands in the way of a publication any more."""
+    (layout.git_dir / f"{layout.branch}.lock").unlink()
+    (layout.git_dir / "index.lock").unlink()
+
+
 FRESH_AND_CHANGED = (upsert("fresh", name="Fresh"), upsert("n1", summary="passing"), Delete(uri("n2")))
+CHANGED_BACK = (Delete(uri("fresh")), upsert("n1", summary="as it was"), upsert("n2", name="N2", summary="as it was"))
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["in one life", "after a restart"])
@@ -438,13 +445,10 @@ def test_what_was_placed_and_is_changed_back_before_it_was_published_is_changed_
     before = desk.file("n2").read_bytes()
     _given_up(desk, *FRESH_AND_CHANGED)
     assert not desk.file("n2").exists()
-    desk.ws.submit(
-        change(Delete(uri("fresh")), upsert("n1", summary="as it was"), upsert("n2", name="N2", summary="as it was"))
-    )
+    desk.ws.submit(change(*CHANGED_BACK))
     if restarted:
         desk.ws.close()
-    (layout.git_dir / f"{layout.branch}.lock").unlink()
-    (layout.git_dir / "index.lock").unlink()
+    _free(layout)
     now = Desk(Workspace.open(layout)) if restarted else desk
     try:
         now.published()
@@ -461,8 +465,80 @@ def test_what_was_placed_and_is_changed_back_before_it_was_published_is_changed_
 def test_a_file_that_was_taken_away_and_came_again_before_that_was_published_is_there(desk: Desk) -> None:
     _given_up(desk, *FRESH_AND_CHANGED)
     desk.ws.submit(change(upsert("n2", name="N2", summary="it is another now")))
-    (desk.layout.git_dir / f"{desk.layout.branch}.lock").unlink()
-    (desk.layout.git_dir / "index.lock").unlink()
+    _free(desk.layout)
     desk.published()
     assert "it is another now" in desk.file("n2").read_text()
     assert not [line for line in desk.subjects() if "by hand" in line]
+
+
+@pytest.mark.slow
+def test_what_was_given_up_is_nobodys_edit_though_the_person_committed_something_else_meanwhile(
+    desk: Desk, layout: Layout
+) -> None:
+    _given_up(desk, *FRESH_AND_CHANGED)
+    desk.ws.submit(change(*CHANGED_BACK))
+    desk.ws.close()
+    _free(layout)
+    desk.file("n5").write_text(node_text("n5", summary="mine"))
+    desk.git("commit", "-qm", "mine", "--", str(desk.file("n5")))
+    now = Desk(Workspace.open(layout))
+    try:
+        now.published()
+        assert not now.file("fresh").exists()
+        assert "as it was" in now.file("n1").read_text()
+        assert now.ws.node(uri("n2")) is not None
+        assert now.ws.node(uri("n5")).summary == "mine"  # type: ignore[union-attr]
+        assert not [line for line in now.subjects() if "by hand" in line]
+    finally:
+        now.ws.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tip", ["as it was", "two"])
+def test_what_a_person_made_of_what_was_given_up_is_all_that_is_theirs(desk: Desk, layout: Layout, tip: str) -> None:
+    _given_up(desk, upsert("fresh"), upsert("n1", summary="passing"))
+    desk.ws.submit(change(upsert("n1", summary=tip)))
+    desk.ws.close()
+    _free(layout)
+    desk.file("n1").write_text(desk.file("n1").read_text() + "tags: [mine]\n")
+    now = Desk(Workspace.open(layout))
+    try:
+        now.serves("n1", "tags", ("mine",))
+        assert now.ws.node(uri("n1")).summary == tip  # type: ignore[union-attr]
+        assert now.ws.conflict_count == 0
+        now.published()
+    finally:
+        now.ws.close()
+
+
+@pytest.mark.slow
+def test_what_was_published_is_a_persons_own_once_they_took_the_branch_back_and_kept_the_file(
+    desk: Desk, layout: Layout
+) -> None:
+    desk.ws.submit(change(upsert("n1", summary="one")))
+    desk.published()
+    desk.ws.close()
+    desk.git("reset", "-q", "HEAD~1")
+    now = Desk(Workspace.open(layout))
+    try:
+        now.published()
+        assert now.ws.node(uri("n1")).summary == "one"  # type: ignore[union-attr]
+        assert [line for line in now.subjects() if "by hand" in line]
+    finally:
+        now.ws.close()
+
+
+@pytest.mark.slow
+def test_what_a_person_writes_later_is_theirs_though_kgd_once_placed_the_same(desk: Desk, layout: Layout) -> None:
+    _given_up(desk, *FRESH_AND_CHANGED)
+    placed = desk.file("fresh").read_bytes()
+    desk.ws.submit(change(Delete(uri("fresh"))))
+    desk.file("fresh").unlink()
+    _free(layout)
+    desk.published()
+    desk.file("fresh").write_bytes(placed)
+    desk.ws.hint([str(desk.file("fresh"))])
+    desk.serves("fresh", "name", "Fresh")
+    desk.ws.submit(change(upsert("n3", summary="something else")))
+    desk.published()
+    assert desk.file("fresh").read_bytes() == placed
