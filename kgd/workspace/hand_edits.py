@@ -85,6 +85,8 @@ class HandEdits:
         self._confirmed = False
         self._invalid: dict[str, InvalidFile] = {}
         self._taken: dict[str, tuple[ObjectId | None, bytes | None]] = {}
+        self._took_from: dict[str, ObjectId | None] = {}
+        """Of what a person wrote, is taken and not published: what was published when it was taken."""
         self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
         """Texts that somebody's editor may have started from, newest last, with the time."""
         self._published: Lookup | None = None
@@ -112,6 +114,7 @@ class HandEdits:
     def took(self, edit: HandEdit) -> None:
         """The edit is part of the workspace now."""
         self._taken[edit.path] = (edit.id, edit.data)
+        self._took_from[edit.path] = self._published_blob(edit.path)
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
         self.settled(edit.path)
@@ -126,19 +129,26 @@ class HandEdits:
 
     def placed(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
         """The path holds what is published now; `old` was there before and may still be in somebody's editor."""
-        self._taken.pop(path, None)
+        self.in_step(path)
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
         self.settled(path)
         self._remember(path, self._text(old), self._text(new))
 
     def lies(self, path: str, blob: ObjectId | None) -> None:
-        """The path holds bytes of ours though they are not published: a publication was given up half way."""
+        """The path holds bytes of ours though they are not published: a publication was given up half way.
+
+        What a person wrote there and what was to be placed may be the same: then it stays theirs.
+        """
+        if path in self._took_from and self._taken[path][0] == blob:
+            return
         self._taken[path] = (blob, None if blob is None else self._store.read(blob))
+        self._took_from.pop(path, None)
 
     def in_step(self, path: str) -> None:
         """The path holds what is published, whoever saw to that: what lay there before is nothing to go by any more."""
         self._taken.pop(path, None)
+        self._took_from.pop(path, None)
 
     def passed(self, path: str, old: ObjectId | None) -> None:
         """The path was published without touching the file, which is a person's and started from `old`."""
@@ -165,6 +175,13 @@ class HandEdits:
         """Paths that hold, by a person or by a publication that was given up, what is known and was not published."""
         return list(self._taken)
 
+    def something_lies(self) -> bool:
+        """Whether a path holds what is known and not published. Costs a look at each that may."""
+        return any(
+            self._tree.look(path) == Found(known) != Found(self._published_blob(path))
+            for path, (known, _) in self._taken.items()
+        )
+
     def taken(self, path: str) -> frozenset[ObjectId | None]:
         """What is known to be at the path though it was not published: ids of bytes, None for their absence."""
         known = self._taken.get(path)
@@ -178,6 +195,10 @@ class HandEdits:
         """Whether what is at the path was taken already, so that it may be replaced."""
         known = self._taken.get(path)
         return not found.odd and known is not None and known[0] == found.id
+
+    def is_undone(self, path: str, found: Found) -> bool:
+        """Whether a person took back what they had written, while that is in the workspace and not published."""
+        return path in self._took_from and Found(self._took_from[path]) == found != Found(self._taken[path][0])
 
     def may_pass(self, path: str) -> bool:
         """Whether the file waits for a person, so that publication goes on without it."""
@@ -200,6 +221,7 @@ class HandEdits:
             full, self._rescan = self._rescan or bool(self._missing and not self.held), False
         if full:
             found, base = self._scan(published)
+            found |= {path: self._tree.look(path) for path in self._took_from if path not in found and path not in base}
         else:
             asked = sorted({*hints, *self._seen, *self._invalid, *self.bases})
             found = {path: self._tree.look(path) for path in asked}
@@ -260,8 +282,8 @@ class HandEdits:
         if at.odd:
             self._seen.pop(path, None)
             self._name(path, at.odd, "")
-        elif at.id == base or self.is_known(path, at):
-            self._forget(path, same=not at.odd and at.id == base)
+        elif (at.id == base and not self.is_undone(path, at)) or self.is_known(path, at):
+            self._forget(path, same=at.id == base)
         elif at.id is None:
             self._seen.pop(path, None)
             self._invalid.pop(path, None)
@@ -376,7 +398,7 @@ class HandEdits:
         self._invalid.pop(path, None)
         if same:
             self.settled(path)
-            self._taken.pop(path, None)
+            self.in_step(path)
 
     def _forget_all_but(self, found: dict[str, Found]) -> None:
         for path in [p for p in (*self._seen, *self._invalid) if p not in found]:

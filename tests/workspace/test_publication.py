@@ -542,3 +542,40 @@ def test_what_a_person_writes_later_is_theirs_though_kgd_once_placed_the_same(de
     desk.ws.submit(change(upsert("n3", summary="something else")))
     desk.published()
     assert desk.file("fresh").read_bytes() == placed
+
+
+@pytest.mark.slow
+def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: Desk) -> None:
+    lock = desk.layout.git_dir / f"{desk.layout.branch}.lock"
+    lock.write_text("")
+    desk.save("mine", node_text("mine", name="Mine"))
+    desk.edit("n1", "as it was", "for a moment")
+    desk.file("n2").unlink()
+    desk.ws.hint(None)
+    desk.serves("n1", "summary", "for a moment")
+    eventually(lambda: desk.ws.node(uri("mine")) and desk.ws.node(uri("n2")) is None)
+    eventually(lambda: not _taken(desk.layout.git_dir / "index.lock"))  # no git command finds ours in its way
+    (desk.layout.git_dir / "index.lock").unlink()
+    desk.git("checkout", "--", str(desk.file("n1")), str(desk.file("n2")))
+    desk.file("mine").unlink()
+    desk.ws.hint(None)
+    desk.serves("n1", "summary", "as it was")
+    eventually(lambda: desk.ws.node(uri("mine")) is None and desk.ws.node(uri("n2")))
+    lock.unlink()
+    desk.published()
+    assert "as it was" in desk.file("n1").read_text()
+    assert desk.file("n2").exists()
+    assert not desk.file("mine").exists()
+
+
+@pytest.mark.slow
+def test_what_was_given_up_goes_though_the_person_moved_the_branch_to_the_tip_themselves(desk: Desk) -> None:
+    _given_up(desk, *FRESH_AND_CHANGED)
+    desk.ws.submit(change(*CHANGED_BACK))
+    (desk.layout.git_dir / f"{desk.layout.branch}.lock").unlink()
+    desk.git("update-ref", desk.layout.branch, "refs/kgd/head")
+    (desk.layout.git_dir / "index.lock").unlink()
+    desk.published()
+    eventually(lambda: not desk.file("fresh").exists() and desk.file("n2").exists())
+    assert "as it was" in desk.file("n1").read_text()
+    assert not [line for line in desk.subjects() if "by hand" in line]
