@@ -113,9 +113,8 @@ class Placing:
         for path, old, new in changes:
             there = self._tree.look(path)
             file = Placement(path, old, new, self._edits.taken(path))
-            if self._edits.is_undone(path, there):
-                unsettled.append(path)
-            elif not there.odd and (there.id in (old, new) or self._edits.is_known(path, there)):
+            known = there.id in (old, new) or self._edits.is_known(path, there)
+            if known and not there.odd and not self._edits.is_undone(path, there):
                 files.append(file)
             elif self._edits.may_pass(path) or not is_owned(path):
                 passed.append(file)
