@@ -10,6 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.ports import free_port
+
 _SERVER = """\
 ListenAddress 127.0.0.1
 Port {port}
@@ -48,7 +50,7 @@ class Sshd:
         folder.mkdir(parents=True)
         for name in ("host_key", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
-        self.folder, self.port = folder, _free_port()
+        self.folder, self.port = folder, free_port()
         words = {"folder": folder, "port": self.port, "user": getpass.getuser()}
         options = f'command="{forced}",restrict ' if forced else ""
         (folder / "authorized_keys").write_text(options + (folder / "key.pub").read_text())
@@ -80,9 +82,3 @@ class Sshd:
                 assert self._process.poll() is None, self._process.communicate()[1]
                 assert time.monotonic() < end
                 time.sleep(0.02)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -20,6 +20,7 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import BY_CODE
 from tests.daemon.conftest import ROOT
+from tests.ports import free_port
 from tests.waiting import at_rest, until
 
 SECONDS = 1.0
@@ -239,9 +240,3 @@ def refusal(answer: Answer) -> Answer:
     assert told.isprintable(), told
     assert error["message"]
     return error
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from kgd.config import Home
 from tests.daemon.conftest import end_daemon
+from tests.ports import free_port
 from tests.test_docs import ROOT, Session, session, shows, steps
 
 PAGE = "docs/guides/operate.md"
@@ -30,8 +30,7 @@ def keeper(session: Session) -> Iterator[Session]:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_hub_is_started_used_backed_up_restored_upgraded_and_left_as_the_page_says(keeper: Session) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     walk = steps(PAGE)
     assert len(walk) > 10
     for step in walk:

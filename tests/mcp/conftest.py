@@ -23,8 +23,8 @@ from mcp.types import CreateMessageRequestParams, CreateMessageResult, ErrorData
 from kgd.mcp.http import HttpServer
 from kgd.mcp.server import Surface
 from kgd.tools.session import Session
+from tests.ports import free_port
 from tests.surfaces.conftest import code, daemon, make_code, session, upsert
-from tests.surfaces.test_http import free_port
 
 __all__ = ["code", "daemon", "session"]
 

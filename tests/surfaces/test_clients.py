@@ -15,6 +15,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from tests.ports import free_port
 from tests.surfaces.conftest import git, make_code, upsert
 from tests.waiting import until
 
@@ -199,9 +200,7 @@ def found(answer: Any, key: str) -> Any:
     ],
 )
 def test_the_conformance_tool_is_content(tmp_path: Path, version: str, scenarios: list[str]) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     program = ROOT / "tests/surfaces/open_server.py"
     server = subprocess.Popen([sys.executable, program, str(tmp_path), str(port)], env=environment())
     try:

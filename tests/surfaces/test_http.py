@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from kgd.errors import Forbidden
 from kgd.mcp.http import HttpServer
 from kgd.mcp.server import Surface
 from kgd.tools.session import Session
+from tests.ports import free_port
 from tests.surfaces.conftest import upsert
 
 pytestmark = pytest.mark.anyio
@@ -33,12 +33,6 @@ HEADERS = {"accept": "application/json, text/event-stream", "content-type": "app
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager
