@@ -83,11 +83,10 @@ class Aside:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._waiting: list[Plan] = []
-        self._given_up: Path | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not self._waiting
+        return not any(plan.is_done for plan in self._waiting)
 
     def load(self) -> Plan | None:
         """Read what a former process left; the newest plan, if there is one. One that is not whole never began."""
@@ -120,35 +119,24 @@ class Aside:
         except BaseException:
             _remove(place)
             raise
-        if before != after:
-            self._supersede()
+        if before != after:  # it has all that a plan has which was given up
+            for former in self._waiting:
+                finished(former)
         return plan
 
     def end(self, plan: Plan, *, given_up: bool = False) -> None:
-        """The publication is over, or was given up: what lies in its folder is looked at after a while."""
+        """The publication is over: what lies in its folder is looked at after a while.
+
+        Args:
+            given_up: What it placed is in the work tree and not published. Then it is kept until the next plan.
+        """
         plan.at = time.monotonic()
-        if given_up:
-            self.gave_up(plan)
-        else:
+        if not given_up:
             finished(plan)
-        if not _is_empty(plan.place):
+        if given_up or not _is_empty(plan.place):
             self._waiting.append(plan)
-        elif not given_up:
-            _remove(plan.place)
-
-    def gave_up(self, plan: Plan) -> None:
-        """What it placed is in the work tree and not published: it is kept until the next plan, which has it all."""
-        self._given_up = plan.place
-
-    def _supersede(self) -> None:
-        """There is a newer plan than the one that was given up, and it has all that lies there."""
-        former, self._given_up = self._given_up, None
-        if former is None:
-            return
-        if waiting := next((plan for plan in self._waiting if plan.place == former), None):
-            finished(waiting)
         else:
-            _remove(former)
+            _remove(plan.place)
 
     def late(self, quiet: float = QUIET) -> Iterator[Late]:
         """What a person wrote there, once it is quiet. Each must be given to `done` when it is durable elsewhere."""
@@ -160,9 +148,8 @@ class Aside:
                 number = entry.name.partition(".")[0]
                 if number.isdigit() and int(number) < len(plan.files):
                     yield from _examine(entry, plan.files[int(number)], quiet, now - plan.at)
-            if _is_empty(plan.place):
-                if plan.place != self._given_up:
-                    _remove(plan.place)
+            if plan.is_done and _is_empty(plan.place):
+                _remove(plan.place)
                 self._waiting.remove(plan)
 
     def done(self, late: Late) -> None:

@@ -67,6 +67,15 @@ class _Seen:
     refused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What lies at a path, is known and is not published. `before`: what was published when a person wrote it there."""
+
+    id: ObjectId | None
+    data: bytes | None
+    before: Found | None = None
+
+
 class HandEdits:
     """Memory of what was seen in one work tree; for the publication's thread, but for `invalid_files` and `hint`."""
 
@@ -84,9 +93,7 @@ class HandEdits:
         self._missing_since = 0.0
         self._confirmed = False
         self._invalid: dict[str, InvalidFile] = {}
-        self._taken: dict[str, tuple[ObjectId | None, bytes | None]] = {}
-        self._took_from: dict[str, ObjectId | None] = {}
-        """Of what a person wrote, is taken and not published: what was published when it was taken."""
+        self._taken: dict[str, _Known] = {}
         self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
         """Texts that somebody's editor may have started from, newest last, with the time."""
         self._published: Lookup | None = None
@@ -113,8 +120,7 @@ class HandEdits:
 
     def took(self, edit: HandEdit) -> None:
         """The edit is part of the workspace now."""
-        self._taken[edit.path] = (edit.id, edit.data)
-        self._took_from[edit.path] = self._published_blob(edit.path)
+        self._taken[edit.path] = _Known(edit.id, edit.data, Found(self._published_blob(edit.path)))
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
         self.settled(edit.path)
@@ -129,7 +135,7 @@ class HandEdits:
 
     def placed(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
         """The path holds what is published now; `old` was there before and may still be in somebody's editor."""
-        self.in_step(path)
+        self._taken.pop(path, None)
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
         self.settled(path)
@@ -140,15 +146,9 @@ class HandEdits:
 
         What a person wrote there and what was to be placed may be the same: then it stays theirs.
         """
-        if path in self._took_from and self._taken[path][0] == blob:
-            return
-        self._taken[path] = (blob, None if blob is None else self._store.read(blob))
-        self._took_from.pop(path, None)
-
-    def in_step(self, path: str) -> None:
-        """The path holds what is published, whoever saw to that: what lay there before is nothing to go by any more."""
-        self._taken.pop(path, None)
-        self._took_from.pop(path, None)
+        known = self._taken.get(path)
+        if known is None or known.before is None or known.id != blob:
+            self._taken[path] = _Known(blob, None if blob is None else self._store.read(blob))
 
     def passed(self, path: str, old: ObjectId | None) -> None:
         """The path was published without touching the file, which is a person's and started from `old`."""
@@ -171,21 +171,24 @@ class HandEdits:
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return tuple(found for _, found in sorted(self._invalid.copy().items()))
 
-    def unpublished(self) -> list[str]:
-        """Paths that hold, by a person or by a publication that was given up, what is known and was not published."""
-        return list(self._taken)
+    def lying(self) -> dict[str, ObjectId | None]:
+        """Paths that hold, by a person or by us, what is known and not published, and what is. A look at each that may.
 
-    def something_lies(self) -> bool:
-        """Whether a path holds what is known and not published. Costs a look at each that may."""
-        return any(
-            self._tree.look(path) == Found(known) != Found(self._published_blob(path))
-            for path, (known, _) in self._taken.items()
-        )
+        Of one that is as it is published, whoever saw to that, nothing is remembered.
+        """
+        found: dict[str, ObjectId | None] = {}
+        for path, known in list(self._taken.items()):
+            there, published = self._tree.look(path), self._published_blob(path)
+            if there == Found(published) and not self.is_undone(path, there):
+                del self._taken[path]
+            elif there == Found(known.id):
+                found[path] = published
+        return found
 
     def taken(self, path: str) -> frozenset[ObjectId | None]:
         """What is known to be at the path though it was not published: ids of bytes, None for their absence."""
         known = self._taken.get(path)
-        return frozenset([known[0]]) if known else frozenset()
+        return frozenset([known.id]) if known else frozenset()
 
     def seen_before(self, path: str) -> frozenset[ObjectId | None]:
         """Ids of all bytes at the path that are known to be in the workspace or its history."""
@@ -194,11 +197,12 @@ class HandEdits:
     def is_known(self, path: str, found: Found) -> bool:
         """Whether what is at the path was taken already, so that it may be replaced."""
         known = self._taken.get(path)
-        return not found.odd and known is not None and known[0] == found.id
+        return not found.odd and known is not None and known.id == found.id
 
     def is_undone(self, path: str, found: Found) -> bool:
         """Whether a person took back what they had written, while that is in the workspace and not published."""
-        return path in self._took_from and Found(self._took_from[path]) == found != Found(self._taken[path][0])
+        known = self._taken.get(path)
+        return known is not None and known.before == found != Found(known.id)
 
     def may_pass(self, path: str) -> bool:
         """Whether the file waits for a person, so that publication goes on without it."""
@@ -221,7 +225,7 @@ class HandEdits:
             full, self._rescan = self._rescan or bool(self._missing and not self.held), False
         if full:
             found, base = self._scan(published)
-            found |= {path: self._tree.look(path) for path in self._took_from if path not in found and path not in base}
+            found |= {path: self._tree.look(path) for path in self._taken if path not in found and path not in base}
         else:
             asked = sorted({*hints, *self._seen, *self._invalid, *self.bases})
             found = {path: self._tree.look(path) for path in asked}
@@ -338,7 +342,7 @@ class HandEdits:
 
     def _is_news(self, path: str, head: Lookup) -> bool:
         known = self._taken.get(path)
-        return not (known is not None and known[0] is None) and head.entry(path) is not None
+        return not (known is not None and known.id is None) and head.entry(path) is not None
 
     def _base(self, path: str, data: bytes | None) -> bytes | None:
         """What the person started from: their last version, what is published, or what was a moment ago.
@@ -347,7 +351,7 @@ class HandEdits:
         is closest to what they saved counts; one they saved unchanged is a wish to go back.
         """
         if path in self._taken:  # also where it was published past since: they go on from what they saved
-            latest = self._taken[path][1]
+            latest = self._taken[path].data
         elif path in self.bases:
             latest = self._text(self.bases[path])
         else:
@@ -398,7 +402,7 @@ class HandEdits:
         self._invalid.pop(path, None)
         if same:
             self.settled(path)
-            self.in_step(path)
+            self._taken.pop(path, None)
 
     def _forget_all_but(self, found: dict[str, Found]) -> None:
         for path in [p for p in (*self._seen, *self._invalid) if p not in found]:

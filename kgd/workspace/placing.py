@@ -17,7 +17,6 @@ from kgd.errors import KgdError
 from kgd.git import index_file, refs
 from kgd.git.files import same_file
 from kgd.git.objects import FILE, ObjectId
-from kgd.git.store import Lookup
 from kgd.workspace import git_state
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import Aside, Placement, Plan
@@ -64,7 +63,6 @@ class Placing:
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
         staged = self._prepare_index(mine, [*files, *passed], after)
         plan = self._aside.begin(before, after, files)
-        locked = time.monotonic()
         try:
             self._prepare_files(plan)
             for path in [*staged, *(file.path for file in passed)]:
@@ -108,9 +106,9 @@ class Placing:
         files: list[Placement] = []
         passed: list[Placement] = []
         unsettled: list[str] = []
-        changes = list(self._store.diff(self._store.tree_of(before), self._store.tree_of(after)))
-        changed, same = {path for path, _, _ in changes}, Lookup(self._store, self._store.tree_of(before))
-        for path, old, new in changes:
+        same = self._edits.lying()
+        for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
+            same.pop(path, None)
             there = self._tree.look(path)
             file = Placement(path, old, new, self._edits.taken(path))
             known = there.id in (old, new) or self._edits.is_known(path, there)
@@ -120,14 +118,7 @@ class Placing:
                 passed.append(file)
             else:
                 unsettled.append(path)
-        for path in self._edits.unpublished():
-            if path in changed:
-                continue
-            there, blob = self._tree.look(path), same.entry(path)
-            if not there.odd and there.id == blob:
-                self._edits.in_step(path)
-            elif self._edits.is_known(path, there):
-                files.append(Placement(path, blob, blob, self._edits.taken(path)))
+        files += [Placement(path, blob, blob, self._edits.taken(path)) for path, blob in same.items()]
         if unsettled:
             self._edits.hint(unsettled)
             raise Blocked(f"an edit of {unsettled[0]} is not settled yet")

@@ -199,7 +199,7 @@ class Publication:
             found = self._last = git_state.signature(self._git_dir, self._branch)
         self._take_late()
         self._take(found)
-        if (self._published != self._tip or self._edits.something_lies()) and time.monotonic() >= self._not_before:
+        if (self._published != self._tip or self._edits.lying()) and time.monotonic() >= self._not_before:
             self._publish(found)
 
     @property

@@ -63,7 +63,6 @@ def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) ->
         else:
             for blob in filter(None, placed):
                 edits.note(file.path, store.read(blob))
-        aside.gave_up(plan)
 
 
 def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
