@@ -71,7 +71,10 @@ def parse(text: str) -> Uri:
     """
     scheme, rest = _split(text)
     if scheme == RESERVED:
-        raise Invalid("a kgd:// URI names a resource of kgd itself, not a node", at="uri")
+        raise Invalid(
+            "a kgd:// URI names a resource of kgd itself, not a node", at="uri",
+            next="Write the URI of a node, as concept://<workspace>/<name>.",
+        )  # fmt: skip
     if scheme not in OWNED:
         return _parse_external(text, rest)
     workspace, slash, path = rest.partition("/")

@@ -100,7 +100,7 @@ def _is_bare(text: str) -> bool:
 def _owner_in(text: str) -> str | None:
     """The id in an owned URI, however it is spelt; empty for an absolute path, whose workspace is here; else None."""
     scheme, colon, rest = text.strip().partition("://")
-    if colon and scheme in uris.OWNED:
+    if colon and (scheme in uris.OWNED or uris.is_settings_uri(text.strip())):
         return rest.partition("/")[0]
     return "" if os.path.isabs(text.strip()) else None
 

@@ -89,13 +89,13 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
         NotFound: There never was such a conflict, or the caller may not read of it.
     """
     subject, _, digest = id.rpartition("#")
-    if not subject:
+    if not subject or not sides.is_digest(digest):
         raise _none(id)
     uri, sees = parse_subject(subject), sight.sight(session, workspace.id)
     answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
     if sees is not None and not sees(uri):
         raise _none(id)
-    found = workspace.conflicts(uri, digest=digest, limit=1, about=sees) if sides.is_digest(digest) else ()
+    found = workspace.conflicts(uri, digest=digest, limit=1, about=sees)
     if found:
         answer["total"] = 1
         answer["conflicts"] = [_whole(workspace, found[0], sees)]

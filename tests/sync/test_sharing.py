@@ -402,6 +402,13 @@ def test_settings_that_two_people_wrote_differently_are_found_and_settled_by_wha
     bob.share(hub, sync=0)
     ann.sync()
     assert ann.call("conflicts", uri=about)["conflicts"] == []
+    assert ann.call("conflicts", uri=about)["workspace"] == "infra"
+    with pytest.raises(KgdError, match="'other'"):
+        ann.call("conflicts", uri="kgd://other/settings")
+    with pytest.raises(KgdError, match="Write the URI of a node"):
+        ann.call("conflicts", uri="kgd://infra/elsewhere")
+    with pytest.raises(KgdError, match="there is no such conflict"):
+        ann.call("conflicts", id="nonsense#x")
     for one, label in ((ann, "Ann's"), (bob, "Bob's")):
         file = one.work_tree / "kgd.yaml"
         one.published()
