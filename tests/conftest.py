@@ -121,6 +121,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             program = marker.args[0]
             if program not in present:
                 present[program] = PROGRAMS[program]()
+            if not present[program] and os.environ.get("KGD_PICTURES"):
+                raise pytest.UsageError(f"no picture is taken without {program}: run `make test-deps`")
             if not present[program]:
                 item.add_marker(pytest.mark.skip(reason=f"MISSING PROGRAM {program}: run `make test-deps`"))
 

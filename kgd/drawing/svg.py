@@ -100,9 +100,8 @@ def _line(line: Line, layout: Layout) -> str:
 
 def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
     said = _text(described(dot))
-    cut = (
-        f", shown as {_text(label.text)}" if label.text.endswith("…") else ""
-    )  # who speaks to a page says what is seen
+    # Who speaks to a page says what is seen.
+    cut = f", shown as {_text(label.text)}" if label.text.endswith("…") else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
     more = f"\n{dot.summary[:200]}" if dot.summary else ""
