@@ -37,16 +37,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One file of a plan: what it was published as, what it becomes, and bytes that are in the workspace already."""
+    """One file of a plan: what it was published as, what it becomes, and bytes that are in the workspace already.
+
+    Args:
+        taken: What was last known to be at the path though it was not published; empty, or one.
+        back: `taken` is a person's edit of `old`: `old` in its place is that edit taken back.
+    """
 
     path: str
     old: ObjectId | None
     new: ObjectId | None
     taken: frozenset[ObjectId | None] = frozenset()
+    back: bool = False
 
     @property
     def known(self) -> frozenset[ObjectId | None]:
-        return self.taken | {self.old, self.new}
+        """What may be replaced; all else at the path is a person's."""
+        return self.taken | {self.new} if self.back else self.taken | {self.old, self.new}
+
+    @property
+    def base(self) -> ObjectId | None:
+        """What a person started from whose bytes are at the path."""
+        return next(iter(self.taken)) if self.back else self.old
 
 
 @dataclass(slots=True)
@@ -110,7 +122,7 @@ class Aside:
         place = self.folder / f"{time.time_ns():020d}"
         place.mkdir()
         plan = Plan(place, before, after, tuple(files))
-        rows = [[f.path, _hex(f.old), _hex(f.new), [_hex(id) for id in f.taken]] for f in plan.files]
+        rows = [[f.path, _hex(f.old), _hex(f.new), [_hex(id) for id in f.taken], f.back] for f in plan.files]
         text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows})
         try:
             write_new(place / PLAN, text.encode())
@@ -203,7 +215,7 @@ def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[
     if object_id("blob", data) in file.known:
         slot.unlink(missing_ok=True)
     else:
-        yield Late(file.path, data, file.old, slot)
+        yield Late(file.path, data, file.base, slot)
 
 
 def _keep(slot: Path) -> None:
@@ -220,7 +232,8 @@ def _read(place: Path) -> Plan | None:
         is_done = (place / DONE).exists()
         values = json.loads((place / (DONE if is_done else PLAN)).read_bytes())
         files = tuple(
-            Placement(path, _id(old), _id(new), frozenset(map(_id, taken))) for path, old, new, taken in values["files"]
+            Placement(path, _id(old), _id(new), frozenset(map(_id, taken)), *map(bool, back))
+            for path, old, new, taken, *back in values["files"]  # an older plan does not say `back`
         )
         return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files, is_done)
     except (OSError, ValueError, KeyError, TypeError):

@@ -73,7 +73,8 @@ def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = 
             ways = " or ".join(f"`{way}`" for way in (onward, back) if way)
             return Busy(f"{what} is under way in the work tree; it ends with {ways}", stuck=True)
     if "index.lock" in found.states or "HEAD.lock" in found.states:
-        return _locked(git_dir / ("index.lock" if "index.lock" in found.states else "HEAD.lock"), clock)
+        lock = git_dir / ("index.lock" if "index.lock" in found.states else "HEAD.lock")
+        return locked(lock, clock) or Busy("a git command has just ended")
     if found.head.strip() != b"ref: " + branch.encode():
         if found.head.startswith(b"ref: "):
             other = found.head[5:].strip().decode("utf-8", "replace").removeprefix("refs/heads/")
@@ -84,11 +85,12 @@ def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = 
     return None
 
 
-def _locked(lock: Path, clock: float | None) -> Busy:
+def locked(lock: Path, clock: float | None = None) -> Busy | None:
+    """What to say of a lock of git's; None where it is not there."""
     try:
         age = (time.time() if clock is None else clock) - os.lstat(lock).st_mtime
     except FileNotFoundError:
-        return Busy("a git command has just ended")
+        return None
     if age < LOCK_PATIENCE:
         return Busy("a git command is running in the work tree")
     return Busy(

@@ -23,7 +23,10 @@ from kgd.workspace.aside import Aside, Placement, Plan
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.recovery import INDEX
-from kgd.workspace.work_tree import Odd, WorkTree, is_owned
+from kgd.workspace.work_tree import Found, Odd, WorkTree, is_owned
+
+BRANCH_DEADLINE = 1.0
+"""Seconds for which a lock of the branch is waited for that somebody took in this moment: the index is locked."""
 
 
 class Blocked(Exception):
@@ -75,7 +78,9 @@ class Placing:
             if git_state.signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
                 raise Blocked("a git command is at work")
             left = self._place(plan)
-            refs.move_ref(self._git_dir, self._derived, self._branch, before, after, note="kgd: publish")
+            refs.move_ref(
+                self._git_dir, self._derived, self._branch, before, after, note="kgd: publish", deadline=BRANCH_DEADLINE
+            )
             self._at_step("moved")
             os.rename(lock, self._git_dir / "index")
             self._at_step("indexed")
@@ -110,7 +115,7 @@ class Placing:
         for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
             same.pop(path, None)
             there = self._tree.look(path)
-            file = Placement(path, old, new, self._edits.taken(path))
+            file = self._placement(path, old, new)
             known = there.id in (old, new) or self._edits.is_known(path, there)
             if known and not there.odd and not self._edits.is_undone(path, there):
                 files.append(file)
@@ -118,16 +123,21 @@ class Placing:
                 passed.append(file)
             else:
                 unsettled.append(path)
-        files += [Placement(path, blob, blob, self._edits.taken(path)) for path, blob in same.items()]
+        files += [self._placement(path, blob, blob) for path, blob in same.items()]
         if unsettled:
             self._edits.hint(unsettled)
             raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
         return files, passed
 
+    def _placement(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Placement:
+        return Placement(path, old, new, self._edits.taken(path), self._edits.is_undone(path, Found(old)))
+
     def _prepare_index(self, mine: Path, files: list[Placement], after: ObjectId) -> list[str]:
         """Write the index that will be; the paths in it that a person staged and that stay so."""
         mine.unlink(missing_ok=True)
-        replacements = [index_file.Replacement(f.path, f.known | self._edits.seen_before(f.path), f.new) for f in files]
+        replacements = [
+            index_file.Replacement(f.path, f.known | {f.old} | self._edits.seen_before(f.path), f.new) for f in files
+        ]
         try:
             return index_file.rewrite(self._git_dir / "index", mine, replacements)
         except index_file.Unmerged as error:
@@ -156,7 +166,7 @@ class Placing:
             if there.odd:  # it was none when the plan was made: the disk failed, or somebody is at work there
                 raise Blocked(f"{file.path}: {there.odd}")
             if there.id not in file.known:
-                self._edits.passed(file.path, file.old)
+                self._edits.passed(file.path, file.base)
                 self._edits.hint([file.path])
                 left.add(file.path)
             elif file.new is None:

@@ -348,6 +348,8 @@ class Publication:
     def _publish(self, found: Signature) -> None:
         before, after = self._published, self._tip
         assert before is not None
+        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # to wait for it would lock the index
+            raise Blocked(held.reason, stuck=held.stuck)
         done = self._placing.publish(found, before, after)
         self._last = done.signature
         self._set_published(after)

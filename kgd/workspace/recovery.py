@@ -116,7 +116,7 @@ def _place(host: Host, file: Placement, tree: WorkTree, edits: HandEdits, plan: 
     if there.odd:
         raise Odd(file.path, there.odd)
     if there.id not in file.known:
-        edits.passed(file.path, file.old)
+        edits.passed(file.path, file.base)
     elif there.id != file.new:
         slot = plan.place / f"{number}.again"
         if file.new is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ import pytest
 from kgd.git import refs
 from kgd.git.layout import Layout
 from kgd.model.change import Delete, Edit
+from kgd.workspace import workspace as module
+from kgd.workspace.publication import Publication
 from kgd.workspace.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
@@ -400,16 +403,15 @@ def _taken(lock: Path) -> bool:
 
 
 def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(desk: Desk, layout: Layout) -> None:
-    branch, index = layout.git_dir / f"{layout.branch}.lock", layout.git_dir / "index.lock"
-    branch.write_text("")  # its move fails, after the files were placed
+    index = layout.git_dir / "index.lock"
+    _hold(layout)
     desk.ws.submit(change(upsert("n1", summary="one"), author=ANN))
     eventually(lambda: "one" in desk.file("n1").read_text())
     eventually(lambda: not _taken(index))  # and then nothing is placed any more
     desk.ws.submit(change(upsert("n1", summary="two"), author=ANN))
     desk.ws.close()
     assert "one" in desk.file("n1").read_text()
-    branch.unlink()
-    index.unlink()
+    _free(layout)
     again = Desk(Workspace.open(layout))
     try:
         again.published()
@@ -420,9 +422,16 @@ def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(d
         again.ws.close()
 
 
+def _hold(layout: Layout) -> None:
+    """The branch cannot be moved, which is found out after the files were placed: its log cannot be written."""
+    log = layout.git_dir / "logs" / layout.branch
+    log.unlink()
+    log.mkdir()
+
+
 def _given_up(desk: Desk, *edits: Edit) -> None:
-    """These are placed, and the branch cannot be moved: its lock stands. Ends when nothing is placed any more."""
-    (desk.layout.git_dir / f"{desk.layout.branch}.lock").write_text("")
+    """These are placed, and the branch cannot be moved. Ends when nothing is placed any more."""
+    _hold(desk.layout)
     desk.ws.submit(change(*edits))
     eventually(lambda: "fresh" in str(list(desk.tree.rglob("*.yaml"))))
     eventually(lambda: not _taken(desk.layout.git_dir / "index.lock"))
@@ -430,7 +439,7 @@ def _given_up(desk: Desk, *edits: Edit) -> None:
 
 def _free(layout: Layout) -> None:
     """Nothing stands in the way of a publication any more."""
-    (layout.git_dir / f"{layout.branch}.lock").unlink()
+    (layout.git_dir / "logs" / layout.branch).rmdir()
     (layout.git_dir / "index.lock").unlink()
 
 
@@ -545,9 +554,13 @@ def test_what_a_person_writes_later_is_theirs_though_kgd_once_placed_the_same(de
 
 
 @pytest.mark.slow
-def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: Desk) -> None:
-    lock = desk.layout.git_dir / f"{desk.layout.branch}.lock"
-    lock.write_text("")
+@pytest.mark.parametrize("tried", [False, True], ids=["waiting", "given up"])
+def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: Desk, tried: bool) -> None:
+    lock, log = (desk.layout.git_dir / name for name in (f"{desk.layout.branch}.lock", f"logs/{desk.layout.branch}"))
+    if tried:
+        _hold(desk.layout)
+    else:
+        lock.write_text("")
     was = {name: desk.file(name).read_bytes() for name in ("n1", "n2")}
     desk.save("mine", node_text("mine", name="Mine"))
     desk.edit("n1", "as it was", "for a moment")
@@ -561,7 +574,7 @@ def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: De
     desk.ws.hint(None)
     desk.serves("n1", "summary", "as it was")
     eventually(lambda: desk.ws.node(uri("mine")) is None and desk.ws.node(uri("n2")))
-    lock.unlink()
+    log.rmdir() if tried else lock.unlink()
     desk.published()
     assert "as it was" in desk.file("n1").read_text()
     assert desk.file("n2").exists()
@@ -572,10 +585,56 @@ def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: De
 def test_what_was_given_up_goes_though_the_person_moved_the_branch_to_the_tip_themselves(desk: Desk) -> None:
     _given_up(desk, *FRESH_AND_CHANGED)
     desk.ws.submit(change(*CHANGED_BACK))
-    (desk.layout.git_dir / f"{desk.layout.branch}.lock").unlink()
+    (desk.layout.git_dir / "logs" / desk.layout.branch).rmdir()
     desk.git("update-ref", desk.layout.branch, "refs/kgd/head")
     (desk.layout.git_dir / "index.lock").unlink()
     desk.published()
     eventually(lambda: not desk.file("fresh").exists() and desk.file("n2").exists())
     assert "as it was" in desk.file("n1").read_text()
     assert not [line for line in desk.subjects() if "by hand" in line]
+
+
+@pytest.mark.parametrize("step", ["prepared", "locked"])
+def test_what_a_person_takes_back_while_it_is_being_published_is_taken_back(
+    desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    desk.ws.close()
+    was, back = {name: desk.file(name).read_bytes() for name in ("n1", "n2")}, list[str]()
+
+    def take_back(name: str) -> None:
+        if name == step and "for a moment" in desk.file("n1").read_text():
+            back.append(name)
+            for path, data in was.items():
+                desk.file(path).write_bytes(data)
+
+    monkeypatch.setattr(module, "Publication", functools.partial(Publication, at_step=take_back))
+    now = Desk(Workspace.open(layout))
+    try:
+        now.file("n2").unlink()
+        now.edit("n1", "as it was", "for a moment")
+        now.ws.hint(None)
+        eventually(lambda: back)
+        now.serves("n1", "summary", "as it was")
+        eventually(lambda: now.ws.node(uri("n2")))
+        now.published()
+        assert {name: now.file(name).read_bytes() for name in was} == was
+        assert now.ws.conflict_count == 0
+    finally:
+        now.ws.close()
+
+
+def test_while_the_branch_is_locked_the_index_is_the_persons(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = desk.layout.git_dir / f"{desk.layout.branch}.lock"
+    lock.write_text("")
+    desk.ws.submit(change(upsert("n1", summary="later")))
+    eventually(lambda: "a git command is running" in desk.ws.health()["publish"].blocker)
+    placed = threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkTree, "place", lambda *args: placed.set())
+        for _ in range(20):
+            desk.git("add", "-A")  # which fails where somebody has the index
+            desk.ws.hint(None)
+        assert not placed.is_set()
+    lock.unlink()
+    desk.published()
+    assert "later" in desk.file("n1").read_text()
