@@ -169,13 +169,13 @@ class Receiving:
             self._gate.still_live(push.record)
             return job(staging, tip)
 
-        before = workspace.conflict_count
+        before = workspace.conflicts.total
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
         let_go_of_merged(workspace)
         self._note(push, "push", f"{update.new.hex()} to {update.ref}")
         self._daemon.upstream.push(workspace.id)
-        if (opened := workspace.conflict_count - before) > 0:
+        if (opened := workspace.conflicts.total - before) > 0:
             said.append(f"{opened} open conflict{'s' if opened > 1 else ''}: both sides are kept, `kgd conflicts`")
         if not published.wait_for(workspace, update.new):
             said.append("the branch follows as soon as the hub's work tree allows it")

@@ -220,8 +220,10 @@ def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> l
 
     May end the call with questions to its client.
     """
-    if not workspace.conflict_count:
+    if not workspace.conflicts.total:
         return []
-    met = [one for uri in dict.fromkeys(uris) for one in workspace.conflicts(uri, about=session.settles(workspace))]
+    met = [
+        one for uri in dict.fromkeys(uris) for one in workspace.conflicts.find(uri, about=session.settles(workspace))
+    ]
     fresh, _ = askable(workspace, met[:MOST_ASKED])
     return settle(session, workspace, consult(session, fresh)) if fresh else []

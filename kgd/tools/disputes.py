@@ -63,11 +63,11 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     uri = subject_of(session, workspace, params.uri) if params.uri else None
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = sight.sight(session, workspace.id)
-    found = workspace.conflicts(uri, limit=params.limit + 1, after=after, about=sees)
+    found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or workspace.exists(workspace.graph.resolve(uri))):
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
     answer: ConflictsResult = {
-        "workspace": workspace.id, "total": workspace.count_conflicts(uri, about=sees),
+        "workspace": workspace.id, "total": workspace.conflicts.count(uri, about=sees),
         "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
     }  # fmt: skip
     if params.suggestions:
@@ -95,7 +95,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     answer: ConflictsResult = {"workspace": workspace.id, "total": 0, "conflicts": []}
     if sees is not None and not sees(uri):
         raise _none(id)
-    found = workspace.conflicts(uri, digest=digest, limit=1, about=sees)
+    found = workspace.conflicts.find(uri, digest=digest, limit=1, about=sees)
     if found:
         answer["total"] = 1
         answer["conflicts"] = [_whole(workspace, found[0], sees)]
@@ -108,7 +108,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
     answer["settled"] = settled
     here = workspace.graph.resolve(uri)
     if sees is None or sees(here):
-        answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts(here, limit=20, about=sees)]
+        answer["conflicts"] = [nodes.conflict(one) for one in workspace.conflicts.find(here, limit=20, about=sees)]
         answer["total"] = len(answer["conflicts"])
     return answer
 

@@ -144,7 +144,7 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
         "daemon": _known_to(session, answer["daemon"]),
         "health": "ok",
         "workspace": {"id": workspace.id, "path": "", "branch": workspace.layout.branch, "tip": workspace.tip},
-        "stages": [], "degraded": [], "conflicts": workspace.count_conflicts(about=sees), "invalid_files": [],
+        "stages": [], "degraded": [], "conflicts": workspace.conflicts.count(about=sees), "invalid_files": [],
         "broken_links": [], "proposals": answer["proposals"] if sees is None else 0,
         "jobs": [], "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
     }  # fmt: skip
@@ -169,7 +169,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["workspace"] = here
     answer["stages"] = [_stage(stage) for stage in stages]
     answer["degraded"] += workspace.degraded()
-    answer["conflicts"] = workspace.conflict_count
+    answer["conflicts"] = workspace.conflicts.total
     answer["proposals"] = proposals.count(workspace)
     invalid = workspace.invalid_files()
     answer["invalid_files"] = [nodes.invalid(workspace, one) for one in invalid[:INVALID_SHOWN]]
@@ -189,7 +189,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         answer["code"] = told
     if absent := absence(workspace):
         answer["degraded"].append(absent)
-    if workspace.conflict_count:
+    if workspace.conflicts.total:
         answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
 
 

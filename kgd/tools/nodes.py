@@ -307,7 +307,7 @@ def origin(found: Found, version: Version | None) -> Origin:
 
 def conflicts(workspace: Workspace, uri: Uri, sees: Sees | None = None) -> list[ConflictAnswer]:
     """A node's open conflicts with base and both sides, and what to do about each."""
-    return [conflict(one) for one in workspace.conflicts(uri, about=sees)]
+    return [conflict(one) for one in workspace.conflicts.find(uri, about=sees)]
 
 
 def conflict(one: OpenConflict) -> ConflictAnswer:

@@ -258,7 +258,7 @@ def _head(found: Found | FarNode, asked: str, include: Sequence[str], *, continu
 
 def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> None:
     if not found.as_of:
-        count = found.workspace.conflict_count
+        count = found.workspace.conflicts.total
         if count and (open_conflicts := nodes.conflicts(found.workspace, found.uri, found.sees)):
             answer["conflicts"] = open_conflicts
         if broken := _invalid_file(found.workspace, found.uri):

@@ -107,7 +107,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
         uri = parse_subject(node)
         session.allow(workspace, Verb.RESOLVE, [uri])
         # Whoever knows the id need not read: they may settle what they are told nothing of.
-        chosen = list(workspace.conflicts(uri, digest=digest, about=session.settles(workspace, reads=False)))
+        chosen = list(workspace.conflicts.find(uri, digest=digest, about=session.settles(workspace, reads=False)))
     else:  # a digest alone may be any record's
         chosen = _settleable(session, workspace, digest=id) if is_digest(id) else []
     if not chosen and not exact:
@@ -115,7 +115,8 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
         session.allow(workspace, Verb.RESOLVE, [uri])
         settles = session.settles(workspace)
         chosen = list(
-            workspace.conflicts(uri, about=settles) or workspace.conflicts(workspace.graph.resolve(uri), about=settles)
+            workspace.conflicts.find(uri, about=settles)
+            or workspace.conflicts.find(workspace.graph.resolve(uri), about=settles)
         )
     if len(chosen) == 1:
         return chosen[0]
@@ -147,7 +148,7 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
 
 def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
     """The first of those that the caller may see and settle."""
-    return list(workspace.conflicts(limit=limit, digest=digest, about=session.settles(workspace)))
+    return list(workspace.conflicts.find(limit=limit, digest=digest, about=session.settles(workspace)))
 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
@@ -238,7 +239,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     if (waiting := _waiting(session, workspace, params)) is not None:
         answer["proposals"] = waiting
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
-    answer["open"] = workspace.count_conflicts(about=session.settles(workspace))
+    answer["open"] = workspace.conflicts.count(about=session.settles(workspace))
     answer["next"] = _next_step(answer)
     return answer
 

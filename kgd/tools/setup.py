@@ -348,7 +348,7 @@ def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
         if id in registry.shared:
             listed["shared"] = True
         if id in opened:
-            listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflict_count
+            listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflicts.total
         found.append(listed)
     answer: WorkspacesResult = {"workspaces": found, "registry": daemon.home.registry, "problems": []}
     if problem := daemon.registry.problem:

@@ -243,11 +243,11 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
             one["state"] in ("ok", "waiting") and all(wait["kind"] == "proposed" for wait in one["waits"])
             for one in remotes
         ),
-        "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflict_count,
+        "workspace": workspace.id, "tip": workspace.tip, "remotes": remotes, "conflicts": workspace.conflicts.total,
     }  # fmt: skip
     if not remotes:
         answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
-    elif workspace.conflict_count:
+    elif workspace.conflicts.total:
         answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
     return answer
 

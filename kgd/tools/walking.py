@@ -285,7 +285,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], 
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
         sees = sight.sight(session, workspace.id)
-        shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.disputed(answered, about=sees)]
+        shown += [clip(nodes.conflict(one), LONGEST_SIDE) for one in workspace.conflicts.of(answered, about=sees)]
     return shown[:most]
 
 

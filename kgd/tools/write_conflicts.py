@@ -33,14 +33,14 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
 
     Asked before anything is written, and to be settled after the change, so that its expected versions still hold.
     """
-    if not workspace.conflict_count:
+    if not workspace.conflicts.total:
         return Consultation()
     edits = list(edits)
     uris = {workspace.graph.resolve(uri): None for edit in edits if (uri := _subject(edit))}
     met = [
         one
         for uri in uris
-        for one in workspace.conflicts(uri, about=session.settles(workspace))
+        for one in workspace.conflicts.find(uri, about=session.settles(workspace))
         if not any(_decides(workspace, edit, uri, one.conflict) for edit in edits)
     ]
     fresh, _ = askable(workspace, met[:MOST_ASKED])

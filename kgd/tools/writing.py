@@ -94,7 +94,9 @@ def answer_of(
 ) -> PutResult:
     """What became of a change, as every writing tool answers it. Of conflicts that it has `settled` nothing is said."""
     warnings = list(outcome.warnings)
-    open_conflicts = {one.uri for uri, _ in outcome.nodes for one in workspace.conflicts(uri) if one.id not in settled}
+    open_conflicts = {
+        one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
+    }
     warnings += [f"{uri} has an open conflict: read both sides with get, then settle it" for uri in open_conflicts]
     answer: PutResult = {
         "workspace": workspace.id,

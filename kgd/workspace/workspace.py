@@ -12,8 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -45,7 +43,8 @@ from kgd.workspace.derived import Derived
 from kgd.workspace.meaning import Meaning
 from kgd.workspace.naming import Naming
 from kgd.workspace.node_files import node_changes
-from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, OpenConflict, Outcome, Similar, Stage, Version
+from kgd.workspace.open_conflicts import OpenConflicts
+from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, Outcome, Similar, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past, PastGraph
 from kgd.workspace.publication import Publication
@@ -58,10 +57,6 @@ from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
 
-CONFLICTS_READ = 20
-"""To count those about some nodes: where there are more, their paths alone are looked at."""
-SUBJECTS = 20_000
-"""Records of which it is remembered whose they are."""
 SIMILAR_ASKED = 3
 """Of how many new nodes one answer says what they look like."""
 
@@ -109,6 +104,7 @@ class Workspace:
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
+            self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
                 self.seal,
@@ -296,54 +292,6 @@ class Workspace:
 
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
         return self.graph.broken_links(limit, known=self._known_elsewhere)
-
-    def conflicts(
-        self, uri: Uri | None = None, *, limit: int = 200, after: str = "", digest: str = "",
-        about: Callable[[Uri], bool] | None = None,
-    ) -> tuple[OpenConflict, ...]:  # fmt: skip
-        """Open disagreements in the order of their records, from behind the record `after`.
-
-        Args:
-            digest: Those whose record is called so; no other is read.
-            about: Which nodes count: those of a record and all that it speaks of. No more records are read than it
-                takes to find `limit`.
-        """
-        folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
-        chosen = (path for path in self._served.conflict_paths(folder) if path > after)
-        if digest:
-            chosen = (path for path in chosen if path.endswith(f"/{digest}.yaml"))
-        if about is not None:
-            chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
-        found = (one for path in chosen if (one := self._conflict(path)) and (about is None or _is_about(one, about)))
-        return tuple(islice(found, limit))
-
-    def count_conflicts(self, uri: Uri | None = None, *, about: Callable[[Uri], bool] | None = None) -> int:
-        """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path.
-
-        Where there are many, what else a record speaks of is not looked at: ten thousand are counted in no time.
-        """
-        if about is not None and len(few := self.conflicts(uri, limit=CONFLICTS_READ, about=about)) < CONFLICTS_READ:
-            return len(few)
-        folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0] if uri else None
-        found = self._served.conflict_paths(folder)
-        if about is None:
-            return len(found)
-        named = ((path, self._subject(path)) for path in found)
-        return sum(
-            about(one) if one else (read := self._conflict(path)) is not None and about(read.uri) for path, one in named
-        )
-
-    def disputed(
-        self, uris: Collection[Uri], *, about: Callable[[Uri], bool] | None = None
-    ) -> tuple[OpenConflict, ...]:
-        """What is open about these nodes. Costs a look-up for each of them, whatever else is open."""
-        if not self.conflict_count:
-            return ()
-        return tuple(one for uri in sorted(uris) for one in self.conflicts(uri, about=about) if one.uri == uri)
-
-    @property
-    def conflict_count(self) -> int:
-        return self._served.conflict_count
 
     # ---- the past
 
@@ -694,18 +642,6 @@ class Workspace:
     def _known_elsewhere(self, uri: Uri) -> bool:
         return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
 
-    def _subject(self, path: str) -> Uri | None:
-        """The node that a record is about, where its path alone tells: thousands are not worth reading to leave out."""
-        return _subject_in(path, self.id, self.sharded)
-
-    def _conflict(self, path: str) -> OpenConflict | None:
-        blob = self._store.entry(self._served.tree or self._store.tree_of(self._writer.tip), path)
-        try:
-            conflict = documents.read_record(self._store.read(blob), path, self.sharded, self.id) if blob else None
-        except KgdError:
-            return None
-        return OpenConflict(conflict.id, path, conflict) if conflict else None
-
     def _check_request(self, request: str) -> None:
         if len(request) > 200 or not request.isprintable():
             raise Invalid("a request id is at most 200 printable characters", at="request_id")
@@ -726,21 +662,6 @@ class Workspace:
             if like:
                 found.append(Similar(uri, like))
         return tuple(found)
-
-
-@lru_cache(maxsize=SUBJECTS)
-def _subject_in(path: str, workspace: str, sharded: frozenset[str]) -> Uri | None:
-    folder, _, name = path.removeprefix("conflicts/").rpartition("/")
-    try:
-        uri = paths.uri_of(f"nodes/{folder}.yaml", workspace, sharded)
-    except KgdError:
-        return None
-    told = uri is not None and paths.conflict_path(uri, name.removesuffix(".yaml"), sharded) == path
-    return uri if told else None
-
-
-def _is_about(found: OpenConflict, counts: Callable[[Uri], bool]) -> bool:
-    return counts(found.uri) and all(map(counts, found.conflict.spoken_of()))
 
 
 def _why_read_only(settings: Settings) -> str:

@@ -83,7 +83,7 @@ def test_what_both_changed_is_kept_as_a_conflict(ws: Workspace) -> None:
     assert (look.state, look.conflicts) == ("conflicts", (uri("a"),))
     outcome = accepting.accept(ws, made, ANN)
     assert "conflict" in outcome.warnings[0]
-    (conflict,) = ws.conflicts(uri("a"))
+    (conflict,) = ws.conflicts.find(uri("a"))
     assert set(conflict.conflict.fields["name"].sides) == {"two", "three"}
 
 

@@ -91,7 +91,7 @@ def test_ten_thousand_conflicts_are_no_obstacle(ann: Person, hub: Path) -> None:
     assert (told["pulled"], told["state"]) == (1, "ok")
     assert ann.summary("clean/by-bob") == "b"
     assert git(hub, "rev-parse", "main") == ann.tip
-    assert ann.workspace.conflict_count == MANY + 1
+    assert ann.workspace.conflicts.total == MANY + 1
 
     # The last of them is as loud as the first, and settled as easily.
     last = name(MANY - 1)

@@ -67,8 +67,8 @@ def test_one_about_another_workspace_is_not_admitted() -> None:
 
 
 def test_where_it_came_in_all_the_same_it_is_named_and_no_conflict(planted: Workspace) -> None:
-    assert planted.conflicts() == ()
-    assert planted.conflict_count == 0
+    assert planted.conflicts.find() == ()
+    assert planted.conflicts.total == 0
     assert [file.path for file in planted.invalid_files()] == [HERE]
     assert HERE in [finding.where for finding in check_workspace(planted)]
     for id in (OTHER.id, f"{AUTH}#{OTHER.digest}"):
@@ -97,7 +97,7 @@ def test_no_merge_puts_it_where_its_content_says(planted: Workspace) -> None:
 
 def test_no_move_takes_it_along(planted: Workspace) -> None:
     planted.submit(change(Move(AUTH, uri("services/login"))))
-    assert planted.conflicts() == ()
+    assert planted.conflicts.find() == ()
     assert planted.invalid_files() == ()
 
 
@@ -160,8 +160,8 @@ def test_those_about_a_part_are_counted_by_what_they_speak_of_and_many_without_r
     read = []
     decode = documents.read_record
     monkeypatch.setattr(documents, "read_record", lambda *args: read.append(args[1]) or decode(*args))
-    assert ws.count_conflicts(about=lambda one: "/seen/" in one) == 51, "with the one that speaks of another"
+    assert ws.conflicts.count(about=lambda one: "/seen/" in one) == 51, "with the one that speaks of another"
     assert len(read) <= 21
-    assert ws.count_conflicts(about=lambda one: one == uri("seen/1")) == 1, "the other one speaks of what is hidden"
-    assert ws.count_conflicts(uri("seen/1"), about=lambda one: one in (uri("seen/1"), uri("hidden/0"))) == 2
-    assert ws.count_conflicts(about=lambda one: "/nowhere/" in one) == 0
+    assert ws.conflicts.count(about=lambda one: one == uri("seen/1")) == 1, "the other one speaks of what is hidden"
+    assert ws.conflicts.count(uri("seen/1"), about=lambda one: one in (uri("seen/1"), uri("hidden/0"))) == 2
+    assert ws.conflicts.count(about=lambda one: "/nowhere/" in one) == 0

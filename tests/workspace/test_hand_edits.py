@@ -75,7 +75,7 @@ def test_edits_of_different_fields_are_both_kept(team: Desk) -> None:
     team.ws.submit(change(upsert("n4", name="By agent")))
     team.serves("n4", "summary", "by hand")
     team.serves("n4", "name", "By agent")
-    assert team.ws.conflicts() == ()
+    assert team.ws.conflicts.find() == ()
     team.published()
 
 
@@ -86,14 +86,14 @@ def test_edits_of_one_field_are_a_conflict_and_deleting_its_record_accepts_what_
     team.ws.submit(change(upsert("n5", summary="by agent")))
     team.git("switch", "-q", "kgd")
     team.edit("n5", "as it was", "by hand")
-    eventually(lambda: team.ws.conflicts(), lambda: team.ws.health())
-    (found,) = team.ws.conflicts()
+    eventually(lambda: team.ws.conflicts.find(), lambda: team.ws.health())
+    (found,) = team.ws.conflicts.find()
     assert set(found.conflict.fields["summary"].sides) == {"by agent", "by hand"}
     team.published()
     shown = team.ws.node(uri("n5"))
     (team.tree / found.path).unlink()
     team.ws.hint(None)
-    eventually(lambda: not team.ws.conflicts())
+    eventually(lambda: not team.ws.conflicts.find())
     assert team.ws.node(uri("n5")) == shown
     assert f"Kgd-Resolves: {found.conflict.digest}" in team.git("log", "-1", "--format=%B", "refs/kgd/head")
 
@@ -263,7 +263,7 @@ def test_going_on_typing_after_a_save_was_taken_is_no_conflict_with_oneself(team
         team.ws.submit(change(upsert("n10", data={words: 1})))
         team.serves("n10", "summary", words)
     team.published()
-    assert team.ws.conflicts() == ()
+    assert team.ws.conflicts.find() == ()
     assert team.ws.node(uri("n10")).data == {"one": 1, "two": 1, "three": 1}  # type: ignore[union-attr]
 
 

@@ -359,7 +359,7 @@ def test_names_that_collide_in_what_was_fetched_are_reported_on_a_fast_forward(w
     tip = bytes.fromhex(ws.tip)
     twins = mine.commit({**mine.files(tip), **node("x"), **node("X")}, tip)
     assert ws.run(adoption.merge(ws, twins), alone=True)
-    assert [c.conflict.fields[TWIN].sides for c in ws.conflicts()] == [(uri("X"), uri("x"))]
+    assert [c.conflict.fields[TWIN].sides for c in ws.conflicts.find()] == [(uri("X"), uri("x"))]
     assert not ws.run(adoption.merge(ws, twins), alone=True)
 
 
@@ -377,13 +377,13 @@ def test_conflicts_of_every_kind_can_be_settled(ws: Workspace) -> None:
                        **node("gone", name="G"), **node("twin", name="two"), "kgd.yaml": setting[1]}, base)  # fmt: skip
     ws.run(adoption.merge(ws, one), alone=True)
     ws.run(adoption.merge(ws, two), alone=True)
-    names = {name for found in ws.conflicts() for name in found.conflict.fields}
+    names = {name for found in ws.conflicts.find() for name in found.conflict.fields}
     assert names == {"memories/2026-11-20-x.md/prose", PLACE, TWIN, WHOLE, "color"}
-    for found in ws.conflicts():
+    for found in ws.conflicts.find():
         ((name, disputed),) = found.conflict.fields.items()
         value = "b\n" if name.startswith("memories") else disputed.sides[0]
         ws.submit(change(Settle(found.id, {name: value})))
-    left = {name for found in ws.conflicts() for name in found.conflict.fields}
+    left = {name for found in ws.conflicts.find() for name in found.conflict.fields}
     assert left == {"name"}, "the twins that became one have two names"
     files = mine.files(bytes.fromhex(ws.tip))
     assert files[path] == memories.encode(front, "b\n")

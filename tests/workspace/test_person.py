@@ -104,7 +104,9 @@ def edit_for(desk: Desk, seconds: float, seed: int) -> None:
     time.sleep(1.5)  # what was swapped out is looked at after a second
     desk.published()
     shown = {
-        str(c.uri): c.conflict.fields["summary"].sides for c in desk.ws.conflicts() if "summary" in c.conflict.fields
+        str(c.uri): c.conflict.fields["summary"].sides
+        for c in desk.ws.conflicts.find()
+        if "summary" in c.conflict.fields
     }
     for node, word in wanted.items():
         found = desk.ws.node(uri(f"n{node}"))
@@ -302,7 +304,7 @@ def test_two_people_with_plain_git_who_edit_different_fields_of_a_hundred_nodes_
     for i in range(100):
         ann.serves(f"n{i}", "summary", f"by Ann {i}")
         ann.serves(f"n{i}", "data", {"importance": "high"})
-    assert ann.ws.conflicts() == ()
+    assert ann.ws.conflicts.find() == ()
     assert ann.ws.invalid_files() == ()
     ann.ws.close()
 
@@ -333,7 +335,7 @@ def test_edits_on_neighbouring_lines_that_git_calls_a_conflict_are_none_for_kgd(
     for i in range(100):
         ann.serves(f"n{i}", "name", f"Ann {i}")
         ann.serves(f"n{i}", "summary", f"by Bob {i}")
-    assert ann.ws.conflicts() == ()
+    assert ann.ws.conflicts.find() == ()
     ann.published()
     ann.ws.close()
 

@@ -231,7 +231,7 @@ def test_an_amended_commit_replaces_what_it_amends_and_keeps_what_came_meanwhile
     desk.serves("n6", "name", "second")
     desk.serves("n7", "name", "meanwhile")
     desk.published()
-    assert desk.ws.conflicts() == ()
+    assert desk.ws.conflicts.find() == ()
     assert {"Ann Person: first try", "Ann Person: second try"} <= set(desk.subjects())
 
 
@@ -417,7 +417,7 @@ def test_what_kgd_placed_and_could_not_publish_is_no_hand_edit_after_a_restart(d
         again.published()
         assert again.ws.node(uri("n1")).summary == "two"  # type: ignore[union-attr]
         assert not [line for line in again.subjects() if "by hand" in line]
-        assert again.ws.conflict_count == 0
+        assert again.ws.conflicts.total == 0
     finally:
         again.ws.close()
 
@@ -514,7 +514,7 @@ def test_what_a_person_made_of_what_was_given_up_is_all_that_is_theirs(desk: Des
     try:
         now.serves("n1", "tags", ("mine",))
         assert now.ws.node(uri("n1")).summary == tip  # type: ignore[union-attr]
-        assert now.ws.conflict_count == 0
+        assert now.ws.conflicts.total == 0
         now.published()
     finally:
         now.ws.close()
@@ -618,7 +618,7 @@ def test_what_a_person_takes_back_while_it_is_being_published_is_taken_back(
         eventually(lambda: now.ws.node(uri("n2")))
         now.published()
         assert {name: now.file(name).read_bytes() for name in was} == was
-        assert now.ws.conflict_count == 0
+        assert now.ws.conflicts.total == 0
     finally:
         now.ws.close()
 

@@ -246,7 +246,7 @@ def test_reverting_what_was_edited_again_keeps_both_versions_as_a_conflict(ws: W
     second = ws.submit(change(upsert("a", name="two")))
     ws.submit(change(upsert("a", name="three")))
     ws.submit(change(Revert(str(second.commit))))
-    (conflict,) = ws.conflicts(uri("a"))
+    (conflict,) = ws.conflicts.find(uri("a"))
     assert sorted(conflict.conflict.fields["name"].sides) == ["one", "three"]
 
 

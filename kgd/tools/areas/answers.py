@@ -80,7 +80,7 @@ def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_li
     if changelog_limit is not None:
         page, _ = changelog.entries(workspace, uri, limit=changelog_limit)
         answer["changelog"] = [entry_answer(entry) for entry in page]
-    if disputed := workspace.disputed([uri], about=sees):
+    if disputed := workspace.conflicts.of([uri], about=sees):
         answer["openConflicts"] = [one.id for one in disputed]
     return answer  # type: ignore[return-value]
 

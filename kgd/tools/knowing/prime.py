@@ -157,7 +157,7 @@ def _waiting(workspace: Workspace) -> _Section:
     lines = []
     if doubted := len(Freshness.of(workspace).doubted):
         lines.append(f"- {_counted(doubted, 'node')} unverified, since the code changed: check before you rely on one.")
-    if open_now := workspace.conflict_count:
+    if open_now := workspace.conflicts.total:
         lines.append(f"- {_counted(open_now, 'open conflict')}, two versions each: `resolve_conflicts`.")
     if waiting := proposals.count(workspace):
         lines.append(f"- {_counted(waiting, 'proposal')} to be decided: `kgd proposals`.")

@@ -109,7 +109,7 @@ def task_answer(found: Found, task: Task) -> TaskAnswer:
     }
     if "created" in head:
         answer["createdAt"], answer["updatedAt"] = head["created"]["at"], head["updated"]["at"]
-    if disputed := found.workspace.disputed([found.uri], about=found.sees):
+    if disputed := found.workspace.conflicts.of([found.uri], about=found.sees):
         answer["openConflicts"] = [one.id for one in disputed]
     return answer
 

@@ -1,0 +1,107 @@
+"""This file is where open disagreements are found and counted, without a record being read that does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from itertools import islice
+
+from kgd.codec import documents, paths
+from kgd.errors import KgdError
+from kgd.git.store import ObjectStore
+from kgd.model.uri import Uri
+from kgd.workspace.outcome import OpenConflict
+from kgd.workspace.served import Served
+
+READ_TO_COUNT = 20
+"""To count those about some nodes: where there are more, their paths alone are looked at."""
+SUBJECTS = 20_000
+"""Records of which it is remembered whose they are."""
+
+Counts = Callable[[Uri], bool]
+
+
+class OpenConflicts:
+    """The open conflicts of a workspace, as it is served."""
+
+    def __init__(self, store: ObjectStore, served: Served, workspace: str, sharded: frozenset[str]) -> None:
+        self._store, self._served, self._workspace, self._sharded = store, served, workspace, sharded
+
+    @property
+    def total(self) -> int:
+        """How many there are, from memory."""
+        return self._served.conflict_count
+
+    def find(
+        self, uri: Uri | None = None, *, limit: int = 200, after: str = "", digest: str = "",
+        about: Counts | None = None,
+    ) -> tuple[OpenConflict, ...]:  # fmt: skip
+        """Those of one node, or all, in the order of their records, from behind the record `after`.
+
+        Args:
+            digest: Those whose record is called so; no other is read.
+            about: Which nodes count: those of a record and all that it speaks of. No more records are read than it
+                takes to find `limit`.
+        """
+        chosen = (path for path in self._paths(uri) if path > after)
+        if digest:
+            chosen = (path for path in chosen if path.endswith(f"/{digest}.yaml"))
+        if about is not None:
+            chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
+        found = (one for path in chosen if (one := self._read(path)) and (about is None or _is_about(one, about)))
+        return tuple(islice(found, limit))
+
+    def count(self, uri: Uri | None = None, *, about: Counts | None = None) -> int:
+        """How many are open: of one node, or about nodes that count. Reads what does not tell its node by its path.
+
+        Where there are many, what else a record speaks of is not looked at: ten thousand are counted in no time.
+        """
+        if about is not None and len(few := self.find(uri, limit=READ_TO_COUNT, about=about)) < READ_TO_COUNT:
+            return len(few)
+        found = self._paths(uri)
+        if about is None:
+            return len(found)
+        named = ((path, self._subject(path)) for path in found)
+        return sum(
+            about(one) if one else (read := self._read(path)) is not None and about(read.uri) for path, one in named
+        )
+
+    def of(self, uris: Collection[Uri], *, about: Counts | None = None) -> tuple[OpenConflict, ...]:
+        """What is open about these nodes. Costs a look-up for each of them, whatever else is open."""
+        if not self.total:
+            return ()
+        return tuple(one for uri in sorted(uris) for one in self.find(uri, about=about) if one.uri == uri)
+
+    def _paths(self, uri: Uri | None) -> list[str]:
+        folder = paths.conflict_path(uri, "x", self._sharded).rpartition("/")[0] if uri else None
+        return self._served.conflict_paths(folder)
+
+    def _subject(self, path: str) -> Uri | None:
+        """The node that a record is about, where its path alone tells: thousands are not worth reading to leave out."""
+        return _subject_in(path, self._workspace, self._sharded)
+
+    def _read(self, path: str) -> OpenConflict | None:
+        tree = self._served.tree
+        blob = self._store.entry(tree, path) if tree else None
+        try:
+            conflict = (
+                documents.read_record(self._store.read(blob), path, self._sharded, self._workspace) if blob else None
+            )
+        except KgdError:
+            return None
+        return OpenConflict(conflict.id, path, conflict) if conflict else None
+
+
+@lru_cache(maxsize=SUBJECTS)
+def _subject_in(path: str, workspace: str, sharded: frozenset[str]) -> Uri | None:
+    folder, _, name = path.removeprefix("conflicts/").rpartition("/")
+    try:
+        uri = paths.uri_of(f"nodes/{folder}.yaml", workspace, sharded)
+    except KgdError:
+        return None
+    told = uri is not None and paths.conflict_path(uri, name.removesuffix(".yaml"), sharded) == path
+    return uri if told else None
+
+
+def _is_about(found: OpenConflict, counts: Counts) -> bool:
+    return counts(found.uri) and all(map(counts, found.conflict.spoken_of()))
