@@ -53,7 +53,7 @@ def rows(made: Made, folder: Path, *, rounds: int = ROUNDS, seconds: float = BUR
     log = os.open(folder / "append", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     workspace = Workspace.open(made.layout)
     try:
-        workspace.search("lease")
+        workspace.text().search("lease")
         mine = Mine(workspace, made)
         return [
             _one_writer(mine, raw, made, rounds),

@@ -44,7 +44,7 @@ def rows(made: Sequence[Made], folder: Path) -> Iterator[Row]:
 def _of(folder: Path, nodes: int) -> Iterator[Row]:
     ws = _opened(folder)
     (ws.layout.derived_dir / "vectors.sqlite").unlink(missing_ok=True)
-    ws.indexed_count()
+    ws.text().count()
     begun = time.process_time()
     ws.meaning.follow()
     assert ws.meaning.catch_up(ENOUGH), ws.meaning.stage().blocker
@@ -53,7 +53,7 @@ def _of(folder: Path, nodes: int) -> Iterator[Row]:
     ws.close()
 
     ws = _opened(folder)
-    ws.indexed_count()
+    ws.text().count()
     begun = time.process_time()
     ws.meaning.follow()
     assert ws.meaning.catch_up(ENOUGH)

@@ -161,7 +161,7 @@ def _kgd(git_dir: Path, *, everything: bool) -> None:
     assert traverse(workspace.sources(), [start], max_nodes=100).nodes
     if everything:
         assert workspace.node_version(start)
-        workspace.search("lease")
+        workspace.text().search("lease")
     print("answered", flush=True)
     workspace.close()
 

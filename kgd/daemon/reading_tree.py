@@ -306,13 +306,13 @@ class ReadingTree:
                 return
             for path in paths:
                 self._tell(path, self._docs(path))
-            self._workspace.newest("symbol", 1)  # answers when all of this is in the index
+            self._workspace.text().newest("symbol", 1)  # answers when all of this is in the index
             self._index.note_told(paths)
 
     def _tell_what_is_missing(self) -> None:
         """At the start: what search has of files that are known no more, and what it has lost."""
         known = {self._inside.file_uri(path): path for path in self._index.with_content()}
-        origins = self._workspace.tree_origins()
+        origins = self._workspace.text().tree_origins()
         for uri in origins - known.keys():
             self._workspace.note_tree(uri, ())
         for uri in sorted(known.keys() - origins):

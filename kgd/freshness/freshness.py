@@ -221,7 +221,7 @@ class Freshness:
         """By the words of the text index and the relations in memory; no other node is read."""
         found: set[Uri] = set()
         try:
-            found.update(self._workspace.with_data_words((citations.CITES, citations.VERIFIED)))
+            found.update(self._workspace.text().with_data_words((citations.CITES, citations.VERIFIED)))
         except KgdError as error:  # an index that takes minutes to be built
             log.warning("what cites the code is not known yet", extra={"reason": str(error)[:200]})
             self._stop.wait(AGAIN_AFTER)

@@ -386,6 +386,19 @@ class TextIndex:
             rows = connection.execute(f"SELECT uri FROM docs WHERE source_type = ?{of_id} ORDER BY uri", values)
             return [uri for (uri,) in rows]
 
+    def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
+        """At most `limit` nodes whose URI is behind `begin` and before `end`, both left out; O(answer).
+
+        By URI, or with `backward` in the opposite order: then those next to `end`. Names of messages sort by time.
+        """
+        order = "DESC" if backward else "ASC"
+        with self._database.read() as connection:
+            found = connection.execute(
+                f"SELECT uri FROM docs WHERE uri > ? AND uri < ? ORDER BY uri {order} LIMIT ?",
+                (begin, end, max(0, limit)),
+            )
+            return [Uri(uri) for (uri,) in found]
+
     def with_data_words(self, asked: Iterable[str]) -> set[Uri]:
         """Nodes whose data has one of these words, as a key or in a value; some that have another form of it too."""
         match = " OR ".join(f'data : "{word}"' for word in asked)

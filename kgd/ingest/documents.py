@@ -93,7 +93,7 @@ def home(given: Given, around: Around) -> Uri:
     stored = workspace.readable(usual) if around.sees(usual) else None
     if stored is not None and stored.source == given.source:
         return usual
-    elsewhere = workspace.by_source(given.source.type, given.source.id)
+    elsewhere = workspace.text().by_source(given.source.type, given.source.id)
     found = next((uri for uri in elsewhere if scheme_of(uri) == "document" and around.sees(uri)), None)
     if found is not None:
         return found

@@ -51,8 +51,8 @@ def listed(
     begin = after if after is not None else start
     end = before if before is not None else start + LAST
     if after is not None:
-        return workspace.between(max(begin, start), end, limit)
-    return workspace.between(start, end, limit, backward=True)[::-1]
+        return workspace.text().between(max(begin, start), end, limit)
+    return workspace.text().between(start, end, limit, backward=True)[::-1]
 
 
 def first_of(workspace: Workspace, thread: Uri) -> Uri:

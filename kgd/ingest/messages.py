@@ -111,7 +111,9 @@ def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> 
     uris = [build("thread", workspace.id, [text.encode()]) for text in usual]
     stored = [workspace.readable(uri) for uri in uris]
     known = next((node.uri for node in stored if node is not None and node.source == Source(SOURCE, source)), None)
-    known = known or next((uri for uri in workspace.by_source(SOURCE, source) if uri.startswith("thread:")), None)
+    known = known or next(
+        (uri for uri in workspace.text().by_source(SOURCE, source) if uri.startswith("thread:")), None
+    )
     free = (uri for uri, node in zip(uris, stored, strict=True) if node is None or node.source is None)
     return known or next(free, uris[-1])
 
@@ -132,7 +134,7 @@ def messages_of(workspace: Workspace, thread: Uri) -> str:
     starts = [f"message:{uri.partition(':')[2]}/" for uri in (current, *former)]
     if not former:
         return starts[0]
-    return next((start for start in starts if workspace.between(start, start + LAST, 1)), starts[0])
+    return next((start for start in starts if workspace.text().between(start, start + LAST, 1)), starts[0])
 
 
 class _Taking:
@@ -220,7 +222,7 @@ class _Taking:
             begin, end = placing.beginning(min(times)), placing.beginning(max(times) + 1)
         elif is_live and not any(one.at is not None or one.id for one in said):
             count = len(said)
-        found = self._workspace.between(self._prefix + begin, self._prefix + end, count, backward=True)
+        found = self._workspace.text().between(self._prefix + begin, self._prefix + end, count, backward=True)
         return [uri.removeprefix(self._prefix) for uri in reversed(found)]
 
     # ---- replies
@@ -243,7 +245,7 @@ class _Taking:
     def _elsewhere(self, id: str) -> Uri | None:
         """A message of this id that was taken some other time. The first call is O(thread)."""
         if self._of_name is None:
-            found = self._workspace.between(self._prefix, self._prefix + LAST, EVERY)
+            found = self._workspace.text().between(self._prefix, self._prefix + LAST, EVERY)
             self._of_name = {placing.name_in(uri.removeprefix(self._prefix)): uri for uri in found}
         return self._of_name.get(placing.name_of(id))
 
@@ -296,7 +298,7 @@ class _Taking:
         self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
 
     def _newest_before(self, first: Placed) -> Uri | None:
-        found = self._workspace.between(self._prefix, self._prefix + first.id, 1, backward=True)
+        found = self._workspace.text().between(self._prefix, self._prefix + first.id, 1, backward=True)
         return found[0] if found else None
 
     def _thread(self, placed: Sequence[Placed], *, is_first: bool) -> Upsert:

@@ -126,7 +126,7 @@ def _stored_chunks(workspace: Workspace, document: Node | None, source: Source) 
     """The chunks that this source brought before, in the order of the text."""
     if document is None:
         return []
-    uris = [uri for uri in workspace.by_source(source.type, source.id) if scheme_of(uri) == "chunk"]
+    uris = [uri for uri in workspace.text().by_source(source.type, source.id) if scheme_of(uri) == "chunk"]
     found = {uri: node for uri in uris if (node := workspace.readable(uri)) is not None}
     follows = {uri: next((r.target for r in node.relations if r.type == NEXT), None) for uri, node in found.items()}
     at = next((r.target for r in document.relations if r.type == FIRST), None)

@@ -17,7 +17,7 @@ MOST = 10_000
 
 def by_tags(workspace: Workspace, tags: Sequence[str], limit: int = 10) -> list[Uri]:
     """Nodes with any of these tags: those with most of them first, then the newest, then by URI."""
-    return [hit.uri for hit in workspace.search_tags(tags, limit=limit)]
+    return [hit.uri for hit in workspace.text().by_tags(tags, limit=limit)]
 
 
 def connected(workspace: Workspace, uri: Uri, depth: int = 1) -> list[Uri]:

@@ -90,7 +90,9 @@ def tagged(
     """Nodes with any of the question's tags: those with most of them first, then the newest, then by URI."""
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
-    found = workspace.search_tags(question.tags, types=question.types or None, namespace=question.namespace, limit=most)
+    found = workspace.text().by_tags(
+        question.tags, types=question.types or None, namespace=question.namespace, limit=most
+    )
     seen = [hit for hit in found if hit.score >= question.min_score and (sees is None or sees(hit.uri))]
     page = seen[offset:wanted]
     hits = [Answered(hit.uri, hit.score, hit.snippet, hit.why, (hit.uri,)) for hit in page[: question.limit]]

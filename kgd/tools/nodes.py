@@ -355,7 +355,7 @@ def moment(at: float) -> str:
 def similar(workspace: Workspace, uri: Uri, limit: int = 3) -> list[str]:
     """Nodes that a URI which is not there may have meant."""
     words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
-    return [hit.uri for hit in workspace.search(words, limit=limit)]
+    return [hit.uri for hit in workspace.text().search(words, limit=limit)]
 
 
 def _relation(

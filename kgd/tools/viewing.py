@@ -109,7 +109,7 @@ def _newest(workspace: Workspace, type: str, sees: Sees | None) -> list[Uri]:
     """The newest that the caller may read, as far as that is found among the newest `LOOKED_THROUGH`."""
     looked = NEWEST
     while True:
-        found = workspace.newest(type, looked)
+        found = workspace.text().newest(type, looked)
         seen = [uri for uri in found if sees is None or sees(uri)][:NEWEST]
         if len(seen) == NEWEST or len(found) < looked or looked >= LOOKED_THROUGH:
             return seen

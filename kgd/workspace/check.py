@@ -144,7 +144,7 @@ def _versions(workspace: Workspace) -> Iterator[Finding]:
 
 
 def _index(workspace: Workspace) -> Iterator[Finding]:
-    indexed, stored = workspace.indexed_count(), len(workspace.graph)
+    indexed, stored = workspace.text().count(), len(workspace.graph)
     if indexed != stored:
         yield Finding("error", "index", f"{indexed} nodes are indexed, {stored} are stored", "Run `kgd reindex`.")
 

@@ -17,17 +17,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.index import ranges, snapshot
+from kgd.index import snapshot
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.feed import Feed
-from kgd.index.ranking import Hit
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri
@@ -181,10 +179,6 @@ class Derived:
         """A file of the code tree was read: `docs` are what is in it now. Any thread; returns at once."""
         self._enqueue(_TreeDocs(file, docs))
 
-    def tree_origins(self) -> set[Uri]:
-        self._catch_up()
-        return self._text.tree_origins()
-
     def _enqueue(self, batch: _Batch | _Files | _TreeDocs) -> None:
         with self._changed:
             self._noted += 1
@@ -212,43 +206,19 @@ class Derived:
     def served_blob(self, path: str, version: int) -> ObjectId | None:
         return self._sent.get((path, version))
 
-    def search(self, query: str, **filters: Any) -> list[Hit]:
-        self._catch_up()
-        return self._text.search(query, **filters)
-
     def text(self) -> TextIndex:
-        """The text index, with everything that was acknowledged so far."""
+        """The text index, with everything that was acknowledged before the call.
+
+        Raises:
+            Unavailable: It is being built, and is not there after two minutes.
+        """
         self._catch_up()
         return self._text
-
-    def by_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
-        self._catch_up()
-        return self._text.by_tags(tags, **filters)
-
-    def texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
-        self._catch_up()
-        return self._text.texts(scheme)
-
-    def newest(self, type: str, limit: int) -> list[Uri]:
-        self._catch_up()
-        return self._text.newest(type, limit)
-
-    def by_source(self, type: str, id: str | None = None) -> list[Uri]:
-        self._catch_up()
-        return self._text.by_source(type, id)
-
-    def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
-        self._catch_up()
-        return ranges.between(self._database, begin, end, limit, backward=backward)
 
     def feed(self) -> Feed:
         """What came into the text index and went out of it, with what was acknowledged before."""
         self._catch_up()
         return self._feed
-
-    def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
-        self._catch_up()
-        return self._text.with_data_words(asked)
 
     def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
         """Older nodes that share half of the words of this one's name; none while the index is behind."""
@@ -262,11 +232,6 @@ class Derived:
             if other and found != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
                 alike.append(found)
         return tuple(alike[:limit])
-
-    def count(self) -> int:
-        """Documents in the text index, caught up."""
-        self._catch_up()
-        return self._text.count()
 
     def health(self) -> tuple[Stage, ...]:
         return (self._state,)

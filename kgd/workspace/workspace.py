@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
@@ -31,7 +31,6 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live import LiveGraph
 from kgd.index.feed import Feed
-from kgd.index.ranking import Hit
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
 from kgd.model.change import ChangeSet
@@ -245,46 +244,13 @@ class Workspace:
         if blob:
             self._derived.served(path, version, blob)
 
-    def search(self, query: str, **filters: Any) -> list[Hit]:
-        """Full text over what is stored and over the names of the code tree; see `kgd.index.text`.
-
-        Finds what was acknowledged before the call.
-        """
-        return self._derived.search(query, **filters)
-
     def text(self) -> TextIndex:
-        """The text index, with everything that was acknowledged before the call: for `kgd.retrieval`."""
-        return self._derived.text()
+        """Full text of what is stored and of the code tree, with everything that was acknowledged before the call.
 
-    def search_tags(self, tags: Sequence[str], **filters: Any) -> list[Hit]:
-        """Nodes with any of the tags: most matches first, then the newest, then by URI."""
-        return self._derived.by_tags(tags, **filters)
-
-    def indexed_texts(self, scheme: str) -> list[tuple[Uri, str, str, str]]:
-        """URI, type, name and the texts in `data` of all nodes of a scheme, from the index. O(nodes of that scheme)."""
-        return self._derived.texts(scheme)
-
-    def newest(self, type: str, limit: int) -> list[Uri]:
-        """Nodes of one type, the last changed first, then by URI. O(limit)."""
-        return self._derived.newest(type, limit)
-
-    def by_source(self, type: str, id: str | None = None) -> list[Uri]:
-        """Nodes with this `source`, or with any of its type, by URI; what was acknowledged before counts. O(answer)."""
-        return self._derived.by_source(type, id)
-
-    def between(self, begin: str, end: str, limit: int, *, backward: bool = False) -> list[Uri]:
-        """Nodes whose URI lies between the two, by URI or the other way round; what was acknowledged before counts.
-
-        O(answer).
+        Raises:
+            Unavailable: The index is being built, and is not there after two minutes.
         """
-        return self._derived.between(begin, end, limit, backward=backward)
-
-    def with_data_words(self, asked: Sequence[str]) -> set[Uri]:
-        """Nodes whose data has one of these words, as a key or in a value, and some with another form of it."""
-        return self._derived.with_data_words(asked)
-
-    def indexed_count(self) -> int:
-        return self._derived.count()
+        return self._derived.text()
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         """Files that cannot be read, committed ones and those that wait in the work tree."""
@@ -425,16 +391,8 @@ class Workspace:
         """
         self._derived.note_tree(file, docs)
 
-    def tree_origins(self) -> set[Uri]:
-        """The files whose `note_tree` is in the index, from this or an earlier run. O(what was read from files)."""
-        return self._derived.tree_origins()
-
     def feed(self) -> Feed:
-        """What came into the text index and went out of it; what was acknowledged before the call is in it.
-
-        Raises:
-            Unavailable: The index is being built, and is not there after two minutes.
-        """
+        """What came into the text index and went out of it; waits, and raises, as `text`."""
         return self._derived.feed()
 
     def on_indexed(self, listener: Callable[[], None]) -> None:

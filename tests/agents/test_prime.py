@@ -67,7 +67,7 @@ def test_it_tells_rules_traps_decisions_and_what_is_under_way(session: Session, 
 def test_the_newest_come_first_and_the_rest_is_counted(session: Session, ask: Ask, ws: Workspace) -> None:
     for number in range(15):
         ask.put(changes=[upsert("gotcha", f"trap {number:02}", summary="s" * 90)])
-    assert ws.newest("gotcha", 2)  # the index has caught up
+    assert ws.text().newest("gotcha", 2)  # the index has caught up
     traps = sections(session)["Traps, newest first"]
     assert len(traps) == 12
 

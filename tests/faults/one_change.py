@@ -35,7 +35,7 @@ def change_once(line: Connection, place: str, kind: str, request: str) -> None:
     layout = locate(Path(place))
     assert layout is not None
     ws = Workspace.open(layout, publish=kind == "publication")
-    ws.indexed_count()
+    ws.text().count()
     if kind == "publication":
         _wait_until_published(ws)
     line.send({thread.name: thread.native_id for thread in threading.enumerate()})
@@ -47,7 +47,7 @@ def change_once(line: Connection, place: str, kind: str, request: str) -> None:
     if kind == "publication":
         _wait_until_published(ws)
     elif kind == "index":
-        ws.indexed_count()
+        ws.text().count()
     line.send("done")
     line.recv()
     ws.submit(change(Append(uri("log"), f"<once more after {request}>")))

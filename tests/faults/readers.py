@@ -56,7 +56,9 @@ def answers(ws: Workspace, words: list[str]) -> dict[str, Any]:
         "edges": {one: [tuple(edge) for edge in (*ws.graph.out(one), *ws.graph.into(one))] for one in uris},
         "aliases": {one: ws.graph.aliases(one) for one in uris},
         "broken": [tuple(link) for link in ws.broken_links()],
-        "found": {word: said(lambda word=word: sorted(hit.uri for hit in ws.search(word, limit=50))) for word in words},
+        "found": {
+            word: said(lambda word=word: sorted(hit.uri for hit in ws.text().search(word, limit=50))) for word in words
+        },
         "history": said(lambda: [entry.commit for entry in ws.history(limit=200)]),
         "invalid": [(file.path, file.reason) for file in ws.invalid_files()],
         "tip": ws.tip,

@@ -201,7 +201,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def every_named_node_is_found(self) -> None:
         for word in {node.name for node in self.nodes.values() if node.name}:
-            found = {hit.uri for hit in self.ws.search(word, limit=50)}
+            found = {hit.uri for hit in self.ws.text().search(word, limit=50)}
             assert {one for one, node in self.nodes.items() if node.name == word} <= found
 
 

@@ -32,7 +32,7 @@ def test_one_document_by_many_is_there_once(ask: Ask, ws: Workspace) -> None:
 def test_versions_of_one_document_leave_one_of_them_whole(ask: Ask, ws: Workspace) -> None:
     people = [f"Person{n}" for n in range(CLIENTS)]
     at_once(ask, [SECTIONS.replace("NOBODY", who) for who in people], uri="document://shop/hand")
-    chunks = [ws.node(uri) for uri in ws.by_source("text", "hand") if uri.startswith("chunk://")]
+    chunks = [ws.node(uri) for uri in ws.text().by_source("text", "hand") if uri.startswith("chunk://")]
     said = " ".join(node.content for node in chunks if node)
     assert len([who for who in people if who in said]) == 1
     assert said.count("Part") == 6

@@ -73,7 +73,7 @@ def test_a_document_becomes_a_chain_of_chunks_that_are_found_and_a_second_time_c
     assert made[-1]["name"] == "Handbook of the shop › Expenses"
     hit = ask.search(query="travel rule", types=["chunk"])["hits"][0]
     assert hit["uri"].startswith("chunk://shop/handbook.md/")
-    assert set(ws.by_source("file", "handbook.md")) == {BOOK, *(one["uri"] for one in made)}
+    assert set(ws.text().by_source("file", "handbook.md")) == {BOOK, *(one["uri"] for one in made)}
 
     tip = ws.tip
     assert ask.ingest(source=str(book))["counts"] == {"documents_unchanged": 1}
@@ -110,7 +110,7 @@ def test_what_did_not_change_keeps_its_uri_its_version_and_what_people_added(
 
     book.write_text(text("welcome"))
     ask.ingest(source=str(book))
-    assert {one["uri"] for one in chunks(ask)} | {BOOK} == set(ws.by_source("file", "handbook.md"))
+    assert {one["uri"] for one in chunks(ask)} | {BOOK} == set(ws.text().by_source("file", "handbook.md"))
 
 
 def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: Ask, tmp_path: Path) -> None:

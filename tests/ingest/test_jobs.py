@@ -38,7 +38,7 @@ def test_two_ingests_of_one_source_at_once_are_one_job_and_each_document_is_ther
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: ask.ingest(source=str(folder)), range(4)))
     assert sum(answer["counts"].get("documents_new", 0) for answer in {a["job"]: a for a in answers}.values()) == 30
-    assert len(ws.by_source("file")) == 60
+    assert len(ws.text().by_source("file")) == 60
     (listed, *_) = ask.status()["jobs"]
     assert (listed["state"], listed["done"], listed["total"]) == ("done", 30, 30)
     assert ask.job(id=answers[0]["job"])["counts"]["documents_new"] == 30
@@ -73,7 +73,7 @@ def test_a_job_that_was_cut_off_goes_on_when_the_workspace_is_opened_and_nothing
         assert (job.state, job.done, job.counts["documents_new"]) == ("done", 30, 30)
         assert "documents_unchanged" not in job.counts
         assert (job.counts["left"], len(job.trouble)) == (1, 1), "told once, though it was looked through twice"
-        found = opened.by_source("file")
+        found = opened.text().by_source("file")
         assert len(found) == len(set(found)) == 60
         assert all(entry.subject.startswith("ingest library/") for entry in opened.history(limit=30))
         assert len({entry.subject for entry in opened.history(limit=30)}) == 30

@@ -45,7 +45,7 @@ def test_messages_are_nodes_in_a_chain_that_is_read_back_in_order(plain: Workspa
     assert second.data["toolCalls"] == [{"id": "t1", "name": "look", "arguments": "{}"}]
     assert third.data["toolCallId"] == "t1"
     assert replies(plain, STANDUP) == {("Why Postgres?", "Row locks."), ("Row locks.", "3 hits"), ("3 hits", "Fine.")}
-    assert plain.by_source("conversation", "standup.jsonl")[-1] == STANDUP
+    assert plain.text().by_source("conversation", "standup.jsonl")[-1] == STANDUP
 
 
 @pytest.mark.requirement("U14")
@@ -255,8 +255,10 @@ def test_ten_thousand_messages_of_one_thread(plain: Workspace) -> None:
     assert texts(plain, thread)[4_320] == "message 4321 about topic 21"
     assert [one.content for one in history(plain, thread, 1)] == ["the last word"]
     taken(plain, lines(said("about topic 21 elsewhere", thread="narrow")))
-    assert {hit.uri.split("/")[3] for hit in plain.search("topic 21", namespace="wide", limit=50)} == {"wide"}
-    assert [hit.uri.split("/")[3] for hit in plain.search("topic 21", namespace="narrow", limit=50)] == ["narrow"]
+    assert {hit.uri.split("/")[3] for hit in plain.text().search("topic 21", namespace="wide", limit=50)} == {"wide"}
+    assert [hit.uri.split("/")[3] for hit in plain.text().search("topic 21", namespace="narrow", limit=50)] == [
+        "narrow"
+    ]
 
 
 NOTES = {

@@ -16,15 +16,15 @@ def test_nodes_are_found_by_source_or_by_type_of_source_as_soon_as_they_are_writ
     mail, page = Source("mail", "1"), Source("page", "1")
     write(plain, Upsert(uri("b"), source=mail), Upsert(uri("a"), source=mail), Upsert(uri("c"), source=page))
     write(plain, Upsert(uri("d"), source=Source("mail", "2")), Upsert(uri("e")))
-    assert plain.by_source("mail", "1") == [uri("a"), uri("b")]
-    assert plain.by_source("mail") == [uri("a"), uri("b"), uri("d")]
-    assert plain.by_source("mail", "3") == plain.by_source("") == []
+    assert plain.text().by_source("mail", "1") == [uri("a"), uri("b")]
+    assert plain.text().by_source("mail") == [uri("a"), uri("b"), uri("d")]
+    assert plain.text().by_source("mail", "3") == plain.text().by_source("") == []
     write(plain, Delete(uri("a")), Upsert(uri("b"), source=page))
-    assert plain.by_source("mail", "1") == []
-    assert plain.by_source("page", "1") == [uri("b"), uri("c")]
+    assert plain.text().by_source("mail", "1") == []
+    assert plain.text().by_source("page", "1") == [uri("b"), uri("c")]
 
 
 def test_sources_are_known_again_after_the_index_was_thrown_away(plain: Workspace) -> None:
     write(plain, Upsert(uri("a"), source=Source("page", "1")))
     plain.reindex()
-    assert plain.by_source("page", "1") == [uri("a")]
+    assert plain.text().by_source("page", "1") == [uri("a")]

@@ -10,6 +10,7 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
+from kgd.index.text import TextIndex
 from kgd.mcp.server import Surface
 from kgd.model.access import Principal, Scope, Verb
 from kgd.tools import TOOLS, call, chosen, walking
@@ -132,10 +133,9 @@ def test_the_newest_of_a_type_are_those_in_sight(known: Session) -> None:
 
 
 def test_a_type_that_is_named_a_thousand_times_is_looked_for_once(known: Session, monkeypatch: Any) -> None:
-    workspace = known.daemon.opened()[0]
     looked: list[str] = []
-    newest = workspace.newest
-    monkeypatch.setattr(type(workspace), "newest", lambda self, type, limit: looked.append(type) or newest(type, limit))
+    newest = TextIndex.newest
+    monkeypatch.setattr(TextIndex, "newest", lambda self, type, limit: looked.append(type) or newest(self, type, limit))
     types = ["insight"] * 1_000 + [f"type-{number}" for number in range(1_000)]
     call(known, "graph_view", {"workspace": "shop", "types": types})
     assert len(looked) == len(set(looked)) <= 20

@@ -85,7 +85,7 @@ def test_prose_that_a_person_writes_is_found_and_read_and_merged_with_what_was_w
     desk.ws.submit(change(upsert(CHOICE, tags=("postgres",))))
     save(desk, path, path.read_text() + "\nPgbouncer in front of it.\n")
     eventually(lambda: "Pgbouncer" in (detail(desk) or ""))
-    assert [hit.uri for hit in desk.ws.search("pgbouncer")] == [uri(CHOICE)]
+    assert [hit.uri for hit in desk.ws.text().search("pgbouncer")] == [uri(CHOICE)]
     assert tags(desk) == ("database", "postgres")
     desk.published()
     assert "postgres" in path.read_text()

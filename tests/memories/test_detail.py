@@ -235,11 +235,11 @@ def test_the_check_names_memories_without_a_node_and_nodes_without_their_memory(
 def test_words_of_the_prose_find_the_node_also_after_the_index_was_made_anew(ws: Workspace) -> None:
     decide(ws, "Pgbouncer stands in front of it.\n")
     for query, there in (("pgbouncer", True), ("connections", False)):
-        assert bool(ws.search(query)) is there
+        assert bool(ws.text().search(query)) is there
     ws.submit(change(upsert(CHOICE, detail="It pools connections.\n", expect_version=1)))
     for _ in range(2):
-        assert [hit.uri for hit in ws.search("connections")] == [uri(CHOICE)]
-        assert ws.search("pgbouncer") == []
+        assert [hit.uri for hit in ws.text().search("connections")] == [uri(CHOICE)]
+        assert ws.text().search("pgbouncer") == []
         ws.reindex()
 
 

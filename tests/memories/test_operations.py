@@ -187,7 +187,7 @@ def test_the_tag_index_is_exact_whatever_was_updated_untagged_moved_deleted_and_
     model = {tag: {one for one in ws.graph.uris() if tag in (ws.node(one).tags if ws.node(one) else ())}  # type: ignore[union-attr]
              for tag in words}  # fmt: skip
     for tag in words:
-        assert {hit.uri for hit in ws.search_tags([tag], limit=1_000)} == model[tag]
+        assert {hit.uri for hit in ws.text().by_tags([tag], limit=1_000)} == model[tag]
     assert any(model.values())
     assert [one for one in check(ws) if one.level != "warning"] == []
 

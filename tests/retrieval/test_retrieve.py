@@ -211,12 +211,12 @@ def test_what_was_read_from_a_file_of_the_code_tree_is_found_until_it_is_gone(ws
     ws.note_tree(file, said("Brokers grant leases."))
     assert uris(asked("who grants leases")) == [chunk]
     ws.note_tree(file, said("Quorum is three nodes."))
-    assert (uris(asked("who grants leases")), ws.tree_origins()) == ([], {file})
+    assert (uris(asked("who grants leases")), ws.text().tree_origins()) == ([], {file})
     ws.code_docs = lambda: [(file, said("Quorum is three nodes."))]
     ws.reindex()
     assert set(uris(asked("quorum nodes"))) == {chunk, uri("note")}
     ws.note_tree(file, [])
-    assert (uris(asked("quorum nodes")), ws.tree_origins()) == ([uri("note")], set())
+    assert (uris(asked("quorum nodes")), ws.text().tree_origins()) == ([uri("note")], set())
 
 
 def test_what_may_not_be_read_is_neither_found_nor_on_a_path_nor_a_reason(ws: Workspace) -> None:

@@ -312,7 +312,7 @@ def test_trouble_is_said_in_status_and_search_goes_on_without(
     assert said in stage.blocker
     assert any(line.startswith("embedding: ") for line in ws.degraded())
     assert ws.meaning.nearest("kitten sofa", 3) == ([], 0.0)
-    assert ws.search("dog")
+    assert ws.text().search("dog")
     endpoint.behave = answering(by_words)
     assert ws.meaning.catch_up(SOON)
     assert found(ws, "dog") == {*TEXTS, "new"}

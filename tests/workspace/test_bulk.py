@@ -104,7 +104,7 @@ def test_random_changes_come_to_what_a_plain_model_says(
         assert all(uri in {one.uri for one in ws.changes(entry.commit)} for entry in history)
     ws = reopen()
     assert {uri: node.content for uri in model if (node := ws.node(uri))} == model
-    assert len(ws.graph) == len(model) == ws.indexed_count()
+    assert len(ws.graph) == len(model) == ws.text().count()
     assert check(reloaded(ws)) == []
     ws.reindex()
     assert {uri: ws.version(ws.path(uri)) for uri in model} == {uri: versions[uri] for uri in model}

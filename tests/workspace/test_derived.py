@@ -23,7 +23,7 @@ def test_a_search_during_the_rebuild_after_a_start_finds_everything(reopen: Call
         file.unlink()
     ws = reopen()
     assert ws.node_version(uri("note-0"))
-    assert len(ws.search("lease", limit=NODES + 1)) == NODES
+    assert len(ws.text().search("lease", limit=NODES + 1)) == NODES
 
 
 def test_a_version_asked_for_before_a_change_is_not_answered_after_it(reopen: Callable[[], Workspace]) -> None:
@@ -34,7 +34,7 @@ def test_a_version_asked_for_before_a_change_is_not_answered_after_it(reopen: Ca
         answer = ws.submit(change(upsert("lease", name=f"Lease {count}")))
         assert dict(answer.nodes) == {uri("lease"): count}
         assert ws.graph.card(uri("lease")).name == f"Lease {count}"  # type: ignore[union-attr]
-        ws.search("lease")  # the derived file has it now, and memory need not
+        ws.text().search("lease")  # the derived file has it now, and memory need not
         after = ws.node_version(uri("lease"))
         assert after is not None
         assert (after.count, after.updated_commit) == (count, answer.commit)

@@ -281,7 +281,7 @@ def test_the_graph_of_a_commit_can_be_walked(ws: Workspace) -> None:
 def test_what_was_written_a_moment_ago_is_found(ws: Workspace) -> None:
     for n in range(5):
         ws.submit(change(upsert(f"n{n}", name=f"needle{n} in the hay")))
-        assert [hit.uri for hit in ws.search(f"needle{n}")] == [uri(f"n{n}")]
+        assert [hit.uri for hit in ws.text().search(f"needle{n}")] == [uri(f"n{n}")]
 
 
 def test_an_author_cannot_break_out_of_the_commit_header(ws: Workspace) -> None:
@@ -302,7 +302,7 @@ def test_an_edit_of_the_wrong_kind_of_thing_is_an_error_of_ours(ws: Workspace) -
 
 def test_a_new_node_that_looks_like_an_older_one_is_answered_with_it(ws: Workspace) -> None:
     ws.submit(change(upsert("auth", name="Auth service"), upsert("other", name="Service bus of the payments team")))
-    ws.search("auth")
+    ws.text().search("auth")
     outcome = ws.submit(change(upsert("authentication", name="The auth service")))
     assert [(one.uri, one.like) for one in outcome.similar] == [(uri("authentication"), (uri("auth"),))]
 

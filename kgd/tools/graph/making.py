@@ -277,7 +277,7 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
         named = [addressing.resolve(session, workspace, text, at=f"uris[{n}]") for n, text in enumerate(params.uris)]
         _delete(session, workspace, params, named, answer)
         return answer
-    while found := [uri for uri in workspace.by_source(params.source.type, params.source.id)
+    while found := [uri for uri in workspace.text().by_source(params.source.type, params.source.id)
                     if uri in workspace.graph]:  # fmt: skip
         batch, before = found[:MOST], answer["deleted"]
         try:

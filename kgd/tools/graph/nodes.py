@@ -99,7 +99,7 @@ def _asked(session: Session, workspace: Workspace, params: NodesParams, behind: 
         first = cursors.index([behind], 0) if behind is not None else 0
         yield from ((number, text) for number, text in enumerate(params.uris[first:], first + 1))
     elif params.source is not None:
-        listed = workspace.by_source(params.source.type, params.source.id)
+        listed = workspace.text().by_source(params.source.type, params.source.id)
         yield from ((uri, uri) for uri in listed if uri > str(behind or ""))
     elif params.namespace is not None:
         yield from ((uri, uri) for uri in in_namespace(workspace, params.namespace, str(behind or "")))
@@ -115,7 +115,7 @@ def in_namespace(workspace: Workspace, namespace: str, behind: str = "") -> Iter
     # `0` is the character after `/`.
     for begin, end in [(f"{place}/", f"{place}0") for place in places] if inside else [("", LAST)]:
         last = max(begin, behind)
-        while last < end and (listed := workspace.between(last, end, LISTED)):
+        while last < end and (listed := workspace.text().between(last, end, LISTED)):
             for uri in dict.fromkeys(listed):
                 last = uri
                 if uri in workspace.graph:

@@ -111,11 +111,11 @@ class Findings:
 
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
         """The best hits in full text among what the caller may see: what they may not takes no place from it."""
-        return self.workspace.search(query, types=types, limit=limit, sees=self.sees)
+        return self.workspace.text().search(query, types=types, limit=limit, sees=self.sees)
 
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
         """The same by tags."""
-        found = self.workspace.search_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
+        found = self.workspace.text().by_tags(tags, types=types, limit=limit if self.sees is None else LOOKED_THROUGH)
         return [hit for hit in found if self.may_see(hit.uri)][:limit]
 
     def title(self, uri: Uri) -> str:

@@ -176,14 +176,14 @@ def _knowledge(workspace: Workspace) -> Iterator[_Section]:
 
 def _newest(workspace: Workspace, type: str) -> Iterator[str]:
     doubted = Freshness.of(workspace).doubted
-    for uri in workspace.newest(type, LISTED):
+    for uri in workspace.text().newest(type, LISTED):
         card = workspace.graph.card(uri)
         if card is not None:
             yield _entry(card.name or name_of(uri), card.summary, uri) + (" [unverified]" if uri in doubted else "")
 
 
 def _open_tasks(workspace: Workspace) -> Iterator[str]:
-    for uri in workspace.newest("task", LOOKED_AT):
+    for uri in workspace.text().newest("task", LOOKED_AT):
         node = workspace.readable(uri)
         if node is not None and (status := status_of(node)) not in TERMINAL:
             yield f"{_entry(node.title, node.summary, uri)} [{status}]"

@@ -72,7 +72,7 @@ class Said:
         return list(dict.fromkeys([*having, *late]))
 
     def _begin(self) -> None:
-        rows = self._workspace.indexed_texts(SCHEME)
+        rows = self._workspace.text().texts(SCHEME)
         self._read = [(uri, "\n".join(texts).lower()) for uri, *texts in rows]
         self._late = set()
         self._thread = threading.Thread(target=self._build, args=(self._read,), name="kgd-entities", daemon=True)

@@ -86,7 +86,7 @@ def _search(session: Session, workspace: Workspace, params: QueryContainerParams
     uris: list[Uri]
     if params.query.strip():
         types = sorted(board.types())
-        hits = workspace.search(params.query, types=types, limit=LOOKED_THROUGH, sees=sees) if types else []
+        hits = workspace.text().search(params.query, types=types, limit=LOOKED_THROUGH, sees=sees) if types else []
         lines = (board.line(hit.uri) for hit in hits)
         uris = [line.uri for line in lines if line and status in (None, line.status)]
     else:
