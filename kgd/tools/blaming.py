@@ -130,7 +130,7 @@ def _versions(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> tuple[
     found: list[tuple[Entry, Node | None]] = []
     room, after, seen = MOST_CHARACTERS, None, {uri}
     while True:
-        entries = workspace.history(uri=uri, limit=MOST_VERSIONS + 1 - len(found), after=after)
+        entries = workspace.history.entries(uri=uri, limit=MOST_VERSIONS + 1 - len(found), after=after)
         for entry in entries:
             if len(found) == MOST_VERSIONS or room <= 0:
                 return found[::-1], False
@@ -154,7 +154,7 @@ def _before(workspace: Workspace, uri: Uri, oldest: tuple[Entry, Node | None]) -
     entry, node = oldest
     if node is None or not node.aliases:
         return None
-    gone = {change.uri for change in workspace.changes(entry.commit) if change.after is None}
+    gone = {change.uri for change in workspace.history.changes(entry.commit) if change.after is None}
     return next((alias for alias in node.aliases if alias in gone), None)
 
 

@@ -210,7 +210,7 @@ class Found:
         return sorted(answers, key=lambda answer: answer["weight"])
 
     def incoming(self) -> list[IncomingAnswer]:
-        sources = [self.workspace.graph_at(self.as_of)] if self.as_of else self.workspace.sources()
+        sources = [self.workspace.history.graph_at(self.as_of)] if self.as_of else self.workspace.sources()
         edges: set[Edge] = set()
         for source in sources:
             edges.update(source.into(self.uri))
@@ -381,5 +381,5 @@ def sees_all(workspace: Workspace, entry: Entry, sees: Sees | None) -> bool:
     """Whether everything that a commit changed may be read; the entry itself may tell of one node only."""
     if sees is None:
         return True
-    (whole,) = workspace.history(commit=entry.commit)
+    (whole,) = workspace.history.entries(commit=entry.commit)
     return bool(whole.nodes) and not whole.more_nodes and all(map(sees, whole.nodes))

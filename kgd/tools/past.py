@@ -95,7 +95,7 @@ def _entries(workspace: Workspace, params: HistoryParams, uri: Uri | None, after
     since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
     size = params.limit + 1
     while True:
-        page = workspace.history(
+        page = workspace.history.entries(
             uri=uri, commit=params.commit, since=since, until=until, author=params.author, limit=size, after=after
         )
         yield from page
@@ -137,12 +137,12 @@ def diff(session: Session, params: DiffParams) -> DiffResult:
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     first, dots, last = params.range.partition("..")
     if not dots:
-        commit = workspace.commit_id(first)
-        changes, before, after = workspace.changes(commit), None, commit
+        commit = workspace.history.commit_id(first)
+        changes, before, after = workspace.history.changes(commit), None, commit
     else:
-        before = workspace.commit_id(first or "HEAD")
-        after = workspace.commit_id(last.lstrip(".") or "HEAD")
-        changes = workspace.changes_between(before, after)
+        before = workspace.history.commit_id(first or "HEAD")
+        after = workspace.history.commit_id(last.lstrip(".") or "HEAD")
+        changes = workspace.history.changes_between(before, after)
     found = [node_diff(change, whole=True) for change in changes if uri is None or change.uri == uri]
     return {"workspace": workspace.id, "before": before, "after": after, "diff": found}
 
@@ -161,7 +161,7 @@ class RevertResult(PutResult):
 def revert(session: Session, params: RevertParams) -> RevertResult:
     """The opposite of one commit, through the merge: what changed since is kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
-    commit = workspace.commit_id(params.commit)
+    commit = workspace.history.commit_id(params.commit)
     return _take_back(session, workspace, commit, params.message, dry_run=params.dry_run)
 
 
@@ -173,7 +173,7 @@ class UndoParams(Params):
 def undo(session: Session, params: UndoParams) -> RevertResult:
     """Takes back the newest change that was not taken back yet; again, and it is the one before."""
     workspace = addressing.choose(session, params.workspace, writing=True)
-    return _take_back(session, workspace, workspace.last_undoable(), "", dry_run=params.dry_run)
+    return _take_back(session, workspace, workspace.history.last_undoable(), "", dry_run=params.dry_run)
 
 
 def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> RevertResult:
@@ -182,7 +182,7 @@ def _take_back(session: Session, workspace: Workspace, commit: str, message: str
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
     if outcome.would:
         answer["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
-    (entry,) = workspace.history(commit=commit)
+    (entry,) = workspace.history.entries(commit=commit)
     answer["reverted"] = line(entry)
     return answer
 
@@ -207,7 +207,7 @@ def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: boo
     if with_diff:
         changes = [
             change
-            for change in workspace.changes(entry.commit)
+            for change in workspace.history.changes(entry.commit)
             if (only is None or change.uri == only) and (sees is None or sees(change.uri))
         ]
         answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]

@@ -73,7 +73,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     far = addressing.far(session, params.workspace, params.uris)
     workspace = None if far else addressing.choose(session, params.workspace, params.uris)
     home = workspace.id if workspace else far or ""
-    commit = workspace.commit_id(params.as_of) if params.as_of and workspace else params.as_of
+    commit = workspace.history.commit_id(params.as_of) if params.as_of and workspace else params.as_of
     question = [home, params.uris, params.include, commit]
     begin = Position.read(question, params.cursor)
     conversing.check(params.include, params.as_of, is_far=far is not None)
@@ -267,7 +267,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
             answer["mentions"] = mentioning.of_node(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
     if "history" in include:
-        lines = found.workspace.history(uri=found.uri, limit=HISTORY_LINES)
+        lines = found.workspace.history.entries(uri=found.uri, limit=HISTORY_LINES)
         answer["history"] = [nodes.line(entry, found.workspace, found.sees) for entry in lines]
 
 

@@ -129,7 +129,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """What was learned since then, by author; `accept` notes it as reviewed, `revert` takes it back in part."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
-    tip = workspace.commit_id(params.until) if params.until else workspace.tip
+    tip = workspace.history.commit_id(params.until) if params.until else workspace.tip
     person = session.author(workspace).name
     noted = workspace.store.ref(REVIEWED + holder_name(person))
     reviewed = noted if params.since is None else None
@@ -291,7 +291,7 @@ class _Learned:
                     by_commit.setdefault(commit, {})[uri] = sum
             for commit in sorted(by_commit, key=self._order.__getitem__):
                 nodes = by_commit[commit]
-                for change in self._workspace.changes(commit, nodes.keys()):
+                for change in self._workspace.history.changes(commit, nodes.keys()):
                     nodes[change.uri].add(change)
             yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
 

@@ -172,7 +172,7 @@ class _Past:
         self._workspace, self._uri = workspace, uri
         self._nodes: dict[str, Node | None] = {}
         try:
-            self._entries = workspace.history(uri=uri, limit=COMMITS_READ)
+            self._entries = workspace.history.entries(uri=uri, limit=COMMITS_READ)
         except KgdError:
             self._entries = ()
 

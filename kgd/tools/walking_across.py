@@ -79,7 +79,7 @@ class Asked:
             return cls(far, None, starts, None, {})
         workspace = addressing.choose(session, named, start)
         starts = [addressing.resolve(session, workspace, text, at=f"start[{n}]") for n, text in enumerate(start)]
-        commit = workspace.commit_id(as_of) if as_of else None
+        commit = workspace.history.commit_id(as_of) if as_of else None
         return cls(workspace.id, workspace, starts, commit, _former(workspace, starts))
 
     @property
@@ -90,7 +90,7 @@ class Asked:
     def sources(self, session: Session, edge_types: Sequence[str] = ()) -> Sequence[EdgeSource]:
         if self.workspace is None:
             return []
-        own = [self.workspace.graph_at(self.commit)] if self.commit else walked(self.workspace, edge_types)
+        own = [self.workspace.history.graph_at(self.commit)] if self.commit else walked(self.workspace, edge_types)
         return seen(self.workspace.id, own, session.principal)
 
 

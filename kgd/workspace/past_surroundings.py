@@ -27,7 +27,7 @@ class PastSurroundings:
         self._workspace, self._base = workspace, base
         self._store = store = workspace.past.nodes()
         self._then, self._now = store.tree_of(base), store.tree_of(bytes.fromhex(workspace.tip))
-        self._graph = workspace.graph_at(base.hex())
+        self._graph = workspace.history.graph_at(base.hex())
         self.workspace, self.sharded = workspace.id, workspace.sharded
 
     def resolve(self, uri: Uri) -> Uri:

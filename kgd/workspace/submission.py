@@ -203,7 +203,7 @@ def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chan
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:
     """The newest commit at which every node that is expected at a version has it; None where there is none."""
     expected = {
-        workspace.files_of(workspace.resolve(edit.uri)): edit.expect_version
+        workspace.history.files_of(workspace.resolve(edit.uri)): edit.expect_version
         for edit in changes.edits
         if isinstance(edit, Upsert | Delete) and edit.expect_version
     }

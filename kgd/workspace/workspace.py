@@ -16,13 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings, policy_in, why_too_new
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
 from kgd.git.history import Change as FileChange
-from kgd.git.history import log as git_log
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, object_id
 from kgd.git.refs import HEAD
@@ -39,13 +38,13 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.workspace import memory_files, reverting
 from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
+from kgd.workspace.history import History
 from kgd.workspace.meaning import Meaning
 from kgd.workspace.naming import Naming
-from kgd.workspace.node_files import node_changes
 from kgd.workspace.open_conflicts import OpenConflicts
-from kgd.workspace.outcome import Entry, InvalidFile, NodeChange, Outcome, Similar, Stage, Version
+from kgd.workspace.outcome import InvalidFile, Outcome, Similar, Stage, Version
 from kgd.workspace.owner import Ownership
-from kgd.workspace.past import Past, PastGraph
+from kgd.workspace.past import Past
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
 from kgd.workspace.served import Change, Served
@@ -102,6 +101,7 @@ class Workspace:
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
+            self.history = History(self)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
             self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
@@ -232,7 +232,7 @@ class Workspace:
         if blob is None or not self.part_of(uri):
             return documents.decode(self._store.read(blob), at=uri) if blob else None
         count = self.version(path)  # of a node in a part the blob is nowhere, but a commit made that version
-        entries = self.history(uri=uri, limit=count)
+        entries = self.history.entries(uri=uri, limit=count)
         if not 0 <= count - version < len(entries):
             return None
         node = self.node(uri, as_of=entries[count - version].commit)
@@ -259,71 +259,9 @@ class Workspace:
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
         return self.graph.broken_links(limit, known=self._known_elsewhere)
 
-    # ---- the past
-
-    def history(
-        self,
-        *,
-        uri: Uri | None = None,
-        commit: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        author: str | None = None,
-        limit: int = 20,
-        after: str | None = None,
-    ) -> tuple[Entry, ...]:
-        """Commits, newest first. `since` and `until` are Unix seconds; `after` is the last commit already seen."""
-        if commit is not None:
-            return (self.past.entry(self.past.commit(self.past.commit_id(commit))),)
-        if uri is not None and bulk.folder_of(uri):
-            version = self.node_version(uri)
-            found = self.past.log(
-                self._writer.tip, self.files_of(uri), limit=limit, versions=version.count if version else 0,
-                author=author, since=since, until=until, after=self.past.commit_id(after) if after else None,
-            )  # fmt: skip
-            return tuple(self.past.entry(one.commit, one.changes) for one in found)
-        found = git_log(
-            self._store,
-            self._writer.tip,
-            paths=self.files_of(uri) if uri else (),
-            author=author,
-            since=since,
-            until=until,
-            limit=limit,
-            after=self.past.commit_id(after) if after else None,
-            select=lambda changes: node_changes(self._store, self.sharded, changes),
-        )
-        return tuple(self.past.entry(one.commit, one.changes) for one in found)
-
     def counted(self, changes: Sequence[FileChange]) -> list[str]:
         """The paths whose versions a commit's changes count for; see `Served.counted`."""
         return self._served.counted(changes)
-
-    def files_of(self, uri: Uri) -> tuple[str, ...]:
-        """The node's file, and that of its detail: a commit that changes one of them is a version of the node."""
-        node = self.node(uri) if self.graph.card(uri) else None
-        return tuple(path for path in (self.path(uri), memory_files.file_of(node)) if path)
-
-    def commit_id(self, text: str) -> str:
-        return self.past.commit_id(text).hex()
-
-    def changes(self, commit: str, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
-        """What a commit made of nodes, or of these alone."""
-        return self.past.changes(self.past.commit_id(commit), only)
-
-    def changes_between(self, a: str, b: str) -> tuple[NodeChange, ...]:
-        return self.past.changes_between(self.past.commit_id(a), self.past.commit_id(b))
-
-    def graph_at(self, commit: str) -> PastGraph:
-        return self.past.graph_at(self.past.commit_id(commit), self._writer.tip, self.graph)
-
-    def last_undoable(self) -> str:
-        """The newest commit that a person would want undone: no merge, no revert, not reverted already.
-
-        Raises:
-            NotFound: There is none among the newest hundred.
-        """
-        return reverting.last_undoable(self.history(limit=reverting.LOOKED_AT))
 
     # ---- changing
 

@@ -68,8 +68,8 @@ def test_accepted_it_is_in_history_with_its_author_and_no_longer_waits(ws: Works
     put(ws, upsert("c", name="meanwhile"))
     outcome = accepting.accept(ws, made, ANN)
     assert proposals.listed(ws) == ()
-    assert [entry.author for entry in ws.history(uri=uri("b"))] == ["Bob"]
-    (merge,) = ws.history(commit=outcome.commit)
+    assert [entry.author for entry in ws.history.entries(uri=uri("b"))] == ["Bob"]
+    (merge,) = ws.history.entries(commit=outcome.commit)
     assert (merge.author, merge.operation, len(merge.parents)) == ("Ann", "accept", 2)
     assert ws.node(uri("c")) is not None
     assert ws.version(ws.path(uri("b"))) == 1
@@ -93,7 +93,7 @@ def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Wor
     outcome = accepting.accept(ws, made, ANN, only=[uri("b")])
     assert ws.node(uri("b")) is not None
     assert ws.node(uri("c")) is None
-    (entry,) = ws.history(commit=outcome.commit)
+    (entry,) = ws.history.entries(commit=outcome.commit)
     assert (entry.author, entry.client, len(entry.parents)) == ("Bob", "tests", 1)
     message = ws.store.commit(bytes.fromhex(outcome.commit or "")).message
     assert f"Kgd-Origin: proposals/{made.id}" in message

@@ -44,7 +44,7 @@ PROPOSER = holder("propose", "/infra/**")
 def test_under_write_it_becomes_one_commit_of_the_holder(ws: Workspace) -> None:
     found = submit(ws, WRITER, upsert("infra/a", name="A"), upsert("infra/b", to("infra/a")))
     assert found.what == "merged"
-    (entry,) = ws.history(commit=found.outcome.commit)
+    (entry,) = ws.history.entries(commit=found.outcome.commit)
     assert (entry.author, entry.email, entry.client) == ("billing-agent", "tok00001@token.invalid", "claude")
     message = ws.store.commit(bytes.fromhex(found.outcome.commit or "")).message
     assert "Kgd-Op: submit" in message
@@ -115,7 +115,7 @@ def test_what_changed_since_the_base_is_kept(ws: Workspace) -> None:
     node = ws.node(uri("infra/a"))
     assert node is not None
     assert (node.content, node.summary) == ("two\n", "by somebody")
-    assert len(ws.history(commit=found.outcome.commit)[0].parents) == 1
+    assert len(ws.history.entries(commit=found.outcome.commit)[0].parents) == 1
 
 
 def test_where_both_changed_the_same_it_waits_and_names_the_node(ws: Workspace) -> None:

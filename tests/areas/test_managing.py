@@ -194,7 +194,7 @@ def test_an_update_changes_what_it_names_and_counts_one_version(ask: Ask, ws: Wo
     }
     untouched = ask.manage_graph(**same)["data"]
     assert (untouched["atom"], "nothing changed" in untouched["warnings"][0]) == (alone, True)
-    commits = ws.history(limit=10)
+    commits = ws.history.entries(limit=10)
     assert [entry.commit for entry in commits].index(before) == 3  # one commit each, the refused one none
     assert commits[0].subject == "update atom Event Bus"
 
@@ -205,13 +205,13 @@ def test_a_deleted_molecule_leaves_its_atoms_or_takes_them_along_in_one_commit(a
     atoms(ask, 40, moleculeId=domain)
     ask.manage_changelog(operation="append", parentType="molecule", parentId=domain, taskId=TASK, summary="s")
     ask.manage_changelog(operation="append", parentType="atom", parentId="Atom 00", taskId=TASK, summary="s")
-    before = len(ws.history(limit=200))
+    before = len(ws.history.entries(limit=200))
     answer = ask.manage_graph(
         operation="delete", entityType="molecule", id=domain, version=1, lastTaskId="https://tracker.example/T-9"
     )["data"]
     assert answer["molecule"] == {"id": domain, "name": "Domain", "deleted": True}
     assert len(answer["orphanedAtoms"]) == 40
-    assert len(ws.history(limit=200)) == before + 1
+    assert len(ws.history.entries(limit=200)) == before + 1
     orphan = got(ask, "atom", "Atom 00")
     assert (orphan["moleculeId"], orphan["lastTaskId"], orphan["version"]) == (None, "https://tracker.example/T-9", 2)
     assert len(orphan["changelog"]) == 1

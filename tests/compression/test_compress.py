@@ -126,7 +126,7 @@ def test_half_is_accepted_and_taken_back_byte_for_byte_and_the_rest_too(planted:
     assert (old["content"], old["tags"]) == ("An upload has at most 10 MB.", ["contradicted", "superseded"])
     assert [(one["type"], short(one["target"])) for one in old["relations"]] == [("superseded_by", "facts/limit")]
     assert planted.get(uris="mail/senders")["nodes"][0]["uri"] == "concept://shop/mail/senders"
-    log = ws.history(limit=1)[0]
+    log = ws.history.entries(limit=1)[0]
     assert log.subject == "compress: 3 marks, 2 merges, 2 prunings, a part of it"
     assert [line.split()[1] for line in log.body.splitlines() if line.startswith("[")] == ["mark", "merge"], (
         "each change that was taken, with its reason"

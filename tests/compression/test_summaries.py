@@ -159,7 +159,7 @@ async def test_the_clients_model_sums_up_what_is_old_and_the_nodes_stay(
         assert {f"concept://shop/importer/n{n}" for n in (0, 1)} <= {hit["uri"] for hit in hits}
         last = await call(client, "ingest", kind="compression")
         assert (len(model.asked), last["counts"], "task" in last) == (1, {}, False)
-    commit = ws.history(uri=Uri(uri))[0].commit
+    commit = ws.history.entries(uri=Uri(uri))[0].commit
     assert "Kgd-Resolved-By: sampling model=scribe" in ws.store.commit(bytes.fromhex(commit)).message
     ask.undo()
     assert tree(ws) == before

@@ -59,7 +59,7 @@ def answers(ws: Workspace, words: list[str]) -> dict[str, Any]:
         "found": {
             word: said(lambda word=word: sorted(hit.uri for hit in ws.text().search(word, limit=50))) for word in words
         },
-        "history": said(lambda: [entry.commit for entry in ws.history(limit=200)]),
+        "history": said(lambda: [entry.commit for entry in ws.history.entries(limit=200)]),
         "invalid": [(file.path, file.reason) for file in ws.invalid_files()],
         "tip": ws.tip,
     }

@@ -75,8 +75,8 @@ def test_a_job_that_was_cut_off_goes_on_when_the_workspace_is_opened_and_nothing
         assert (job.counts["left"], len(job.trouble)) == (1, 1), "told once, though it was looked through twice"
         found = opened.text().by_source("file")
         assert len(found) == len(set(found)) == 60
-        assert all(entry.subject.startswith("ingest library/") for entry in opened.history(limit=30))
-        assert len({entry.subject for entry in opened.history(limit=30)}) == 30
+        assert all(entry.subject.startswith("ingest library/") for entry in opened.history.entries(limit=30))
+        assert len({entry.subject for entry in opened.history.entries(limit=30)}) == 30
     finally:
         again.close()
 

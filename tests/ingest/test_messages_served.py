@@ -245,7 +245,7 @@ def test_what_messages_say_is_text_and_nothing_else(ask: Ask, ws: Workspace) -> 
         for origin in (one["origin"] for one in (*nodes, *items) if "origin" in one or one in nodes):
             seen += 1
             assert (origin["workspace"], origin["trust"], origin["author"]) == ("shop", "local", by)
-            assert ws.history(commit=origin["commit"])
+            assert ws.history.entries(commit=origin["commit"])
     assert seen > 60
     assert ws.tip == tip
     assert orjson.dumps([(one.name, one.description, input_schema(one.Params)) for one in TOOLS.values()]) == tools

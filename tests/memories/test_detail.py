@@ -206,8 +206,8 @@ def test_prose_that_looks_like_front_matter_is_prose(ws: Workspace) -> None:
 def test_a_change_of_the_prose_alone_is_in_the_nodes_history_and_can_be_taken_back(ws: Workspace) -> None:
     decide(ws)
     done = ws.submit(change(upsert(CHOICE, detail="other\n", expect_version=1)))
-    assert [entry.nodes for entry in ws.history(uri=uri(CHOICE))][:1] == [(uri(CHOICE),)]
-    (changed,) = ws.changes(done.commit or "")
+    assert [entry.nodes for entry in ws.history.entries(uri=uri(CHOICE))][:1] == [(uri(CHOICE),)]
+    (changed,) = ws.history.changes(done.commit or "")
     assert changed_fields(changed) == (FieldChange("detail", PROSE.strip("\n"), "other"),)
     ws.submit(change(upsert(CHOICE, tags=("late",))))
     ws.submit(change(Revert(done.commit or "")))

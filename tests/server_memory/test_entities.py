@@ -150,7 +150,7 @@ def test_each_call_is_a_commit_that_says_what_it_was(ask: Ask, ws: Workspace) ->
     before = ws.tip
     ask.create_entities(entities=[entity("a"), entity("b")])
     ask.add_observations(observations=[{"entityName": "a", "contents": ["x"]}, {"entityName": "b", "contents": ["y"]}])
-    newest = ws.history(limit=2)
+    newest = ws.history.entries(limit=2)
     assert [one.operation for one in newest] == ["add_observations", "create_entities"]
     assert newest[1].subject == "create entities: entity://shop/a and 1 more"
     assert newest[1].parents == (before,)

@@ -148,9 +148,9 @@ def test_completing_a_task_records_its_patterns_and_gotchas_with_keywords_in_one
                      for name in ("before", "gone")])  # fmt: skip
     ask.put(changes=[{"op": "delete", "uri": "task:gone"}])
     moved(ask, ID)
-    commits = len(ws.history(limit=100))
+    commits = len(ws.history.entries(limit=100))
     done = moved(ask, ID, sections=LEARNED, summary="Events are handled once")
-    assert len(ws.history(limit=100)) == commits + 1
+    assert len(ws.history.entries(limit=100)) == commits + 1
 
     recorded = {one["summary"]: one for one in done["recorded"]}
     assert {summary: one["type"] for summary, one in recorded.items()} == {

@@ -99,9 +99,9 @@ def test_random_changes_come_to_what_a_plain_model_says(
     assert not [path for path in files(ws) if path.startswith("nodes/")]
     assert {uri: ws.version(ws.path(uri)) for uri in model} == {uri: versions[uri] for uri in model}
     for uri in rnd.sample(sorted(model), 4):
-        history = ws.history(uri=uri, limit=50)
+        history = ws.history.entries(uri=uri, limit=50)
         assert len(history) == versions[uri]
-        assert all(uri in {one.uri for one in ws.changes(entry.commit)} for entry in history)
+        assert all(uri in {one.uri for one in ws.history.changes(entry.commit)} for entry in history)
     ws = reopen()
     assert {uri: node.content for uri in model if (node := ws.node(uri))} == model
     assert len(ws.graph) == len(model) == ws.text().count()
@@ -134,15 +134,15 @@ def test_versions_and_expectations_are_those_of_the_node_and_not_of_its_part(ws:
     assert dict(done.nodes) == {one: 2}
     with pytest.raises(Stale):
         ws.submit(change(upsert(two, content="c\n", expect_version=1)))
-    assert [len(ws.history(uri=uri)) for uri in (one, two)] == [2, 4]
+    assert [len(ws.history.entries(uri=uri)) for uri in (one, two)] == [2, 4]
     ws.serve(two, 4)
     ws.submit(change(Append(two, "once more")))
     assert text_of(ws.as_served(two, 4)) == "b\n\nmore\n\nmore\n\nmore\n"
     assert ws.as_served(two, 3) is None, "nobody was shown that"
-    first = ws.history(uri=one)[-1].commit
+    first = ws.history.entries(uri=one)[-1].commit
     assert text_of(ws.node(one, as_of=first)) == "a\n"
-    assert [entry.nodes for entry in ws.history(limit=2)] == [(two,), (one,)]
-    assert [(c.uri, c.before and c.before.content) for c in ws.changes(done.commit or "")] == [(one, "a\n")]
+    assert [entry.nodes for entry in ws.history.entries(limit=2)] == [(two,), (one,)]
+    assert [(c.uri, c.before and c.before.content) for c in ws.history.changes(done.commit or "")] == [(one, "a\n")]
     ws.submit(change(Revert(done.commit or "")))
     assert text_of(ws.node(one)) == "a\n"
     assert check(reloaded(ws)) == []
@@ -156,7 +156,7 @@ def test_a_node_of_an_older_kgd_is_served_where_it_is_and_goes_into_a_part_when_
     assert text_of(ws.node(old)) == "old\n"
     ws.submit(change(Append(old, "more")))
     assert set(files(ws)) == {f"{TALK}/0001.yaml"}
-    assert ws.version(ws.path(old)) == 2 == len(ws.history(uri=old))
+    assert ws.version(ws.path(old)) == 2 == len(ws.history.entries(uri=old))
     assert check(reloaded(ws)) == []
 
 

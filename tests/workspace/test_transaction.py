@@ -235,7 +235,7 @@ def test_undo_goes_back_step_by_step(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="three")))
     names = []
     for _ in range(2):
-        ws.submit(change(Revert(ws.last_undoable())))
+        ws.submit(change(Revert(ws.history.last_undoable())))
         node = ws.node(uri("a"))
         names.append(node.name if node else None)
     assert names == ["two", "one"]
@@ -255,14 +255,14 @@ def test_history_diff_and_the_past_of_a_node(ws: Workspace) -> None:
     first = ws.submit(change(upsert("a", name="one"), message="begin"))
     ws.submit(change(upsert("b", name="other")))
     second = ws.submit(change(upsert("a", name="two")))
-    assert [entry.commit for entry in ws.history(uri=uri("a"))] == [second.commit, first.commit]
-    assert ws.history(uri=uri("a"))[1].subject == "begin"
+    assert [entry.commit for entry in ws.history.entries(uri=uri("a"))] == [second.commit, first.commit]
+    assert ws.history.entries(uri=uri("a"))[1].subject == "begin"
     then = ws.node(uri("a"), as_of=str(first.commit)[:10])
     assert then is not None
     assert then.name == "one"
-    (difference,) = ws.changes(str(second.commit))
+    (difference,) = ws.history.changes(str(second.commit))
     assert (difference.before.name, difference.after.name) == ("one", "two")  # type: ignore[union-attr]
-    assert {c.uri for c in ws.changes_between(str(first.commit), "HEAD")} == {uri("a"), uri("b")}
+    assert {c.uri for c in ws.history.changes_between(str(first.commit), "HEAD")} == {uri("a"), uri("b")}
     version = ws.node_version(uri("a"))
     assert version is not None
     assert (version.count, version.created_by, version.updated_by) == (2, BY_ANN, BY_ANN)
@@ -271,7 +271,7 @@ def test_history_diff_and_the_past_of_a_node(ws: Workspace) -> None:
 def test_the_graph_of_a_commit_can_be_walked(ws: Workspace) -> None:
     first = ws.submit(change(upsert("a", to("b")), upsert("b")))
     ws.submit(change(Delete(uri("b")), upsert("a", to("c")), upsert("c", to("a"))))
-    past = ws.graph_at(str(first.commit))
+    past = ws.history.graph_at(str(first.commit))
     assert [edge.target for edge in past.out(uri("a"))] == [uri("b")]
     assert past.card(uri("b")) is not None
     assert past.card(uri("c")) is None
@@ -287,7 +287,7 @@ def test_what_was_written_a_moment_ago_is_found(ws: Workspace) -> None:
 def test_an_author_cannot_break_out_of_the_commit_header(ws: Workspace) -> None:
     hostile = ANN.__class__("Eve\nparent 0000 <x>", "e@x>\ncommitter me <", "")
     outcome = ws.submit(change(upsert("a", name="A"), author=hostile, message="s\n\nKgd-Op: fake"))
-    (entry,) = ws.history(commit=str(outcome.commit))
+    (entry,) = ws.history.entries(commit=str(outcome.commit))
     assert entry.operation == "put"
     done = subprocess.run(
         ["git", "-C", ws.layout.git_dir, "fsck", "--strict"], capture_output=True, text=True, check=False
