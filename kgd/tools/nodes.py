@@ -223,7 +223,7 @@ class Found:
         if found is None:
             return None
         if self.version is not None and not self.as_of:
-            self.workspace.serve_detail(found[0], self.version.count)
+            self.workspace.sent.note_detail(found[0], self.version.count)
         return {"file": found[0], "text": found[1]}
 
     def _shows(self, uri: Uri) -> bool:
@@ -287,7 +287,7 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     version = found.version
     if version is not None:
         # An expectation of this version is later checked against exactly this content.
-        found.workspace.serve(found.uri, version.count)
+        found.workspace.sent.note(found.uri, version.count)
         answer["version"] = version.count
         answer["created"] = stamp(version.created_at, version.created_by)
         answer["updated"] = stamp(version.updated_at, version.updated_by)

@@ -126,7 +126,7 @@ def _late(workspace: Workspace, changes: ChangeSet) -> _Late | None:
     if version is None or current is None:
         return None
     try:
-        read = workspace.as_served(uri, edit.expect_version or 0)
+        read = workspace.sent.node(uri, edit.expect_version or 0)
         if read is None:
             return None
         merged = merge(read, current, upserted(read, edit))

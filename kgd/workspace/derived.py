@@ -13,7 +13,6 @@ import logging
 import queue
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +44,6 @@ IDLE = 5.0
 """Seconds without a flush that count as an idle moment."""
 CHUNK = 400
 """Documents in one SQLite transaction of a rebuild."""
-SERVED_KEPT = 20_000
 SIMILAR_LOOKED_AT = 10
 
 
@@ -108,7 +106,6 @@ class Derived:
         self._queue: queue.SimpleQueue[_Batch | _Files | _TreeDocs | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._noted = self._applied = 0
-        self._sent: OrderedDict[tuple[str, int], ObjectId] = OrderedDict()
         self._behind: list[_Batch] = []
         """Flushes that the derived file has not, since it could not be written; then it is brought to the tip anew."""
         self._code_files, self._code_docs = code_files, code_docs
@@ -197,14 +194,6 @@ class Derived:
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one."""
         return self._counted.request(request)
-
-    def served(self, path: str, version: int, blob: ObjectId) -> None:
-        self._sent[path, version] = blob
-        while len(self._sent) > SERVED_KEPT:
-            self._sent.popitem(last=False)
-
-    def served_blob(self, path: str, version: int) -> ObjectId | None:
-        return self._sent.get((path, version))
 
     def text(self) -> TextIndex:
         """The text index, with everything that was acknowledged before the call.

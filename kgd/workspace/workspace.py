@@ -23,7 +23,7 @@ from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
 from kgd.git.history import Change as FileChange
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId, object_id
+from kgd.git.objects import ObjectId
 from kgd.git.refs import HEAD
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
@@ -47,6 +47,7 @@ from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
+from kgd.workspace.sent import Sent
 from kgd.workspace.served import Change, Served
 from kgd.workspace.touched import Permit
 from kgd.workspace.transaction import Transaction
@@ -103,6 +104,7 @@ class Workspace:
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
             self.history = History(self)
             self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
+            self.sent = Sent(self, self._served)
             self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
             self._derived = Derived(
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
@@ -202,12 +204,6 @@ class Workspace:
         """Derived from history; waits for the versions to be known if the workspace was just opened without a cache."""
         return self._derived.version(self.path(uri))
 
-    def serve(self, uri: Uri, version: int) -> None:
-        """Remember which content went out under a version, so that an expectation of it is checked against that."""
-        card = self.graph.card(uri)
-        if card and card.blob:
-            self._derived.served(self.path(uri), version, card.blob)
-
     def detail(self, node: Node, as_of: str | None = None) -> tuple[str, str] | None:
         """Path and text of the file with the detail of a memory, now or as a commit has it; None where it has none.
 
@@ -224,25 +220,6 @@ class Workspace:
                 tree = self._served.tree
         found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
         return (found[0], found[1].text) if found else None
-
-    def as_served(self, uri: Uri, version: int) -> Node | None:
-        """The node as it went out under a version; None where that is not remembered. Raises as `node`."""
-        path = self.path(uri)
-        blob = self._derived.served_blob(path, version)
-        if blob is None or not self.part_of(uri):
-            return documents.decode(self._store.read(blob), at=uri) if blob else None
-        count = self.version(path)  # of a node in a part the blob is nowhere, but a commit made that version
-        entries = self.history.entries(uri=uri, limit=count)
-        if not 0 <= count - version < len(entries):
-            return None
-        node = self.node(uri, as_of=entries[count - version].commit)
-        return node if node and object_id("blob", documents.encode(node)) == blob else None
-
-    def serve_detail(self, path: str, version: int) -> None:
-        """Remember which detail went out under a version of its node; see `serve`."""
-        blob = self._store.entry(self._served.tree, path) if self._served.tree else None
-        if blob:
-            self._derived.served(path, version, blob)
 
     def text(self) -> TextIndex:
         """Full text of what is stored and of the code tree, with everything that was acknowledged before the call.
@@ -440,7 +417,7 @@ class Workspace:
         return found.count if found else 0
 
     def served_blob(self, path: str, version: int) -> bytes | None:
-        return self._derived.served_blob(path, version)
+        return self.sent.blob(path, version)
 
     def part_of(self, uri: Uri) -> str:
         """The part that the node is in, empty for none; as it is served."""

@@ -69,7 +69,7 @@ def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_li
         return None
     count = version.count if version else 0
     if version:
-        workspace.serve(uri, count)
+        workspace.sent.note(uri, count)
     answer: dict[str, Any] = {
         "id": uri, "projectId": workspace.id, "name": node.title, "knowledge": node.content,
         **_own(workspace, node, sees),
