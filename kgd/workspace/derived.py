@@ -11,9 +11,8 @@ import contextlib
 import hashlib
 import logging
 import queue
-import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +25,15 @@ from kgd.index import snapshot
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.feed import Feed
 from kgd.index.text import Doc, FileDoc, TextIndex
-from kgd.model.node import Json, Node
+from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace import memory_files
+from kgd.workspace import found_by, memory_files
 from kgd.workspace.counted import READY_WITHIN, Counted, come_back
 from kgd.workspace.given_back import give_memory_back
-from kgd.workspace.outcome import Stage, Version
+from kgd.workspace.outcome import Similar, Stage, Version
 from kgd.workspace.seal import Seal
 from kgd.workspace.served import Change, Served
+from kgd.workspace.similar import similar
 from kgd.workspace.writer import Staged
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,6 @@ IDLE = 5.0
 """Seconds without a flush that count as an idle moment."""
 CHUNK = 400
 """Documents in one SQLite transaction of a rebuild."""
-SIMILAR_LOOKED_AT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +208,9 @@ class Derived:
         self._catch_up()
         return self._feed
 
-    def similar(self, uri: Uri, limit: int) -> tuple[Uri, ...]:
-        """Older nodes that share half of the words of this one's name; none while the index is behind."""
-        card = self._served.graph.card(uri)
-        if card is None or not card.name or self._state.state != "ok":
-            return ()
-        words = _words(card.name)
-        alike = []
-        for found in self._text.named_like(card.name, SIMILAR_LOOKED_AT):
-            other = self._served.graph.card(found)
-            if other and found != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
-                alike.append(found)
-        return tuple(alike[:limit])
+    def similar(self, created: Sequence[Uri]) -> tuple[Similar, ...]:
+        """Which older nodes some new ones look like; none while the index is behind."""
+        return similar(created, self._served.graph, self._text) if self._state.state == "ok" else ()
 
     def health(self) -> tuple[Stage, ...]:
         return (self._state,)
@@ -393,11 +383,7 @@ class Derived:
             return None
         node = documents.decode(data, at=uri)
         version = self._counted.look(self._served.path_of(uri))
-        updated = version.updated_at if version else 0
-        text = " ".join(_texts(node.data))
-        content = "\n".join(filter(None, (node.content, self._detail(node))))
-        return Doc(uri, node.type, node.title, node.summary, content, node.tags, text, updated, node.source,
-                   people=_people(node), aliases=_aliases(node.data))  # fmt: skip
+        return found_by.doc(node, self._detail(node), version.updated_at if version else 0)
 
     def _detail(self, node: Node) -> str:
         """What the file behind a memory says; a change of that file is one of its node (`Served.follow`)."""
@@ -445,38 +431,6 @@ class Derived:
             log.warning("the snapshot could not be written", extra={"reason": str(error)})
 
 
-def _people(node: Node) -> tuple[str, ...]:
-    """Who says what a message says."""
-    found = [node.data.get(key) for key in ("senderId", "senderName")] if node.type == "message" else []
-    return tuple(name for name in found if isinstance(name, str))
-
-
 def _digest(path: Path) -> bytes:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha1").hexdigest().encode()
-
-
-def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
-    """What a node says it is called besides, each on one line."""
-    given = data.get("aliases")
-    found = (" ".join(text.split()) for text in given if isinstance(text, str)) if isinstance(given, list) else ()
-    return tuple(filter(None, found))
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """The words in a node's data, keys among them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif value is not None:
-        yield str(value)
-
-
-def _words(name: str) -> set[str]:
-    return set(re.findall(r"\w+", name.casefold()))

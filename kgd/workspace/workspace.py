@@ -42,7 +42,7 @@ from kgd.workspace.history import History
 from kgd.workspace.meaning import Meaning
 from kgd.workspace.naming import Naming
 from kgd.workspace.open_conflicts import OpenConflicts
-from kgd.workspace.outcome import InvalidFile, Outcome, Similar, Stage, Version
+from kgd.workspace.outcome import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
 from kgd.workspace.publication import Publication
@@ -55,9 +55,6 @@ from kgd.workspace.upkeep import Upkeep
 from kgd.workspace.writer import Staged, Writer
 
 log = logging.getLogger(__name__)
-
-SIMILAR_ASKED = 3
-"""Of how many new nodes one answer says what they look like."""
 
 T = TypeVar("T")
 
@@ -272,7 +269,7 @@ class Workspace:
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
         # A courtesy, which nobody else should wait for, and nothing to whoever takes in a whole document.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
-            outcome = replace(outcome, similar=self._similar(outcome.created))
+            outcome = replace(outcome, similar=self._derived.similar(outcome.created))
         return outcome
 
     def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
@@ -526,15 +523,6 @@ class Workspace:
             return None
         uris = self.past.entry(self.past.commit(commit), limit=2_000).nodes
         return Outcome(commit.hex(), tuple((uri, self.version(self.path(uri))) for uri in uris), repeated=True)
-
-    def _similar(self, created: Sequence[Uri]) -> tuple[Similar, ...]:
-        """Up to three older nodes that look like each of the first few new ones; a courtesy that may cost little."""
-        found = []
-        for uri in created[:SIMILAR_ASKED]:
-            like = self._derived.similar(uri, 3)
-            if like:
-                found.append(Similar(uri, like))
-        return tuple(found)
 
 
 def _why_read_only(settings: Settings) -> str:
