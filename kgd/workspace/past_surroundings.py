@@ -24,7 +24,7 @@ class PastSurroundings:
     """The surroundings of a change (`kgd.workspace.draft.Surroundings`) at a commit of the past."""
 
     def __init__(self, workspace: Workspace, base: ObjectId) -> None:
-        self._workspace, self._base = workspace, base
+        self._workspace, self._present, self._base = workspace, workspace.around, base
         self._store = store = workspace.past.nodes()
         self._then, self._now = store.tree_of(base), store.tree_of(bytes.fromhex(workspace.tip))
         self._graph = workspace.history.graph_at(base.hex())
@@ -34,14 +34,14 @@ class PastSurroundings:
         return self._graph.resolve(uri)
 
     def in_overlay(self, uri: Uri) -> bool:
-        return self._workspace.in_overlay(uri)
+        return self._present.in_overlay(uri)
 
     def twin(self, uri: Uri) -> Uri | None:
-        return self._workspace.twin(uri)
+        return self._present.twin(uri)
 
     def version(self, path: str) -> int:
         if self._is_as_now(path):
-            return self._workspace.version(path)
+            return self._present.version(path)
         return len(self._workspace.past.log(self._base, self._files(path), limit=100_000))
 
     def version_at_base(self, path: str) -> int:
@@ -49,22 +49,22 @@ class PastSurroundings:
         return self.version(path) if self._store.entry(self._then, path) else 0
 
     def served_blob(self, path: str, version: int) -> bytes | None:
-        return self._workspace.served_blob(path, version)
+        return self._present.served_blob(path, version)
 
     def parts_of(self, uri: Uri) -> Collection[str] | None:
         return None
 
     def incoming(self, uri: Uri) -> int:
-        return self._workspace.incoming(uri)
+        return self._present.incoming(uri)
 
     def invalid_file(self, path: str) -> InvalidFile | None:
-        return self._workspace.invalid_file(path) if self._is_as_now(path) else None
+        return self._present.invalid_file(path) if self._is_as_now(path) else None
 
     def naming(self) -> Collection[str]:
         return Naming(self._workspace.store).paths(self._then)
 
     def knows_workspace(self, workspace: str) -> bool:
-        return self._workspace.knows_workspace(workspace)
+        return self._present.knows_workspace(workspace)
 
     def _files(self, path: str) -> tuple[str, ...]:
         """A node's file, and that of its detail as it was called then."""

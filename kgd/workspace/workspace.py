@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,11 +40,11 @@ from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.history import History
 from kgd.workspace.meaning import Meaning
-from kgd.workspace.naming import Naming
 from kgd.workspace.open_conflicts import OpenConflicts
 from kgd.workspace.outcome import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.owner import Ownership
 from kgd.workspace.past import Past
+from kgd.workspace.present_surroundings import PresentSurroundings
 from kgd.workspace.publication import Publication
 from kgd.workspace.seal import Seal
 from kgd.workspace.sent import Sent
@@ -107,8 +107,9 @@ class Workspace:
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
                 self.seal,
             )  # fmt: skip
-            self._naming = Naming(self._store)
-            self._ahead = Ahead(self)
+            self.around = PresentSurroundings(self, self._served)
+            """What a change asks of the graph around it."""
+            self._ahead = Ahead(self.around)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
             self._derived.start(self._writer.tip)
             self.meaning = Meaning(self.feed, derived_dir, clock)
@@ -395,7 +396,7 @@ class Workspace:
         finally:
             self._owner.release()
 
-    # ---- what a change asks (kgd.workspace.draft.Surroundings)
+    # ---- where a node is, and how often it was written
 
     def path(self, uri: Uri) -> str:
         return paths.path_of(uri, self.sharded)
@@ -406,42 +407,18 @@ class Workspace:
     def in_overlay(self, uri: Uri) -> bool:
         return self.overlay is not None and self.overlay.card(uri) is not None
 
-    def twin(self, uri: Uri) -> Uri | None:
-        return self.graph.twin(uri)
-
     def version(self, path: str, *, anew: bool = False) -> int:
         found = self._derived.version(path, anew=anew)
         return found.count if found else 0
-
-    def served_blob(self, path: str, version: int) -> bytes | None:
-        return self.sent.blob(path, version)
 
     def part_of(self, uri: Uri) -> str:
         """The part that the node is in, empty for none; as it is served."""
         at = self._served.placed.part_with(uri)
         return at.path if at else ""
 
-    def parts_of(self, uri: Uri) -> Collection[str]:
-        """The parts that may hold the node; what is not served is in none of those that can be read."""
-        at = self.part_of(uri)
-        return (at,) if at else ()
-
     def doubled(self) -> list[tuple[Uri, str]]:
         """Nodes that lie in a further place as well, with its path: they are served from the first."""
         return self._served.placed.doubled()
-
-    def incoming(self, uri: Uri) -> int:
-        return len(self.graph.into(uri))
-
-    def invalid_file(self, path: str) -> InvalidFile | None:
-        return self._served.invalid_file(path)
-
-    def naming(self) -> Collection[str]:
-        """Paths of the nodes that may name a memory, as the tip has them. For the writer's thread."""
-        return self._naming.paths(self._store.tree_of(self._writer.tip))
-
-    def knows_workspace(self, workspace: str) -> bool:
-        return workspace in self.known_workspaces
 
     # ---- inside
 

@@ -132,7 +132,7 @@ def breaches(folder: Path, seed: int, graphs: int, cases: int) -> tuple[int, int
 
 
 def here(ws: Workspace, one: Uri) -> bool:
-    return ws.twin(one) in (None, one)
+    return ws.graph.twin(one) in (None, one)
 
 
 def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool | None:
@@ -147,7 +147,7 @@ def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool |
     changes = change(*edits, author=ANN)
     try:
         Transaction(
-            changes, ws, ws.past.revert, 1_700_000_000, permit=lambda touched, _: asked.append(touched)
+            changes, ws.around, ws.past.revert, 1_700_000_000, permit=lambda touched, _: asked.append(touched)
         ).stage(after, tip)  # fmt: skip
     except KgdError:
         return None

@@ -57,7 +57,7 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
     version = workspace.node_version(current)  # first: an edit in between is then noticed when this is written
     stored = workspace.node(current)
     if stored is None or stored.is_bare:
-        twin = workspace.twin(node.uri) if stored is None else None
+        twin = workspace.graph.twin(node.uri) if stored is None else None
         if twin is not None:
             out.troubles.append(Trouble(one.at, f"its name differs only by case or normal form from {twin}; not taken"))
             return

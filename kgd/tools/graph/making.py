@@ -167,7 +167,7 @@ class _Places:
         if self._theirs is not None:
             return uri in self._theirs
         known = self._workspace
-        return not known.exists(uri) and known.resolve(uri) == uri and known.twin(uri) is None
+        return not known.exists(uri) and known.resolve(uri) == uri and known.graph.twin(uri) is None
 
 
 class UpdateParams(Params):
