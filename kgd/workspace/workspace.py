@@ -17,14 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from kgd.codec import documents, paths
-from kgd.codec.settings import PATH as SETTINGS
-from kgd.codec.settings import Settings, decode_settings, policy_in, why_too_new
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity
 from kgd.git.history import Change as FileChange
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
-from kgd.git.refs import HEAD
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import BrokenLink, EdgeSource
@@ -35,7 +32,7 @@ from kgd.model.access import Policy
 from kgd.model.change import ChangeSet
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
-from kgd.workspace import memory_files, reverting
+from kgd.workspace import memory_files, reverting, tip_settings
 from kgd.workspace.ahead import Ahead
 from kgd.workspace.derived import Derived
 from kgd.workspace.history import History
@@ -94,8 +91,8 @@ class Workspace:
             self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
             self._store = layout.open()
             self.seal = self._make_seal()
-            self.settings = self._read_settings()
-            self.read_only = "its disk cannot be written" if self._spare else _why_read_only(self.settings)
+            self.settings = tip_settings.read(layout, self._store)
+            self.read_only = "its disk cannot be written" if self._spare else tip_settings.why_read_only(self.settings)
             self.id = self.workspace = self.settings.workspace
             self.sharded = self.settings.sharded
             self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
@@ -161,8 +158,7 @@ class Workspace:
     @property
     def policy(self) -> Policy:
         """Who may write and propose where, as ``kgd.yaml`` at the tip says."""
-        blob = self._store.entry(self._store.tree_of(self._writer.tip), SETTINGS)
-        return policy_in(self._store.read(blob) if blob else None, self.id)
+        return tip_settings.policy_at(self._store, self._writer.tip, self.id)
 
     def now(self) -> int:
         """Unix seconds, by the workspace's clock."""
@@ -465,7 +461,7 @@ class Workspace:
     def _look_whether_newer(self) -> None:
         """The ref was moved by somebody else, maybe to what a newer kgd wrote: from here on it is only read."""
         with contextlib.suppress(KgdError):  # settings that cannot be read are for whoever opens it next
-            self.read_only = self.read_only or _why_read_only(self._read_settings())
+            self.read_only = self.read_only or tip_settings.why_read_only(tip_settings.read(self.layout, self._store))
 
     def _make_seal(self) -> Seal:
         seal = Seal(self.layout.git_dir)
@@ -473,18 +469,6 @@ class Workspace:
             with contextlib.suppress(OSError):  # the first change that needs it tries again, and says why it cannot
                 seal.make()
         return seal
-
-    def _read_settings(self) -> Settings:
-        tip = self._store.ref(HEAD)
-        assert tip is not None
-        blob = self._store.entry(self._store.tree_of(tip), "kgd.yaml")
-        if blob is None:
-            raise Unavailable(
-                "the tip has no kgd.yaml",
-                at=str(self.layout.git_dir),
-                next="There: `git update-ref refs/kgd/head refs/kgd/head@{1}` goes back by one step.",
-            )
-        return decode_settings(self._store.read(blob), newer=True)
 
     def _known_elsewhere(self, uri: Uri) -> bool:
         return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
@@ -500,11 +484,6 @@ class Workspace:
             return None
         uris = self.past.entry(self.past.commit(commit), limit=2_000).nodes
         return Outcome(commit.hex(), tuple((uri, self.version(self.path(uri))) for uri in uris), repeated=True)
-
-
-def _why_read_only(settings: Settings) -> str:
-    why = why_too_new(settings)
-    return f"it has {why}" if why else ""
 
 
 def _nobody() -> None:
