@@ -1,81 +1,70 @@
 """This room is where every operation is defined once, for all surfaces: parameters, answer, and what it does.
 
 `TOOLS` is what MCP clients see, and `TOOLSETS` what they may be given beside it; `SERVED` is what a hub answers over
-HTTP; `LOCAL` is for this machine's own command line.
+HTTP; `LOCAL` is for this machine's own command line. Each says in which file of this room a tool is defined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from kgd.errors import Invalid, NotFound
-from kgd.tools.areas import AREA_TOOLS, COVERAGE
-from kgd.tools.blaming import BLAME
-from kgd.tools.broken import BROKEN
-from kgd.tools.checking import DOCTOR, FSCK, REINDEX
-from kgd.tools.compressing.compressing import COMPRESS
-from kgd.tools.disputes import CONFLICTS
-from kgd.tools.exchange.exporting import EXPORT
-from kgd.tools.exchange.importing import IMPORT
-from kgd.tools.graph import GRAPH_TOOLS
-from kgd.tools.house import STATUS
-from kgd.tools.ingesting.ingesting import INGEST
-from kgd.tools.ingesting.jobs import JOB
-from kgd.tools.ingesting.tree import BOOTSTRAP
-from kgd.tools.joining import JOIN, LEAVE, WHOAMI
-from kgd.tools.knowing.context import CONTEXT
-from kgd.tools.knowing.prime import PRIME
-from kgd.tools.knowing.stale import STALE
-from kgd.tools.noticing import NOTICE
-from kgd.tools.opening import BROWSERS, OPEN_PAGES
-from kgd.tools.past import DIFF, HISTORY, REVERT, UNDO
-from kgd.tools.proposing import ACCEPT, PROPOSALS, REJECT
-from kgd.tools.reading import GET
-from kgd.tools.reviewing import REVIEW
-from kgd.tools.searching import SEARCH
-from kgd.tools.server_memory import SERVER_MEMORY
+from kgd.tools.catalogue import Catalogue
 from kgd.tools.session import Session
-from kgd.tools.settling import RESOLVE, RESOLVE_CONFLICTS
-from kgd.tools.setup import UNINSTALL, UP, WORKSPACES
-from kgd.tools.submitting import SUBMIT
-from kgd.tools.syncing import REMOTE, SHARE, SYNC
-from kgd.tools.tasks import ADD_TASK, ADVANCE, QUERY_CONTAINER
-from kgd.tools.tokens import TOKEN_TOOLS
 from kgd.tools.tool import Answer, Tool
-from kgd.tools.viewing import GRAPH_VIEW
-from kgd.tools.walking import TRAVERSE
-from kgd.tools.writing import PUT, REMEMBER
 
-TOOLS: Mapping[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        SEARCH, GET, TRAVERSE, CONTEXT, *AREA_TOOLS, PUT, HISTORY, STATUS, INGEST, SYNC, RESOLVE_CONFLICTS, SUBMIT,
-    )
+TOOLS = Catalogue(
+    {
+        "search": "searching", "get": "reading", "traverse": "walking", "context": "knowing.context",
+        "query_graph": "areas.querying", "manage_graph": "areas.managing", "manage_changelog": "areas.history",
+        "put": "writing", "history": "past", "status": "house", "ingest": "ingesting.ingesting", "sync": "syncing",
+        "resolve_conflicts": "settling", "submit_subgraph": "submitting",
+    }
+)  # fmt: skip
+
+TOOLSETS: Mapping[str, Catalogue] = {
+    "tasks": Catalogue({"query_container": "tasks.querying", "advance": "tasks.advancing"}),
+    "server-memory": Catalogue(
+        dict.fromkeys(
+            (
+                "create_entities", "create_relations", "add_observations", "delete_entities", "delete_observations",
+                "delete_relations", "read_graph", "search_nodes", "open_nodes",
+            ),
+            "server_memory",
+        )
+    ),
+    "apps": Catalogue({"graph_view": "viewing"}),
 }  # fmt: skip
 
-TOOLSETS: Mapping[str, Mapping[str, Tool]] = {
-    "tasks": {tool.name: tool for tool in (QUERY_CONTAINER, ADVANCE)},
-    "server-memory": SERVER_MEMORY,
-    "apps": {GRAPH_VIEW.name: GRAPH_VIEW},
-}
+SERVED = TOOLS | Catalogue(
+    {
+        "conflicts": "disputes", "resolve": "settling", "proposals": "proposing", "accept": "proposing",
+        "reject": "proposing", "blame": "blaming", "graph_view": "viewing",
+    }
+)  # fmt: skip
 
-SERVED: Mapping[str, Tool] = {
-    **TOOLS, **{tool.name: tool for tool in (CONFLICTS, RESOLVE, PROPOSALS, ACCEPT, REJECT, BLAME, GRAPH_VIEW)},
-}  # fmt: skip
+LOCAL = Catalogue(
+    {
+        "up": "setup", "uninstall": "setup", "workspaces": "setup", "doctor": "checking", "fsck": "checking",
+        "reindex": "checking", "bootstrap": "ingesting.tree", "conflicts": "disputes", "resolve": "settling",
+        "diff": "past", "blame": "blaming", "revert": "past", "undo": "past", "remember": "writing",
+        "remote": "syncing", "share": "syncing", "proposals": "proposing", "accept": "proposing",
+        "reject": "proposing", "review": "reviewing", "stale": "knowing.stale", "prime": "knowing.prime",
+        "notice": "noticing", "token_mint": "tokens", "token_child": "tokens", "token_list": "tokens",
+        "token_revoke": "tokens", "token_rotate": "tokens", "token_log": "tokens", "job": "ingesting.jobs",
+        "join": "joining", "leave": "joining", "whoami": "joining", "add_task": "tasks.adding", "ui": "opening",
+        "browsers": "opening", "import": "exchange.importing", "export": "exchange.exporting",
+        "compress": "compressing.compressing", "nodes": "graph.nodes", "create_nodes": "graph.making",
+        "update_node": "graph.making", "delete_nodes": "graph.making", "edges": "graph.edges",
+        "create_edges": "graph.edges", "delete_edges": "graph.edges", "retrieve": "graph.retrieving",
+        "coverage": "areas.coverage", "broken": "broken",
+    }
+)  # fmt: skip
 
-LOCAL: Mapping[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        UP, UNINSTALL, WORKSPACES, DOCTOR, FSCK, REINDEX, BOOTSTRAP, CONFLICTS, RESOLVE, DIFF, BLAME, REVERT, UNDO,
-        REMEMBER, REMOTE, SHARE, PROPOSALS, ACCEPT, REJECT, REVIEW, STALE,
-        PRIME, NOTICE, *TOKEN_TOOLS, JOB, JOIN, LEAVE, WHOAMI, ADD_TASK, OPEN_PAGES, BROWSERS, IMPORT, EXPORT, COMPRESS,
-        *GRAPH_TOOLS, COVERAGE, BROKEN,
-    )
-}  # fmt: skip
-
-
-EVERY: Mapping[str, Tool] = {**TOOLS, **{k: v for kit in TOOLSETS.values() for k, v in kit.items()}, **LOCAL}
+EVERY = reduce(or_, (*TOOLSETS.values(), LOCAL), TOOLS)
 """What the command line may call."""
 
 ONLY = "only:"
@@ -91,8 +80,8 @@ def chosen(toolsets: str) -> Mapping[str, Tool]:
     unknown = [name for name in names if name not in TOOLSETS]
     if unknown:
         raise Invalid(f"there is no toolset '{unknown[0][:60]}'", at="tools", next=f"Known: {', '.join(TOOLSETS)}.")
-    added = {name: tool for kit in TOOLSETS if kit in names for name, tool in TOOLSETS[kit].items()}
-    return added if toolsets.startswith(ONLY) and names else {**TOOLS, **added}
+    begun = Catalogue({}) if toolsets.startswith(ONLY) and names else TOOLS
+    return reduce(or_, (TOOLSETS[kit] for kit in TOOLSETS if kit in names), begun)
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any] | None = None) -> Answer:

@@ -123,7 +123,7 @@ def _pages(session: Session) -> Pages:
     return session.daemon.pages
 
 
-OPEN_PAGES = Tool(
+UI = Tool(
     name="ui", title="Open the pages", description="A link that lets one browser see this person's workspaces, once.",
     Params=OpenParams, Result=OpenResult, hints=Hints(open_world=True), run=open_pages,
 )  # fmt: skip

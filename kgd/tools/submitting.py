@@ -146,7 +146,7 @@ def _most(session: Session) -> int | None:
         return 0
 
 
-SUBMIT = Tool(
+SUBMIT_SUBGRAPH = Tool(
     name="submit_subgraph",
     title="Submit to another team",
     description=(

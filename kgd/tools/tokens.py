@@ -303,5 +303,3 @@ TOKEN_LOG = Tool(
     name="token_log", title="What tokens did", description="The audit trail of this hub, newest first.",
     Params=LogParams, Result=LogResult, hints=Hints(read_only=True, idempotent=True), run=trail,
 )  # fmt: skip
-
-TOKEN_TOOLS = (TOKEN_MINT, TOKEN_CHILD, TOKEN_LIST, TOKEN_REVOKE, TOKEN_ROTATE, TOKEN_LOG)

@@ -11,7 +11,7 @@ import pytest
 from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.access import Principal, Scope, Verb
 from kgd.model.globs import Glob
-from kgd.tools.areas import COVERAGE
+from kgd.tools.areas.coverage import COVERAGE
 from kgd.tools.broken import BROKEN
 from kgd.tools.session import Session
 from kgd.tools.tool import Tool

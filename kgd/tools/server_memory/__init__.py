@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kgd.tools.server_memory import parameters as given
@@ -33,46 +33,41 @@ def _tool(
     return Tool(name, title, description, Params, Result, hints, run, text=text, refusal=refusal)
 
 
-SERVER_MEMORY: Mapping[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        _tool(
-            "create_entities", "Create multiple new entities in the knowledge graph",
-            given.CreateEntities, writing.EntitiesAnswer, _ADDS, writing.create_entities, _part("entities"),
-        ),
-        _tool(
-            "create_relations",
-            "Create multiple new relations between entities in the knowledge graph. "
-            "Relations should be in active voice",
-            given.CreateRelations, writing.RelationsAnswer, _ADDS, writing.create_relations, _part("relations"),
-        ),
-        _tool(
-            "add_observations", "Add new observations to existing entities in the knowledge graph",
-            given.AddObservations, writing.AddedAnswer, _ADDS, writing.add_observations, _part("results"),
-        ),
-        _tool(
-            "delete_entities", "Delete multiple entities and their associated relations from the knowledge graph",
-            given.DeleteEntities, writing.DoneAnswer, _DELETES, writing.delete_entities, _message,
-        ),
-        _tool(
-            "delete_observations", "Delete specific observations from entities in the knowledge graph",
-            given.DeleteObservations, writing.DoneAnswer, _DELETES, writing.delete_observations, _message,
-        ),
-        _tool(
-            "delete_relations", "Delete multiple relations from the knowledge graph",
-            given.DeleteRelations, writing.DoneAnswer, _DELETES, writing.delete_relations, _message,
-        ),
-        _tool(
-            "read_graph", "Read the entire knowledge graph",
-            given.ReadGraph, GraphAnswer, _READS, reading.read_graph, indented,
-        ),
-        _tool(
-            "search_nodes", "Search for nodes in the knowledge graph based on a query",
-            given.SearchNodes, GraphAnswer, _READS, reading.search_nodes, indented,
-        ),
-        _tool(
-            "open_nodes", "Open specific nodes in the knowledge graph by their names",
-            given.OpenNodes, GraphAnswer, _READS, reading.open_nodes, indented,
-        ),
-    )
-}  # fmt: skip
+CREATE_ENTITIES = _tool(
+    "create_entities", "Create multiple new entities in the knowledge graph",
+    given.CreateEntities, writing.EntitiesAnswer, _ADDS, writing.create_entities, _part("entities"),
+)  # fmt: skip
+CREATE_RELATIONS = _tool(
+    "create_relations",
+    "Create multiple new relations between entities in the knowledge graph. "
+    "Relations should be in active voice",
+    given.CreateRelations, writing.RelationsAnswer, _ADDS, writing.create_relations, _part("relations"),
+)  # fmt: skip
+ADD_OBSERVATIONS = _tool(
+    "add_observations", "Add new observations to existing entities in the knowledge graph",
+    given.AddObservations, writing.AddedAnswer, _ADDS, writing.add_observations, _part("results"),
+)  # fmt: skip
+DELETE_ENTITIES = _tool(
+    "delete_entities", "Delete multiple entities and their associated relations from the knowledge graph",
+    given.DeleteEntities, writing.DoneAnswer, _DELETES, writing.delete_entities, _message,
+)  # fmt: skip
+DELETE_OBSERVATIONS = _tool(
+    "delete_observations", "Delete specific observations from entities in the knowledge graph",
+    given.DeleteObservations, writing.DoneAnswer, _DELETES, writing.delete_observations, _message,
+)  # fmt: skip
+DELETE_RELATIONS = _tool(
+    "delete_relations", "Delete multiple relations from the knowledge graph",
+    given.DeleteRelations, writing.DoneAnswer, _DELETES, writing.delete_relations, _message,
+)  # fmt: skip
+READ_GRAPH = _tool(
+    "read_graph", "Read the entire knowledge graph",
+    given.ReadGraph, GraphAnswer, _READS, reading.read_graph, indented,
+)  # fmt: skip
+SEARCH_NODES = _tool(
+    "search_nodes", "Search for nodes in the knowledge graph based on a query",
+    given.SearchNodes, GraphAnswer, _READS, reading.search_nodes, indented,
+)  # fmt: skip
+OPEN_NODES = _tool(
+    "open_nodes", "Open specific nodes in the knowledge graph by their names",
+    given.OpenNodes, GraphAnswer, _READS, reading.open_nodes, indented,
+)  # fmt: skip
