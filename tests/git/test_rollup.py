@@ -73,8 +73,9 @@ def test_a_roll_up_that_a_gc_spoils_is_tried_again_and_loses_nothing(pen: Pen, m
     assert fsck(pen.layout.git_dir) == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(110)
-@pytest.mark.parametrize("seconds", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [2, 8])
 def test_writers_and_roll_ups_beside_an_impatient_gc_lose_nothing(workspace: Layout, seconds: int) -> None:
     """`gc --prune=now` beside libgit2's own way of writing corrupts a repository within seconds."""
     pen, rnd = Pen(workspace), random.Random(1)

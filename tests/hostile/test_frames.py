@@ -34,6 +34,7 @@ def test_what_is_no_message_gets_a_json_rpc_error_and_the_connection_goes_on(tar
     target.answers()
 
 
+@pytest.mark.slow
 def test_a_line_without_an_end_ends_its_connection_and_is_not_kept(target: Target) -> None:
     with target.memory() as cost:
         for kind in ("mcp", "call"):
@@ -45,6 +46,7 @@ def test_a_line_without_an_end_ends_its_connection_and_is_not_kept(target: Targe
     target.answers()
 
 
+@pytest.mark.slow
 def test_through_kgd_mcp_a_message_of_100_megabytes_is_refused_and_the_next_is_answered(target: Target) -> None:
     ask = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "ping", "params": {"x": "y" * (100 * MIB)}})
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
@@ -64,6 +66,7 @@ def test_the_same_id_twice_is_two_requests_or_a_refusal_and_never_silence(target
         assert {mcp.line()["id"], mcp.line()["id"]} == {99}
 
 
+@pytest.mark.slow
 def test_a_storm_of_notifications_holds_up_nobody(target: Target) -> None:
     storm = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}\n' * 5_000
     strange = b'{"jsonrpc":"2.0","method":"notifications/none","params":{"a":[1,2,3]}}\n' * 5_000

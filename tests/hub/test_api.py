@@ -360,7 +360,8 @@ def test_many_clients_at_once_lose_nothing(hub: Hub, clients: int, calls: int) -
     assert not failed, failed[0].json
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_within_three_seconds_with_a_request_open(own_hub: Callable[..., Hub], number: signal.Signals) -> None:
     import socket
     from urllib.parse import urlsplit

@@ -134,6 +134,7 @@ def test_another_language_is_read_as_soon_as_its_grammar_is_installed(
             cached.cache_clear()
 
 
+@pytest.mark.slow
 def test_modules_are_read_in_several_threads_while_what_is_collected_runs_code() -> None:
     """CPython's parser answers SystemError where a second thread came between the building of one tree."""
 

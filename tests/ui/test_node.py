@@ -9,7 +9,7 @@ from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
 from tests.waiting import until
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 HEAD = "refs/kgd/head"
 
@@ -46,7 +46,6 @@ def test_a_node_is_edited_with_the_keyboard_and_the_commit_is_by_the_person(desk
     assert axe(page) == []
 
 
-@pytest.mark.slow
 def test_a_stale_edit_is_met_with_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:
     uri = "concept://shop/stale"
     desk.put(uri, name="Prices", summary="Net", content="one\ntwo\nthree\n")
@@ -68,7 +67,6 @@ def test_a_stale_edit_is_met_with_both_versions_and_loses_nothing(desk: Desk, pa
     watched.troubles.clear()  # the browser notes an answer of 409
 
 
-@pytest.mark.slow
 def test_what_was_typed_survives_that_somebody_deleted_the_node(desk: Desk, page: Page, watched: Watched) -> None:
     uri = "concept://shop/gone"
     desk.put(uri, name="Gone", content="old\n")
@@ -83,7 +81,6 @@ def test_what_was_typed_survives_that_somebody_deleted_the_node(desk: Desk, page
     watched.troubles.clear()  # the browser notes an answer of 409
 
 
-@pytest.mark.slow
 def test_data_that_cannot_be_read_is_said_and_the_form_stays(desk: Desk, page: Page, watched: Watched) -> None:
     desk.put("concept://shop/data", name="Data", data={"owner": "ann", "old": {"a": 1, "b": 2}})
     at(page, "node/edit?uri=concept://shop/data")
@@ -98,7 +95,6 @@ def test_data_that_cannot_be_read_is_said_and_the_form_stays(desk: Desk, page: P
     watched.troubles.clear()  # the browser notes an answer of 422
 
 
-@pytest.mark.slow
 def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/cart", name="Cart")
     desk.put("concept://shop/auth", name="Authentication", summary="Who you are")
@@ -128,7 +124,6 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     assert "relations" not in desk.node("concept://shop/cart")
 
 
-@pytest.mark.slow
 def test_a_node_gets_text_and_another_address_and_is_deleted_and_brought_back(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/old", name="Old", content="first\n")
     desk.put("concept://shop/user", name="Its user", relations=[{"type": "uses", "target": "concept://shop/old"}])
@@ -156,7 +151,6 @@ def test_a_node_gets_text_and_another_address_and_is_deleted_and_brought_back(de
     assert desk.node("concept://shop/new")["content"] == "first\n\nsecond\n"
 
 
-@pytest.mark.slow
 def test_a_link_to_nothing_leads_to_a_form_that_writes_it(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/from", name="From", relations=[{"type": "needs", "target": "concept://shop/to-be"}])
     at(page, "node?uri=concept://shop/from")
@@ -171,7 +165,6 @@ def test_a_link_to_nothing_leads_to_a_form_that_writes_it(desk: Desk, page: Page
     assert node["relations"] == [{"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.5}]
 
 
-@pytest.mark.slow
 def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "node/new")
     press(page, "Write it")
@@ -185,7 +178,6 @@ def test_a_first_fact_needs_a_summary_alone(desk: Desk, page: Page, watched: Wat
     watched.troubles.clear()  # the browser notes an answer of 422
 
 
-@pytest.mark.slow
 def test_what_only_the_code_has_is_neither_renamed_nor_has_relations_that_could_be_changed(
     desk: Desk, page: Page
 ) -> None:
@@ -196,7 +188,6 @@ def test_what_only_the_code_has_is_neither_renamed_nor_has_relations_that_could_
         assert page.get_by_role("link", name=name).count() == 0, name
 
 
-@pytest.mark.slow
 def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Page) -> None:
     uri = "decision://shop/past"
     for number, text in enumerate(("one\n", "one\ntwo\n", "one\nthree\n")):
@@ -217,7 +208,6 @@ def test_the_past_of_a_node_is_walked_from_commit_to_commit(desk: Desk, page: Pa
     assert axe(page) == []
 
 
-@pytest.mark.slow
 def test_what_says_something_of_changed_code_is_marked_and_verified(desk: Desk, page: Page) -> None:
     uri = "insight://shop/sign"
     desk.put(uri, name="Signing", summary="sign returns the token", data={"cites": ["src/auth/session.py#sign"]})
@@ -230,7 +220,6 @@ def test_what_says_something_of_changed_code_is_marked_and_verified(desk: Desk, 
     expect(page.locator("main")).not_to_contain_text("Unverified")
 
 
-@pytest.mark.slow
 def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Browser) -> None:
     desk.put("concept://shop/plain", name="Plain")
     context = chromium.new_context(java_script_enabled=False)
@@ -249,7 +238,6 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     context.close()
 
 
-@pytest.mark.slow
 def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(desk: Desk, page: Page) -> None:
     hub, line = "concept://shop/hub", "Some *words* that stand in a long text of no interest to anybody.\n\n"
     relations = [{"type": "has", "target": f"concept://shop/spoke/{n}", "weight": 0.5} for n in range(2_000)]
@@ -273,7 +261,6 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     expect(page.locator("section[aria-labelledby=out] tbody tr a").first).to_contain_text("Spoke")
 
 
-@pytest.mark.slow
 @pytest.mark.picture
 def test_a_narrow_window_shows_all_of_it(desk: Desk, page: Page) -> None:
     desk.put(
