@@ -18,11 +18,11 @@ up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph over 
 down: ## stop the daemon
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, about three minutes on two cores
+test: $(VENV)/.develop ## linters and the tests, under three minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests
 
-test-all: $(VENV)/.develop ## the same and the slower tests, about 25 minutes
-	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak"'
+test-all: $(VENV)/.develop ## the same and the slower tests, about 18 minutes
+	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak and not large"'
 
 # The linters use one processor: beside the tests they cost half of their time.
 _tests: $(VENV)/.develop
@@ -48,7 +48,7 @@ bench: $(VENV)/.develop ## the figures of docs/performance.md, printed and writt
 bench-retrieval: $(VENV)/.develop ## how well search finds, on the sets in DATA=DIR (docs/search.md)
 	$(BIN)/python -m bench.retrieval $(DATA) $(if $(EMBEDDER),--embedder $(EMBEDDER))
 
-soak: $(VENV)/.develop ## the long proofs, by time (MINUTES=60), counted in tests/soak/ledger.jsonl
+soak: $(VENV)/.develop ## the long proofs and the tests at full size, by time (MINUTES=60), counted in tests/soak/ledger.jsonl
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
 
 lock: ## renew the locked dependencies

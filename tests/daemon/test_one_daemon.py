@@ -35,7 +35,7 @@ def pid_of(home: Home) -> int:
 
 
 @pytest.mark.requirement("B1")
-@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.large)])
 def test_of_many_daemons_started_at_once_one_survives_and_the_others_name_it(home: RehearsalHome, count: int) -> None:
     racing = [
         subprocess.Popen(home.daemon_command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

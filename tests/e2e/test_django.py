@@ -98,7 +98,7 @@ def missing(client: LeanClient, paths: list[str]) -> int:
     return len(answer["missing"])
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.needs("registry")
 @pytest.mark.requirement("E10")
 @pytest.mark.requirement("E20")

@@ -90,7 +90,7 @@ def test_three_clients_on_the_same_nodes_never_write_over_each_other(machine: Ma
     audit(machine, told, own=5, shared=10)
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_sixty_four_clients_at_once_are_all_served(machine: Machine) -> None:
     machine("up")
     told = write_together(machine, 64, own=10, shared=0)

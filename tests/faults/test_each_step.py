@@ -91,7 +91,7 @@ def fails(point: Point) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+@pytest.mark.parametrize("error", ["ENOSPC", pytest.param("EIO", marks=pytest.mark.large)])
 @pytest.mark.parametrize("kind", ["put", "publication", "index"])
 def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kind: str, error: str) -> None:
     """Nor does it stop the process: the graph equals git afterwards, and it can be closed and opened again."""

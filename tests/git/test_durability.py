@@ -116,7 +116,7 @@ def test_a_kill_at_every_step_of_a_write_leaves_all_of_it_or_nothing(workspace: 
 @pytest.mark.slow
 @pytest.mark.needs("strace")
 @pytest.mark.timeout(110)
-@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+@pytest.mark.parametrize("error", ["ENOSPC", pytest.param("EIO", marks=pytest.mark.large)])
 def test_an_error_at_any_step_is_never_answered_with_success(workspace: Layout, tmp_path: Path, error: str) -> None:
     """An error does not mean that nothing happened (F9): the last flush fails after the ref has moved."""
     steps = [step for step in all_calls(workspace, tmp_path) if step[0] in ("write", "fsync", "link", "rename")]

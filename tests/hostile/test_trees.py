@@ -269,7 +269,7 @@ def test_all_nodes_removed_by_a_commit_come_back_with_one_revert(fresh_target: C
     unharmed(target)
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_ten_thousand_entries_and_sixty_folders_are_no_attack(fresh_target: Callable[[], Target]) -> None:
     target = fresh_target()
     smith = Smith(target.git_dir)

@@ -19,7 +19,7 @@ __all__ = ["code", "kgd", "module_home"]
 pytestmark = pytest.mark.slow
 
 MANY = 60
-MORE = 400
+MORE = 150
 """Of which a fast machine has not taken in all before somebody left."""
 
 

@@ -243,7 +243,7 @@ def test_very_many_replies_to_one_message_still_are_one_thread(
     assert sum(one == "root" for one, _ in found) == 20
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_ten_thousand_messages_of_one_thread(plain: Workspace) -> None:
     talk = [
         said(f"message {n} about topic {n % 100}", n // 3, sender=f"p{n % 7}", thread="wide") for n in range(10_000)

@@ -103,7 +103,7 @@ def test_html_that_is_nested_100_000_levels_deep_is_read(reading: Reading) -> No
     assert "hello" in found.text
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_a_document_that_takes_too_much_memory_or_time_ends_its_reader_and_no_other(reading: Reading) -> None:
     large = made.docx(body="<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 700_000)
     with pytest.raises(Unreadable, match=r"too much memory|too long"):

@@ -81,7 +81,7 @@ class Answer:
                 yield f"  {what}: {'; '.join(sorted(names))}"
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.needs("registry")
 @pytest.mark.timeout(240)
 def test_context_names_what_a_reader_of_a_change_to_django_wants(machine: Machine, django: Path) -> None:

@@ -1,5 +1,6 @@
 """The long proofs, by time: kills, gc beside writers, any order of changes, power cuts, a person at the work tree;
-teams that sync with all that goes wrong, daemons killed in a sync, a hub with many clients, random scopes and pushes.
+teams that sync with all that goes wrong, daemons killed in a sync, a hub with many clients, random scopes and pushes;
+and the tests at full size.
 
     python -m tests.soak --minutes 60 [--only kill] [--seed 7]
 
@@ -137,9 +138,15 @@ def pushes(place: Path, seed: int) -> Counts:
     return {"histories": 600}
 
 
+def large(place: Path, seed: int) -> Counts:
+    """Some five minutes."""
+    return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "large", "tests", "-o", "timeout=600"])
+
+
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "person": person,
     "planner": planner, "teams": teams, "sync": sync, "hub": hub, "scopes": scopes, "pushes": pushes,
+    "large": large,
 }  # fmt: skip
 
 

@@ -238,6 +238,7 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     context.close()
 
 
+@pytest.mark.large
 def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(desk: Desk, page: Page) -> None:
     hub, line = "concept://shop/hub", "Some *words* that stand in a long text of no interest to anybody.\n\n"
     relations = [{"type": "has", "target": f"concept://shop/spoke/{n}", "weight": 0.5} for n in range(2_000)]
