@@ -84,7 +84,11 @@ def search(session: Session, params: SearchParams) -> SearchResult:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
     sees = sight.sight(session, workspace.id)
     sources = sight.sources(session, workspace.id, workspace.sources())
-    found = _retrieved(session, workspace, params, offset, sees, sources)
+    wanted = Question(
+        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
+        params.max_depth, params.limit, params.min_score,
+    )  # fmt: skip
+    found = answered(session, workspace, wanted, offset)
     is_far = origins.trust_in(session, workspace) == "remote"
     room, hits = Room(params.budget), []
     for hit in found.hits:
@@ -114,19 +118,11 @@ def search(session: Session, params: SearchParams) -> SearchResult:
     return result
 
 
-def _retrieved(
-    session: Session,
-    workspace: Workspace,
-    params: SearchParams,
-    offset: int,
-    sees: sight.Sees | None,
-    sources: Sequence[EdgeSource],
-) -> Retrieved:
-    question = Question(
-        params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score,
-    )  # fmt: skip
-    if params.query.strip():
+def answered(session: Session, workspace: Workspace, question: Question, offset: int = 0) -> Retrieved:
+    """The hits from `offset` on: by words, meaning and what leads there, or by tags alone; as the caller may see."""
+    sees = sight.sight(session, workspace.id)
+    sources = sight.sources(session, workspace.id, workspace.sources())
+    if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
         return retrieve(
             workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources,

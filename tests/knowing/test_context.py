@@ -358,6 +358,16 @@ def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask
     assert {"Auth", "Security"} <= set(names(answer))
 
 
+def test_a_question_in_other_words_is_answered_by_what_means_the_same(known: Ask) -> None:
+    known.put(changes=upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."))
+    shop = known.session.daemon.workspace("shop")
+    shop.meaning.follow()
+    assert shop.meaning.catch_up(60)
+    answer = known.context(question="who fixed our broken car and truck engine?")
+    assert names(answer)[0] == "Garage"
+    assert "vec" in item(answer, "Garage")["why"]
+
+
 def test_recent_changes_are_those_of_the_areas_and_of_the_code(known: Ask, code: Path) -> None:
     known.put(changes=upsert("task:t7", name="t7"))
     for number in range(5):

@@ -14,11 +14,14 @@ from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card
 from kgd.model.fence import fenced_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
+from kgd.retrieval.question import Question
 from kgd.tools import sight
 from kgd.tools.nodes import printable
+from kgd.tools.searching import answered
 
 if TYPE_CHECKING:
     from kgd.index.ranking import Hit
+    from kgd.retrieval.question import Answered
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -112,6 +115,10 @@ class Findings:
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
         """The best hits in full text among what the caller may see: what they may not takes no place from it."""
         return self.workspace.text().search(query, types=types, limit=limit, sees=self.sees)
+
+    def answers(self, question: str, limit: int) -> Sequence[Answered]:
+        """What `search` answers: by words, by meaning, and by what leads there."""
+        return answered(self.session, self.workspace, Question(question, limit=limit)).hits
 
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
         """The same by tags."""

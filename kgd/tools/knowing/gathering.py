@@ -105,10 +105,10 @@ def by_keywords(findings: Findings, text: str) -> None:
 
 
 def by_question(findings: Findings, question: str) -> None:
-    """What full text finds, best first, then the areas of the files it found, and what hangs on them."""
+    """What search finds, best first, then the areas of the files it found, and what hangs on them."""
     workspace = findings.workspace
     files: list[str] = []
-    for number, hit in enumerate(findings.hits(question, HITS)):
+    for number, hit in enumerate(findings.answers(question, HITS)):
         if scheme_of(hit.uri) in CODE_TREE and workspace.graph.card(hit.uri) is None:
             files += [path_of(hit.uri)] if scheme_of(hit.uri) == "file" and findings.may_see(hit.uri) else []
             findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
