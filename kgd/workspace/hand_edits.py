@@ -93,12 +93,12 @@ class HandEdits:
         self._missing_since = 0.0
         self._confirmed = False
         self._invalid: dict[str, InvalidFile] = {}
-        self._taken: dict[str, _Known] = {}
         self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
         """Texts that somebody's editor may have started from, newest last, with the time."""
         self._published: Lookup | None = None
-        self.bases = _load(memory, store)
+        self.bases, self._taken = _load(memory, store)
         """Files that were published past while a person's version of them waited: what that version started from."""
+        self._saved = self._persons()
         self.held = ""
         """Why missing files are not deleted, and what to do; empty if none are held."""
 
@@ -125,6 +125,11 @@ class HandEdits:
         self._invalid.pop(edit.path, None)
         self.settled(edit.path)
         self._remember(edit.path, edit.base, edit.data)
+
+    def remember(self) -> None:
+        """Keep what a person wrote that is taken and not published: what they take back while kgd is down is known."""
+        if self._saved != self._persons():
+            self._save()
 
     def refused(self, path: str, error: KgdError) -> None:
         """The bytes at the path cannot become part of the workspace; they are looked at again when they change."""
@@ -409,9 +414,14 @@ class HandEdits:
             self._seen.pop(path, None)
             self._invalid.pop(path, None)
 
+    def _persons(self) -> dict[str, tuple[ObjectId | None, ObjectId | None]]:
+        return {path: (known.id, known.before.id) for path, known in self._taken.items() if known.before is not None}
+
     def _save(self) -> None:
-        rows = {path: id.hex() if id else None for path, id in self.bases.items()}
-        replace(self._memory, json.dumps(rows).encode())
+        self._saved = self._persons()
+        bases = {path: _hex(id) for path, id in self.bases.items()}
+        taken = {path: [_hex(id), _hex(before)] for path, (id, before) in self._saved.items()}
+        replace(self._memory, json.dumps({"bases": bases, "taken": taken}).encode())
 
     def _name(self, path: str, reason: str, at: str) -> None:
         place, _, line = at.rpartition(":")
@@ -422,13 +432,34 @@ class HandEdits:
         self._invalid[path] = InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, reason)
 
 
-def _load(memory: Path, store: ObjectStore) -> dict[str, ObjectId | None]:
+def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Known]]:
+    """What was published past, and what of a person's was taken; of what is not to be read, nothing."""
     try:
         saved = json.loads(memory.read_bytes())
-        found = {str(path): bytes.fromhex(id) if id else None for path, id in saved.items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
-    return {path: id for path, id in found.items() if id is None or store.exists(id)}
+        bases = {str(path): _id(base) for path, base in saved["bases"].items()}
+        taken = {str(path): (_id(id), _id(before)) for path, (id, before) in saved["taken"].items()}
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return {}, {}
+
+    def is_there(*ids: ObjectId | None) -> bool:
+        return all(id is None or store.exists(id) for id in ids)
+
+    return (
+        {path: base for path, base in bases.items() if is_there(base)},
+        {
+            path: _Known(id, None if id is None else store.read(id), Found(before))
+            for path, (id, before) in taken.items()
+            if is_there(id, before)
+        },
+    )
+
+
+def _hex(id: ObjectId | None) -> str | None:
+    return id.hex() if id else None
+
+
+def _id(text: str | None) -> ObjectId | None:
+    return bytes.fromhex(text) if text else None
 
 
 def _distance(a: bytes, b: bytes) -> int:

@@ -294,6 +294,7 @@ class Publication:
                 self._edits.refused(path, error)
             for edit in taken.edits:
                 self._edits.took(edit)
+            self._edits.remember()
             if taken.edits:
                 self._not_before = 0.0
         self._report_edits()
@@ -337,6 +338,7 @@ class Publication:
             assert file.new is not None
             self._tree.prepare(self._store.read(file.new), plan.slot(number))
             self._tree.place(file.path, plan.slot(number))
+            self._edits.lies(file.path, file.new)  # nobody has taken an edit back by that
         self._aside.end(plan)
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
@@ -353,6 +355,7 @@ class Publication:
         done = self._placing.publish(found, before, after)
         self._last = done.signature
         self._set_published(after)
+        self._edits.remember()
         large = done.signature.stamp[2] > LARGE_INDEX
         share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
         pause = max(DEBOUNCE, 3 * done.seconds, share)

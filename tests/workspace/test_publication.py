@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -555,7 +556,10 @@ def test_what_a_person_writes_later_is_theirs_though_kgd_once_placed_the_same(de
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tried", [False, True], ids=["waiting", "given up"])
-def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: Desk, tried: bool) -> None:
+@pytest.mark.parametrize("down", [False, True], ids=["in one life", "while kgd is down"])
+def test_what_a_person_takes_back_before_it_was_published_is_taken_back(
+    desk: Desk, layout: Layout, tried: bool, down: bool
+) -> None:
     lock, log = (desk.layout.git_dir / name for name in (f"{desk.layout.branch}.lock", f"logs/{desk.layout.branch}"))
     if tried:
         _hold(desk.layout)
@@ -568,17 +572,24 @@ def test_what_a_person_takes_back_before_it_was_published_is_taken_back(desk: De
     desk.ws.hint(None)
     desk.serves("n1", "summary", "for a moment")
     eventually(lambda: desk.ws.node(uri("mine")) and desk.ws.node(uri("n2")) is None)
+    if down:
+        desk.ws.close()
     for name, data in was.items():  # as git does it, but that git wants the index to itself, where we try again
         desk.file(name).write_bytes(data)
     desk.file("mine").unlink()
-    desk.ws.hint(None)
-    desk.serves("n1", "summary", "as it was")
-    eventually(lambda: desk.ws.node(uri("mine")) is None and desk.ws.node(uri("n2")))
-    log.rmdir() if tried else lock.unlink()
-    desk.published()
-    assert "as it was" in desk.file("n1").read_text()
-    assert desk.file("n2").exists()
-    assert not desk.file("mine").exists()
+    now = Desk(Workspace.open(layout)) if down else desk
+    try:
+        now.ws.hint(None)
+        now.serves("n1", "summary", "as it was")
+        eventually(lambda: now.ws.node(uri("mine")) is None and now.ws.node(uri("n2")))
+        log.rmdir() if tried else lock.unlink()
+        now.published()
+        assert "as it was" in now.file("n1").read_text()
+        assert now.file("n2").exists()
+        assert not now.file("mine").exists()
+        assert now.ws.conflicts.total == 0
+    finally:
+        now.ws.close()
 
 
 @pytest.mark.slow
@@ -638,3 +649,17 @@ def test_while_the_branch_is_locked_the_index_is_the_persons(desk: Desk, monkeyp
     lock.unlink()
     desk.published()
     assert "later" in desk.file("n1").read_text()
+
+
+def test_an_edit_is_not_taken_back_by_our_putting_back_what_was_missing(desk: Desk) -> None:
+    lock = desk.layout.git_dir / f"{desk.layout.branch}.lock"
+    lock.write_text("")
+    desk.edit("n1", "as it was", "mine")
+    desk.serves("n1", "summary", "mine")
+    shutil.rmtree(desk.tree / "nodes")
+    desk.ws.hint(None)
+    eventually(lambda: desk.file("n1").exists())
+    lock.unlink()
+    desk.published()
+    assert desk.ws.node(uri("n1")).summary == "mine"  # type: ignore[union-attr]
+    assert "mine" in desk.file("n1").read_text()
