@@ -7,23 +7,22 @@ the folder it was in is there, and only if it is not suddenly a large part of ev
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from kgd.codec import paths
-from kgd.errors import Damaged, KgdError, Limit
-from kgd.git.files import replace
+from kgd.errors import KgdError
 from kgd.git.objects import PLAIN, ObjectId, object_id
 from kgd.git.store import Lookup, ObjectStore
 from kgd.workspace.admission import check
+from kgd.workspace.buffers import Buffers
 from kgd.workspace.outcome import InvalidFile
-from kgd.workspace.work_tree import FILE_LIMIT, SETTINGS, Found, WorkTree, is_owned
+from kgd.workspace.unpublished import Unpublished
+from kgd.workspace.work_tree import SETTINGS, Found, WorkTree, is_owned
 
 QUIET = 0.3
 QUIET_CAP = 2.0
@@ -33,9 +32,6 @@ BRAKE_COUNT = 10
 """More missing node files than both are held until somebody says that it was meant."""
 HINTS_LIMIT = 500
 """With more hints than this a scan is cheaper: a checkout touches everything."""
-RECENT_SECONDS = 600.0
-RECENT_PATHS = 2_000
-RECENT_VERSIONS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +63,14 @@ class _Seen:
     refused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What lies at a path, is known and is not published. `before`: what was published when a person wrote it there."""
-
-    id: ObjectId | None
-    data: bytes | None
-    before: Found | None = None
-
-
 class HandEdits:
     """Memory of what was seen in one work tree; for the publication's thread, but for `invalid_files` and `hint`."""
 
     def __init__(
         self, store: ObjectStore, tree: WorkTree, workspace: str, sharded: frozenset[str], memory: Path
     ) -> None:
-        self._memory = memory
-        self._store, self._tree = store, tree
+        self._tree, self._store = tree, store
+        self.unpublished, self.buffers = Unpublished(store, tree, memory), Buffers()
         self._workspace, self._sharded = workspace, sharded
         self._hinting = threading.Lock()
         self._hints: set[str] = set()
@@ -93,12 +80,6 @@ class HandEdits:
         self._missing_since = 0.0
         self._confirmed = False
         self._invalid: dict[str, InvalidFile] = {}
-        self._buffers: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
-        """Texts that somebody's editor may have started from, newest last, with the time."""
-        self._published: Lookup | None = None
-        self.bases, self._taken = _load(memory, store)
-        """Files that were published past while a person's version of them waited: what that version started from."""
-        self._saved = self._persons()
         self.held = ""
         """Why missing files are not deleted, and what to do; empty if none are held."""
 
@@ -120,16 +101,10 @@ class HandEdits:
 
     def took(self, edit: HandEdit) -> None:
         """The edit is part of the workspace now."""
-        self._taken[edit.path] = _Known(edit.id, edit.data, Found(self._published_blob(edit.path)))
+        self.unpublished.took(edit.path, edit.id, edit.data)
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
-        self.settled(edit.path)
-        self._remember(edit.path, edit.base, edit.data)
-
-    def remember(self) -> None:
-        """Keep what a person wrote that is taken and not published: what they take back while kgd is down is known."""
-        if self._saved != self._persons():
-            self._save()
+        self.buffers.note(edit.path, edit.base, edit.data)
 
     def refused(self, path: str, error: KgdError) -> None:
         """The bytes at the path cannot become part of the workspace; they are looked at again when they change."""
@@ -140,32 +115,8 @@ class HandEdits:
 
     def placed(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
         """The path holds what is published now; `old` was there before and may still be in somebody's editor."""
-        self._taken.pop(path, None)
-        self._seen.pop(path, None)
-        self._invalid.pop(path, None)
-        self.settled(path)
-        self._remember(path, self._text(old), self._text(new))
-
-    def lies(self, path: str, blob: ObjectId | None) -> None:
-        """The path holds bytes of ours though they are not published: a publication was given up half way.
-
-        What a person wrote there and what was to be placed may be the same: then it stays theirs.
-        """
-        known = self._taken.get(path)
-        if known is None or known.before is None or known.id != blob:
-            self._taken[path] = _Known(blob, None if blob is None else self._store.read(blob))
-
-    def passed(self, path: str, old: ObjectId | None) -> None:
-        """The path was published without touching the file, which is a person's and started from `old`."""
-        if path not in self.bases:
-            self.bases[path] = old
-            self._save()
-
-    def settled(self, path: str) -> None:
-        """No version of a person waits at the path any more."""
-        if path in self.bases:
-            del self.bases[path]
-            self._save()
+        self._forget(path)
+        self.buffers.note(path, self.unpublished.text(old), self.unpublished.text(new))
 
     def confirm(self) -> None:
         """The missing files that are held were meant to be deleted."""
@@ -176,44 +127,18 @@ class HandEdits:
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return tuple(found for _, found in sorted(self._invalid.copy().items()))
 
-    def lying(self) -> dict[str, ObjectId | None]:
-        """Paths that hold, by a person or by us, what is known and not published, and what is. A look at each that may.
-
-        Of one that is as it is published, whoever saw to that, nothing is remembered.
-        """
-        found: dict[str, ObjectId | None] = {}
-        for path, known in list(self._taken.items()):
-            there, published = self._tree.look(path), self._published_blob(path)
-            if there == Found(published) and not self.is_undone(path, there):
-                del self._taken[path]
-            elif there == Found(known.id):
-                found[path] = published
-        return found
-
-    def taken(self, path: str) -> frozenset[ObjectId | None]:
-        """What is known to be at the path though it was not published: ids of bytes, None for their absence."""
-        known = self._taken.get(path)
-        return frozenset([known.id]) if known else frozenset()
-
     def seen_before(self, path: str) -> frozenset[ObjectId | None]:
         """Ids of all bytes at the path that are known to be in the workspace or its history."""
-        return self.taken(path) | {object_id("blob", text) for text, _ in self._buffers.get(path, [])}
-
-    def is_known(self, path: str, found: Found) -> bool:
-        """Whether what is at the path was taken already, so that it may be replaced."""
-        known = self._taken.get(path)
-        return not found.odd and known is not None and known.id == found.id
-
-    def is_undone(self, path: str, found: Found) -> bool:
-        """Whether a person took back what they had written, while that is in the workspace and not published."""
-        known = self._taken.get(path)
-        return known is not None and known.before == found != Found(known.id)
+        return self.unpublished.ids(path) | self.buffers.ids(path)
 
     def may_pass(self, path: str) -> bool:
         """Whether the file waits for a person, so that publication goes on without it."""
         seen = self._seen.get(path)
         return (
-            path in self._invalid or path in self._missing or path in self.bases or (seen is not None and seen.refused)
+            path in self._invalid
+            or path in self._missing
+            or path in self.unpublished.bases
+            or (seen is not None and seen.refused)
         )
 
     def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
@@ -230,9 +155,13 @@ class HandEdits:
             full, self._rescan = self._rescan or bool(self._missing and not self.held), False
         if full:
             found, base = self._scan(published)
-            found |= {path: self._tree.look(path) for path in self._taken if path not in found and path not in base}
+            found |= {
+                path: self._tree.look(path)
+                for path in self.unpublished.paths()
+                if path not in found and path not in base
+            }
         else:
-            asked = sorted({*hints, *self._seen, *self._invalid, *self.bases})
+            asked = sorted({*hints, *self._seen, *self._invalid, *self.unpublished.bases})
             found = {path: self._tree.look(path) for path in asked}
             there = Lookup(self._store, published)
             base = {path: there.entry(path) for path in asked}
@@ -291,7 +220,7 @@ class HandEdits:
         if at.odd:
             self._seen.pop(path, None)
             self._name(path, at.odd, "")
-        elif (at.id == base and not self.is_undone(path, at)) or self.is_known(path, at):
+        elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_known(path, at):
             self._forget(path, same=at.id == base)
         elif at.id is None:
             self._seen.pop(path, None)
@@ -346,82 +275,23 @@ class HandEdits:
         return [HandEdit(path, None, self._base(path, None)) for path in sorted(missing)]
 
     def _is_news(self, path: str, head: Lookup) -> bool:
-        known = self._taken.get(path)
-        return not (known is not None and known.id is None) and head.entry(path) is not None
+        return None not in self.unpublished.ids(path) and head.entry(path) is not None
 
     def _base(self, path: str, data: bytes | None) -> bytes | None:
-        """What the person started from: their last version, what is published, or what was a moment ago.
-
-        An editor with an old buffer would take back what was published since. So of the recent versions the one that
-        is closest to what they saved counts; one they saved unchanged is a wish to go back.
-        """
-        if path in self._taken:  # also where it was published past since: they go on from what they saved
-            latest = self._taken[path].data
-        elif path in self.bases:
-            latest = self._text(self.bases[path])
-        else:
-            latest = self._text(self._published_blob(path))
-        return latest if data is None or latest is None else self.closest(path, data, latest)
-
-    def closest(self, path: str, data: bytes, latest: bytes | None) -> bytes | None:
-        """Of `latest` and the recent versions of a file the one that `data` was most likely made from."""
-        start = time.monotonic() - RECENT_SECONDS
-        recent = [text for text, when in reversed(self._buffers.get(path, [])) if when >= start]
-        candidates = [*([] if latest is None else [latest]), *recent]
-        if data in candidates or not candidates:
-            return latest
-        return min(candidates, key=lambda text: _distance(text, data))
-
-    def note(self, path: str, data: bytes) -> None:
-        """These bytes of a person are in the workspace now, and an editor may go on from them."""
-        self._remember(path, None, data)
-
-    def _text(self, id: ObjectId | None) -> bytes | None:
-        """A blob's bytes; None also where somebody committed one that nobody can read."""
-        try:
-            return self._store.read(id, FILE_LIMIT) if id else None
-        except (Damaged, Limit):
-            return None
-
-    def _published_blob(self, path: str) -> ObjectId | None:
-        return self._published.entry(path) if self._published else None
-
-    def published(self, tree: ObjectId) -> None:
-        """Which tree is the published one."""
-        self._published = Lookup(self._store, tree)
-
-    def _remember(self, path: str, before: bytes | None, now: bytes | None) -> None:
-        """What was at the path and what is; the order is that in which somebody may have opened them."""
-        kept = [known for known in self._buffers.pop(path, []) if known[0] != now]
-        at = time.monotonic()
-        if before is not None and before != now and all(before != text for text, _ in kept):
-            kept.insert(0, (before, at))
-        if now is not None:
-            kept.append((now, at))
-        self._buffers[path] = kept[-RECENT_VERSIONS:]
-        while len(self._buffers) > RECENT_PATHS:
-            self._buffers.popitem(last=False)
+        """What the person started from."""
+        latest = self.unpublished.latest(path)
+        return latest if data is None or latest is None else self.buffers.closest(path, data, latest)
 
     def _forget(self, path: str, *, same: bool = True) -> None:
         self._seen.pop(path, None)
         self._invalid.pop(path, None)
         if same:
-            self.settled(path)
-            self._taken.pop(path, None)
+            self.unpublished.forget(path)
 
     def _forget_all_but(self, found: dict[str, Found]) -> None:
         for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
             self._seen.pop(path, None)
             self._invalid.pop(path, None)
-
-    def _persons(self) -> dict[str, tuple[ObjectId | None, ObjectId | None]]:
-        return {path: (known.id, known.before.id) for path, known in self._taken.items() if known.before is not None}
-
-    def _save(self) -> None:
-        self._saved = self._persons()
-        bases = {path: _hex(id) for path, id in self.bases.items()}
-        taken = {path: [_hex(id), _hex(before)] for path, (id, before) in self._saved.items()}
-        replace(self._memory, json.dumps({"bases": bases, "taken": taken}).encode())
 
     def _name(self, path: str, reason: str, at: str) -> None:
         place, _, line = at.rpartition(":")
@@ -430,38 +300,3 @@ class HandEdits:
         except KgdError:
             uri = None
         self._invalid[path] = InvalidFile(path, uri, int(line) if place and line.isdigit() else 1, reason)
-
-
-def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Known]]:
-    """What was published past, and what of a person's was taken; of what is not to be read, nothing."""
-    try:
-        saved = json.loads(memory.read_bytes())
-        bases = {str(path): _id(base) for path, base in saved["bases"].items()}
-        taken = {str(path): (_id(id), _id(before)) for path, (id, before) in saved["taken"].items()}
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        return {}, {}
-
-    def is_there(*ids: ObjectId | None) -> bool:
-        return all(id is None or store.exists(id) for id in ids)
-
-    return (
-        {path: base for path, base in bases.items() if is_there(base)},
-        {
-            path: _Known(id, None if id is None else store.read(id), Found(before))
-            for path, (id, before) in taken.items()
-            if is_there(id, before)
-        },
-    )
-
-
-def _hex(id: ObjectId | None) -> str | None:
-    return id.hex() if id else None
-
-
-def _id(text: str | None) -> ObjectId | None:
-    return bytes.fromhex(text) if text else None
-
-
-def _distance(a: bytes, b: bytes) -> int:
-    """Lines that are in one text alone."""
-    return len(set(a.split(b"\n")) ^ set(b.split(b"\n")))

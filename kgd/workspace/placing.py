@@ -52,6 +52,7 @@ class Placing:
         self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits, at_step: Callable[[str], None]
     ) -> None:
         self._store, self._tree, self._aside, self._edits = host.store, tree, aside, edits
+        self._unpublished = edits.unpublished
         self._at_step = at_step
         self._git_dir, self._derived, self._branch = host.layout.git_dir, host.layout.derived_dir, host.layout.branch
 
@@ -69,7 +70,7 @@ class Placing:
         try:
             self._prepare_files(plan)
             for path in [*staged, *(file.path for file in passed)]:
-                self._edits.passed(path, self._store.entry(self._store.tree_of(before), path))
+                self._unpublished.passed(path, self._store.entry(self._store.tree_of(before), path))
             self._at_step("prepared")
             locked = time.monotonic()
             os.link(mine, lock)
@@ -111,13 +112,13 @@ class Placing:
         files: list[Placement] = []
         passed: list[Placement] = []
         unsettled: list[str] = []
-        same = self._edits.lying()
+        same = self._unpublished.lying()
         for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
             same.pop(path, None)
             there = self._tree.look(path)
             file = self._placement(path, old, new)
-            known = there.id in (old, new) or self._edits.is_known(path, there)
-            if known and not there.odd and not self._edits.is_undone(path, there):
+            known = there.id in (old, new) or self._unpublished.is_known(path, there)
+            if known and not there.odd and not self._unpublished.is_undone(path, there):
                 files.append(file)
             elif self._edits.may_pass(path) or not is_owned(path):
                 passed.append(file)
@@ -130,7 +131,7 @@ class Placing:
         return files, passed
 
     def _placement(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Placement:
-        return Placement(path, old, new, self._edits.taken(path), self._edits.is_undone(path, Found(old)))
+        return Placement(path, old, new, self._unpublished.ids(path), self._unpublished.is_undone(path, Found(old)))
 
     def _prepare_index(self, mine: Path, files: list[Placement], after: ObjectId) -> list[str]:
         """Write the index that will be; the paths in it that a person staged and that stay so."""
@@ -166,7 +167,7 @@ class Placing:
             if there.odd:  # it was none when the plan was made: the disk failed, or somebody is at work there
                 raise Blocked(f"{file.path}: {there.odd}")
             if there.id not in file.known:
-                self._edits.passed(file.path, file.base)
+                self._unpublished.passed(file.path, file.base)
                 self._edits.hint([file.path])
                 left.add(file.path)
             elif file.new is None:
@@ -185,5 +186,5 @@ class Placing:
         mine.unlink(missing_ok=True)
         for file in plan.files:
             if self._tree.look(file.path).id == file.new:
-                self._edits.lies(file.path, file.new)
-        self._aside.end(plan, given_up=any(self._edits.taken(file.path) for file in plan.files))
+                self._unpublished.lies(file.path, file.new)
+        self._aside.end(plan, given_up=any(self._unpublished.ids(file.path) for file in plan.files))

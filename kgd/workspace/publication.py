@@ -97,6 +97,7 @@ class Publication:
         host, scratch = self._host, _scratch(self._host.layout)
         self._tree = WorkTree(host.layout.work_tree, scratch)
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
+        self._unpublished = self._edits.unpublished
         self._aside = Aside(scratch / "aside")
         self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
         finish_interrupted(host, self._tree, self._aside, self._edits)
@@ -199,7 +200,7 @@ class Publication:
             found = self._last = git_state.signature(self._git_dir, self._branch)
         self._take_late()
         self._take(found)
-        if (self._published != self._tip or self._edits.lying()) and time.monotonic() >= self._not_before:
+        if (self._published != self._tip or self._unpublished.lying()) and time.monotonic() >= self._not_before:
             self._publish(found)
 
     @property
@@ -238,15 +239,15 @@ class Publication:
 
     def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
         """Files that were published past a person's version of them, which they have committed now."""
-        if before is None or not self._edits.bases:
+        if before is None or not self._unpublished.bases:
             return
         old, new = self._store.tree_of(before), self._store.tree_of(branch)
-        for path, base in list(self._edits.bases.items()):
+        for path, base in list(self._unpublished.bases.items()):
             ours, theirs = self._store.entry(old, path), self._store.entry(new, path)
             if ours != theirs:
                 versions = (self._read(base), self._read(ours), self._read(theirs))
                 self._host.run(adoption.repair(self._host, path, *versions, int(self._clock())))
-                self._edits.settled(path)
+                self._unpublished.settled(path)
 
     def _take_late(self) -> None:
         for late in self._aside.late():
@@ -256,12 +257,12 @@ class Publication:
             except KgdError:
                 self._put_back(late)
                 continue
-            started_from = self._edits.closest(late.path, late.data, base)
+            started_from = self._edits.buffers.closest(late.path, late.data, base)
             taken = self._run_take([HandEdit(late.path, late.data, started_from)])
             if taken.refused:
                 self._put_back(late)
             else:
-                self._edits.note(late.path, late.data)
+                self._edits.buffers.note(late.path, None, late.data)
                 self._aside.done(late)
 
     def _put_back(self, late: Late) -> None:
@@ -269,7 +270,7 @@ class Publication:
         assert self._published is not None
         published = self._store.entry(self._store.tree_of(self._published), late.path)
         if self._tree.look(late.path) == (published, ""):
-            self._edits.passed(late.path, late.base)
+            self._unpublished.passed(late.path, late.base)
             self._tree.prepare(late.data, back := late.slot.with_name(late.slot.name + ".back"))
             self._tree.place(late.path, back)
             self._edits.hint([late.path])
@@ -280,7 +281,7 @@ class Publication:
     def _take(self, found: Signature) -> None:
         assert self._published is not None
         published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
-        self._edits.published(published)
+        self._unpublished.published(published)
         look = self._edits.look(published, head)
         self._unsettled = look.unsettled
         if git_state.signature(self._git_dir, self._branch) != found:
@@ -294,7 +295,7 @@ class Publication:
                 self._edits.refused(path, error)
             for edit in taken.edits:
                 self._edits.took(edit)
-            self._edits.remember()
+            self._unpublished.remember()
             if taken.edits:
                 self._not_before = 0.0
         self._report_edits()
@@ -338,7 +339,7 @@ class Publication:
             assert file.new is not None
             self._tree.prepare(self._store.read(file.new), plan.slot(number))
             self._tree.place(file.path, plan.slot(number))
-            self._edits.lies(file.path, file.new)  # nobody has taken an edit back by that
+            self._unpublished.lies(file.path, file.new)  # nobody has taken an edit back by that
         self._aside.end(plan)
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
@@ -355,7 +356,7 @@ class Publication:
         done = self._placing.publish(found, before, after)
         self._last = done.signature
         self._set_published(after)
-        self._edits.remember()
+        self._unpublished.remember()
         large = done.signature.stamp[2] > LARGE_INDEX
         share = LOCK_SHARE_LARGE * done.held if large else min(LOCK_SHARE * done.held, PAUSE_LIMIT)
         pause = max(DEBOUNCE, 3 * done.seconds, share)

@@ -59,10 +59,10 @@ def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) ->
         if there.odd or there.id == published.entry(file.path):
             continue
         if there.id in placed:
-            edits.lies(file.path, there.id)
+            edits.unpublished.lies(file.path, there.id)
         else:
             for blob in filter(None, placed):
-                edits.note(file.path, store.read(blob))
+                edits.buffers.note(file.path, None, store.read(blob))
 
 
 def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
@@ -89,7 +89,7 @@ def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTr
         waiting += known.parents
         files = Lookup(store, known.tree)
         for path in [path for path, blob in unknown.items() if files.entry(path) == blob]:
-            edits.lies(path, unknown.pop(path))
+            edits.unpublished.lies(path, unknown.pop(path))
 
 
 def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
@@ -106,7 +106,7 @@ def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> b
     except (OSError, Odd, RefMoved, KgdError):
         for file in plan.files:
             if tree.look(file.path).id == file.new:
-                edits.lies(file.path, file.new)
+                edits.unpublished.lies(file.path, file.new)
         return False
     return True
 
@@ -116,7 +116,7 @@ def _place(host: Host, file: Placement, tree: WorkTree, edits: HandEdits, plan: 
     if there.odd:
         raise Odd(file.path, there.odd)
     if there.id not in file.known:
-        edits.passed(file.path, file.base)
+        edits.unpublished.passed(file.path, file.base)
     elif there.id != file.new:
         slot = plan.place / f"{number}.again"
         if file.new is None:
