@@ -20,7 +20,7 @@ def task_list(answer: Answer) -> None:
     if len(data["tasks"]) < data["total"]:
         say(f"{len(data['tasks'])} of {data['total']}; --limit N shows more")
     if not data["tasks"]:
-        say("no tasks; `kgd task add NAME --objective TEXT --file PATH` makes one")
+        say("no task found; `kgd task add NAME --objective TEXT --file PATH` makes one")
 
 
 def task_add(answer: Answer) -> None:

@@ -205,23 +205,28 @@ def _node(values: Mapping[str, Json]) -> Node:
         tags=tuple(_text(tag, "tags") for tag in _list(values.get("tags"), "tags")),
         data=_data(values.get("data"), "data"),
         source=source,
-        relations=tuple(_relation(r) for r in _list(values.get("relations"), "relations")),
+        relations=tuple(_relation(r, n) for n, r in enumerate(_list(values.get("relations"), "relations"))),
         aliases=tuple(_uri(alias, "aliases") for alias in _list(values.get("aliases"), "aliases")),
     )
 
 
-def _relation(value: Json) -> Relation:
-    shape = _map(value, "relations")
-    _known(shape, ("type", "target", "weight", "data"), "a relation", at="relations")
+def _relation(value: Json, number: int) -> Relation:
+    shape = _map(value, f"relations/{number}")
+    _known(shape, ("type", "target", "weight", "data"), "a relation", at=f"relations/{number}")
     if not shape.get("type") or not shape.get("target"):
-        raise Invalid("a relation needs a type and a target", at="relations")
+        raise Invalid("a relation needs a type and a target", at=f"relations/{number}")
     weight = shape.get("weight")
-    return Relation(
-        _text(shape["type"], "relations"),
-        _uri(shape["target"], "relations"),
-        1.0 if weight is None else weight,
-        _data(shape.get("data"), "relations"),
-    )
+    try:
+        return Relation(
+            _text(shape["type"], f"relations/{number}/type"),
+            _uri(shape["target"], f"relations/{number}/target"),
+            1.0 if weight is None else weight,
+            _data(shape.get("data"), f"relations/{number}/data"),
+        )
+    except KgdError as error:
+        if error.at == "weight":
+            error.at = f"relations/{number}/weight"
+        raise
 
 
 def _source(value: Json) -> Source | None:
@@ -286,7 +291,11 @@ def _text(value: Json, field: str) -> str:
 
 def _uri(value: Json, field: str) -> Uri:
     if isinstance(value, str):
-        return checked_uri(value)
+        try:
+            return checked_uri(value)
+        except KgdError as error:
+            error.at = field
+            raise
     raise Invalid("a node needs its uri" if value is None else f"'{field}' must be a URI", at=field)
 
 
@@ -311,14 +320,31 @@ def _data(value: Json, field: str) -> Mapping[str, Json]:
 
 def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -> KgdError:
     """The error with its place as ``<file>:<line>``; `error.at` named the field."""
-    field = {"weight": "relations", "relation type": "relations", "tag": "tags"}.get(error.at, error.at)
-    line = getattr(values, "lines", {}).get(field)
-    if line is None and (
-        found := re.search(rb'^"?' + re.escape(field.encode("utf-8", "replace")) + rb'"?:', data, re.M)
-    ):
+    field = {"relation type": "relations", "tag": "tags"}.get(error.at, error.at)
+    top, _, inside = field.partition("/")
+    line = getattr(values, "lines", {}).get(top)
+    if line is None and (found := re.search(rb'^"?' + re.escape(top.encode("utf-8", "replace")) + rb'"?:', data, re.M)):
         line = data.count(b"\n", 0, found.start()) + 1
-    error.at = f"{at}:{line or 1}" if at else field
+    if line is not None and inside:
+        number, _, key = inside.partition("/")
+        line += _line_in_list(data.split(b"\n")[line:], int(number), key.encode())
+    error.at = f"{at}:{line or 1}" if at else top
     return error
+
+
+def _line_in_list(lines: list[bytes], number: int, key: bytes) -> int:
+    """How far below its list's name an entry of it stands, or one of its keys where each has a line of its own."""
+    begins = [at for at, line in enumerate(lines) if line.lstrip().startswith(b"- ")]
+    indent = {len(line) - len(line.lstrip()) for line in (lines[at] for at in begins[:1])}
+    begins = [at for at in begins if len(lines[at]) - len(lines[at].lstrip()) in indent]
+    if number >= len(begins):
+        return 0
+    for at in range(begins[number], len(lines)):
+        if at != begins[number] and (at in begins or lines[at][:1] not in (b" ", b"")):
+            break
+        if lines[at].lstrip(b" -").startswith(key + b":"):
+            return at + 1
+    return begins[number] + 1
 
 
 def _bounded(data: bytes, limit: int, at: str) -> bytes:

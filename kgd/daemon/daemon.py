@@ -147,9 +147,6 @@ class Daemon:
         known = self.registry.current().entries.get(workspace.id)
         if known is None or known.path != entry.path:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
-            ids = frozenset(self.workspace_ids())
-            for one in self.opened():
-                one.known_workspaces = ids
 
     def opened(self) -> list[Workspace]:
         """Those that are open now, by id."""
@@ -272,7 +269,7 @@ class Daemon:
                 if found := self._open.get(place):
                     return found.workspace
             workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
-            workspace.known_workspaces = frozenset(self.workspace_ids())
+            workspace.is_registered = lambda id: id in self.registry.current().entries
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             workspace.on_proposal(lambda: self._announce_code(workspace.id))
             workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)

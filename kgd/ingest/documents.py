@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import dropwhile, takewhile
 from typing import Any
 
 from kgd.ingest import formats, links, replacing
@@ -26,6 +27,7 @@ FILE = "file"
 NAMELESS = 60
 """Characters of a name that is made of how a text begins."""
 
+_HEADING = re.compile(r"#{1,6}\s").match
 _SENTENCE = re.compile(r".{20,}?[.!?](?=\s)")
 _MARKS = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,1000}\)|[`*]+")
 
@@ -148,7 +150,8 @@ def _summary(made: list[Node], title: str) -> str:
         fence = False
         for paragraph in re.split(r"\n\s*\n", node.content):
             fence ^= paragraph.count("```") % 2 == 1
-            line = " ".join(paragraph.split())
+            lines = dropwhile(_HEADING, paragraph.strip().split("\n"))  # text may follow its heading at once
+            line = " ".join(" ".join(takewhile(lambda one: not _HEADING(one), lines)).split())
             if fence or not line or line[0] in "#|>-*+`~.:<=!{/" or line == title or not line[0].isalnum():
                 continue
             line = _MARKS.sub(lambda m: m[1] or "", line)

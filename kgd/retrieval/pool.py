@@ -29,6 +29,8 @@ NEAREST, NEAREST_SHORT = 60, 20
 ADDRESS = 0.5
 """What the words of an address count beside those of a text: few words, all of them rare, would stand first else."""
 
+LIKE = 0.5
+"""Of the similarity of the nearest text, above the least: what a text without any of few words needs to be a hit."""
 _PARTS = ("chunk://", "file://")
 """What may be a part of a document that is a hit in its place."""
 
@@ -111,6 +113,10 @@ class Pool:
             return 0.0
         return min(1.0, max(0.0, (similarity - self.floor) / (self.top - self.floor)))
 
+    def speaks_of(self, unit: Unit) -> bool:
+        """Whether a unit is a hit for itself: a text with none of few words has to be near."""
+        return not self.is_short or unit.tier > ranking.FILE or (not self.is_full and unit.vec >= LIKE)
+
     def take(self, found: Found, *, words: float = 0.0) -> Unit:
         key = self.key(found.uri)
         unit = self.units.get(key)
@@ -186,7 +192,8 @@ def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str,
     if not near.hits:  # the question says nothing to it, or it cannot be asked just now
         return
     known = {uri for unit in pool.units.values() for uri in unit.texts}
-    fresh = [uri for uri, _ in near.hits if uri not in known and may(uri)]
+    least = pool.question.min_similarity or meaning.least
+    fresh = [uri for uri, cosine in near.hits if uri not in known and cosine >= least and may(uri)]
     for found in index.passing(fresh, **filters):
         pool.take(found)
     measure(workspace, pool.question.query, pool.units.values())

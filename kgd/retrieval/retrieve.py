@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SCORE_DIGITS = 6
-LIKE = 0.5
-"""Of the similarity of the nearest text, above the least: what a text without any of few words needs to be a hit."""
 EDGES_PER_HIT = 5
 LOOKED_THROUGH = 100_000
 """Tagged nodes among which those are found that a caller who may not read everything may read."""
@@ -152,7 +150,7 @@ def _in_order(pool: Pool, around: Surroundings, doubted: Collection[Uri]) -> Ite
 
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it has too little to do with the question."""
-    if pool.is_short and unit.tier == ranking.FILE and (pool.is_full or unit.vec < LIKE):
+    if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
         return 0.0

@@ -106,12 +106,14 @@ def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], 
 
 
 def hop(pool: Pool, around: Surroundings) -> None:
-    """Let the best units hand on a part of their score. The best one keeps its place."""
+    """Let the best units hand on a part of their score. The best one keeps its place, and what was reached is in no
+    higher tier than what leads there."""
     handed: dict[Uri, tuple[float, Unit, Step]] = {}
     order = best_of(pool, BY_FOLLOWING.best)
     giving = order
     if pool.is_short and (whole := [unit for unit in order if unit.tier >= BEGUN]):
         giving = whole  # what has a part of a name is not what was meant: what it leads to is none the more
+    giving = [unit for unit in giving if pool.speaks_of(unit)]
     if around.mentions is not None:
         around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
     for place, unit in enumerate(giving):
@@ -128,7 +130,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
             elif gained >= HELPED * reached.score:
                 reached.helped = step
             reached.score += gained
-            reached.tier = max(reached.tier, SOME)
+            reached.tier = max(reached.tier, min(SOME, unit.tier))
     if order:
         others = max((unit.score for unit in pool.units.values() if unit is not order[0]), default=0.0)
         order[0].score = max(order[0].score, others + AHEAD)
@@ -137,7 +139,8 @@ def hop(pool: Pool, around: Surroundings) -> None:
 
 def further(pool: Pool, around: Surroundings, depth: int) -> None:
     """Add what lies up to `depth` relations away from the best units, the nearest first, at most `MOST_CONTEXT`."""
-    frontier = [(-unit.score, unit.key, len(unit.steps), unit) for unit in best_of(pool, BY_RELATION.best)]
+    best = [unit for unit in best_of(pool, BY_RELATION.best) if unit.steps or pool.speaks_of(unit)]
+    frontier = [(-unit.score, unit.key, len(unit.steps), unit) for unit in best]
     heapq.heapify(frontier)
     added = 0
     while frontier and added < MOST_CONTEXT:
@@ -153,7 +156,7 @@ def further(pool: Pool, around: Surroundings, depth: int) -> None:
         _bring(pool, around, handed)
         for target, (gained, _, step) in sorted(handed.items(), key=lambda item: (-item[1][0], item[0])):
             if (reached := pool.units.get(target)) and not reached.steps:
-                reached.score, reached.tier = gained, SOME
+                reached.score, reached.tier = gained, min(SOME, unit.tier)
                 reached.steps, reached.from_unit = (*unit.steps, step), unit.key
                 heapq.heappush(frontier, (-gained, target, gone + 1, reached))
                 added += 1

@@ -12,7 +12,7 @@ import numpy as np
 from kgd.errors import Unavailable
 from kgd.vectors import halves
 from kgd.vectors.choosing import Choice
-from kgd.vectors.embedder import Kind, Vectors
+from kgd.vectors.embedder import ANY, Kind, Vectors
 
 SHARE = 0.5
 BATCH = 16
@@ -28,6 +28,7 @@ class Downloaded:
         self.id = f"fastembed/{choice.model}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
         self.batch = choice.batch or BATCH
         self.share = SHARE if choice.share is None else choice.share
+        self.least = ANY
         self.dim = 0
 
     @classmethod

@@ -12,13 +12,18 @@ Kind = Literal["document", "query"]
 Vectors = NDArray[np.float32]
 
 
+ANY = -1.0
+"""As `least`: every text has to do with every question."""
+
+
 class Embedder(Protocol):
     """A model of meaning. Calls may come from several threads at once; none is made on the path of a request but for
     the one vector of a question.
 
     `id` names model and prefixes: vectors of different ids are never compared. `dim` is the length of a vector, 0
     while nobody knows it yet. `share` is what its similarity counts in a fused score, 0..1, beside full text's
-    ``1 - share``. `batch` is how many texts one call had best have.
+    ``1 - share``; `least` the similarity that a text without any of a question's words needs to have to do with it,
+    `ANY` where nobody measured that. `batch` is how many texts one call had best have.
     """
 
     @property
@@ -27,6 +32,8 @@ class Embedder(Protocol):
     def dim(self) -> int: ...
     @property
     def share(self) -> float: ...
+    @property
+    def least(self) -> float: ...
     @property
     def batch(self) -> int: ...
 

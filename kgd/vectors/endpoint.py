@@ -16,7 +16,7 @@ from kgd.errors import Invalid, KgdError, Limit, Unauthorized, Unavailable
 from kgd.http_client import Address, HttpClient, Response
 from kgd.vectors import halves
 from kgd.vectors.choosing import Choice
-from kgd.vectors.embedder import Kind, Vectors
+from kgd.vectors.embedder import ANY, Kind, Vectors
 
 SHARE = 0.5
 BATCH = 64
@@ -38,6 +38,7 @@ class Endpoint:
         self.id = f"openai/{choice.model}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
         self.batch = choice.batch or BATCH
         self.share = SHARE if choice.share is None else choice.share
+        self.least = ANY
         self.dim = 0
         self._client = HttpClient(Address.parse(choice.url, of="model"), called="the embedder's endpoint")
         self._key: str | None = None

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from kgd.errors import Invalid, Unavailable
 from kgd.vectors.choosing import Choice
-from kgd.vectors.embedder import Kind, Vectors
+from kgd.vectors.embedder import ANY, Kind, Vectors
 
 SHARE = 0.5
 BATCH = 16
@@ -39,6 +39,7 @@ class Onnx:
         self.id = f"onnx/{digest}/{hashlib.sha256(told.encode()).hexdigest()[:12]}"
         self.batch = choice.batch or BATCH
         self.share = SHARE if choice.share is None else choice.share
+        self.least = ANY
         self.dim = 0
 
     @classmethod

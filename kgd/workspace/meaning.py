@@ -132,6 +132,12 @@ class Meaning:
         serving = self._ready()
         return serving.embedder.share if serving is not None and serving.nearest else 0.0
 
+    @property
+    def least(self) -> float:
+        """The similarity that a text needs to have to do with a question, where it has none of its words."""
+        serving = self._ready()
+        return serving.embedder.least if serving is not None else 0.0
+
     def nearest(self, query: str, limit: int, within: Collection[Uri] | None = None) -> Near:
         """What is nearest in meaning to a question, among `within` if it is given.
 

@@ -52,4 +52,4 @@ class PresentSurroundings:
         return self._naming.paths(self._workspace.store.tree_of(bytes.fromhex(self._workspace.tip)))
 
     def knows_workspace(self, workspace: str) -> bool:
-        return workspace in self._workspace.known_workspaces
+        return self._workspace.is_registered(workspace)

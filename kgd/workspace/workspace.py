@@ -73,8 +73,8 @@ class Workspace:
         """What full text should know of the code tree; set together with `overlay`."""
         self.code_docs: Callable[[], Iterable[tuple[Uri, Sequence[Doc]]]] = tuple
         """What was read from each of its files, for an index that is made anew; the same."""
-        self.known_workspaces: frozenset[str] = frozenset()
-        """Ids that the registry knows; relations into others are warned about."""
+        self.is_registered: Callable[[str], bool] = lambda id: False
+        """Whether the registry knows another workspace; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
         self._proposal_listeners: list[Callable[[], object]] = []
         self._closing = list[Callable[[], None]]()

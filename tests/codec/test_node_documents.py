@@ -278,3 +278,19 @@ def test_a_changed_name_changes_its_line_alone(node: Node, name: str) -> None:
     assert [line for line in before if not line.startswith(b"name:")] == [
         line for line in after if not line.startswith(b"name:")
     ]
+
+
+@pytest.mark.parametrize(
+    ("relations", "line"),
+    [
+        ("- type: uses\n  target: concept://ws/b\n- type: uses\n  target: services/auth\n", 6),
+        ("- type: uses\n  target: concept://ws/b\n  weight: 3\n- type: uses\n  target: concept://ws/c\n", 5),
+        ("    - type: uses\n      target: concept://ws/b\n    - target: concept://ws/c\n", 5),
+        ("- type: uses\n  target: concept://ws/b\n  data:\n    k: v\n- type: a\n  target: b\n", 8),
+    ],
+)
+def test_what_is_wrong_in_a_relation_is_named_with_its_own_line(relations: str, line: int) -> None:
+    text = f"uri: concept://ws/a\nrelations:\n{relations}"
+    with pytest.raises(KgdError) as refused:
+        documents.decode(text.encode(), at="a.yaml")
+    assert refused.value.at == f"a.yaml:{line}"

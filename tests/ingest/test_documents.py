@@ -234,3 +234,10 @@ def test_an_agent_takes_in_neither_hidden_files_nor_what_the_repository_ignores(
         assert agent.search(query="third stone")["hits"] == []
     assert agent.ingest(source=str(plain))["nodes"]
     assert ask.ingest(source=str(hidden))["nodes"], "a person may"
+
+
+def test_the_summary_is_the_first_sentence_though_it_follows_its_heading_at_once(ask: Ask, book: Path) -> None:
+    book.write_text("# Leave\nWho works here needs rest now and then. So take it.\n## How many days\nThirty of them.\n")
+    ask.ingest(source=str(book))
+    (node,) = ask.get(uris=BOOK)["nodes"]
+    assert node["summary"] == "Who works here needs rest now and then."

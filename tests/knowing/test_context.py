@@ -368,6 +368,26 @@ def test_a_question_in_other_words_is_answered_by_what_means_the_same(known: Ask
     assert "vec" in item(answer, "Garage")["why"]
 
 
+def test_a_question_that_finds_nothing_waits_for_what_was_written_a_moment_ago(ask: Ask) -> None:
+    ask.session.daemon.workspace("shop").meaning.follow()
+    ask.put(changes=upsert("garage", name="Garage", content="The automobile was repaired by a mechanic."))
+    assert names(ask.context(question="who fixed our broken car and truck engine?")) == ["Garage"]
+
+
+def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask, code: Path) -> None:
+    (code / "docs" / "deploy.md").write_text("# Deploying\n\nMigrations run before the new pods start.\n")
+    uri = "chunk://shop/docs/deploy.md/0001"
+    until(lambda: uri not in ask.get(uris=uri)["missing"])
+    until(lambda: ask.search(query="migrations")["hits"])
+    answer = ask.context(question="when do migrations run?")
+    assert "before the new pods start" in next(one["text"] for one in answer["items"] if one["uri"] == uri)
+
+
+def test_a_sentence_where_a_path_goes_is_told_where_it_belongs(ask: Ask) -> None:
+    told = ask.context(paths="change how long sessions last")["missing"]["message"]
+    assert "A sentence is asked as `task` or `question`." in told
+
+
 def test_recent_changes_are_those_of_the_areas_and_of_the_code(known: Ask, code: Path) -> None:
     known.put(changes=upsert("task:t7", name="t7"))
     for number in range(5):

@@ -251,6 +251,21 @@ def test_what_has_the_words_is_found_though_its_vector_points_away(ws: Workspace
     assert uri("auth") not in uris(asked("who", min_similarity=0.01))
 
 
+@pytest.mark.requirement("U7")
+def test_what_only_means_it_comes_before_what_it_leads_to_and_others_lead_nowhere(ws: Workspace, asked: Asked) -> None:
+    ws.meaning.follow()
+    ws.submit(change(
+        upsert("postgres", to("orders"), summary="We chose Postgres over MySQL because of transactional DDL."),
+        upsert("orders", name="Orders", summary="What people bought."),
+        upsert("auth", to("keys"), name="Auth", summary="Issues tokens"),
+        upsert("keys", name="Keys", summary="Holds keys"),
+    ))  # fmt: skip
+    assert ws.meaning.catch_up(30)
+    found = uris(asked("database"))
+    assert found[0] == uri("postgres")
+    assert not {uri("auth"), uri("keys")} & set(found)
+
+
 def test_meaning_finds_what_has_none_of_the_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(

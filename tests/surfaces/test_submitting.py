@@ -209,6 +209,14 @@ def test_a_name_that_is_close_to_one_that_waits_is_answered_with_it(ask: Ask, ho
     assert refused.value.next == f"Did you mean '{name}'?"
 
 
+def test_a_link_into_a_workspace_that_was_joined_meanwhile_is_no_broken_one(ask: Ask) -> None:
+    link = [{"type": "uses", "target": "concept://infra/db"}]
+    before = ask.put(changes=upsert("shop", summary="s", relations=link), dry_run=True)
+    assert "not registered here" in before["warnings"][0]
+    ask.session.daemon.registry.register(Entry("infra", hub="http://127.0.0.1:9"))
+    assert not ask.put(changes=upsert("shop", summary="s", relations=link)).get("warnings")
+
+
 def test_a_place_to_submit_to_that_is_not_known_is_named_with_those_that_are(ask: Ask) -> None:
     elsewhere = Ask(Session(ask.session.daemon, client="cli"))
     ask.session.daemon.registry.register(Entry("infra", hub="http://127.0.0.1:9"))

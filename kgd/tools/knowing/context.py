@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200
+EMBEDDED_WITHIN = 3.0
+"""Seconds that a question which found nothing waits for texts to be embedded, before it says so."""
 GAPS_NAMED = 20
 """Patterns of an area are at most so many."""
 
@@ -97,6 +99,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
     workspace = addressing.choose(session, params.workspace, texts)
     asked = _gathered(session, workspace, params)
+    if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
+        asked = _gathered(session, workspace, params)  # what was written a moment ago may answer in other words
     found = asked.findings.ordered()
     touched = _touched(asked)
     answer: dict[str, Any] = {
@@ -210,6 +214,7 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         also = f", and nothing names {which} by path" if bare else ""
         absent = [path for path in gaps if path in new]
         told = f" {_some(absent)} not in the code tree so far." if absent else ""
+        told += " A sentence is asked as `task` or `question`." if any(" " in path for path in absent) else ""
         message = f"{what}{also}.{told} Record what the code cannot say: why it is so, its rules, its traps."
         return {"message": message, "record": [_an_area(asked.findings, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, scheme_of
 from kgd.tools.budget import HARD_LIMIT, fitting, size_of
 from kgd.tools.knowing.findings import ANSWER, AREAS, FAR, Found
-from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.nodes import UnverifiedAnswer, overlay_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -206,6 +206,8 @@ class _Items:
 
     def _content(self, uri: Uri) -> _Content:
         node = self._workspace.readable(uri)
+        if node is None and scheme_of(uri) == "chunk" and (overlay := overlay_of(self._workspace)) is not None:
+            node = overlay.node(uri)  # of a document in the code tree
         if node is None:
             return _Content(uri, "", False)
         return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")))
