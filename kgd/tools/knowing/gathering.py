@@ -24,7 +24,7 @@ from kgd.tools.knowing.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEA
 from kgd.tools.knowing.placing import Places, above, uri_at
 
 if TYPE_CHECKING:
-    pass
+    from kgd.retrieval.question import Answered
 
 RELATIONS = 200
 """Of one node's relations, the closest so many are looked at; the others are counted."""
@@ -111,9 +111,9 @@ def by_question(findings: Findings, question: str) -> None:
     for number, hit in enumerate(findings.answers(question, HITS)):
         if scheme_of(hit.uri) in CODE_TREE and workspace.graph.card(hit.uri) is None:
             files += [path_of(hit.uri)] if scheme_of(hit.uri) == "file" and findings.may_see(hit.uri) else []
-            findings.add(hit.uri, FAR, f"found by {', '.join(hit.why)}", number)
+            findings.add(hit.uri, FAR, _found(hit), number)
         else:
-            findings.add(hit.uri, ANSWER, f"found by {', '.join(hit.why)}", number)
+            findings.add(hit.uri, ANSWER, _found(hit), number)
     hits = [one for one in findings.ordered() if one.closeness == ANSWER]
     for one in hits:
         for edge in islice(workspace.graph.out(one.uri), RELATIONS):
@@ -127,6 +127,14 @@ def by_question(findings: Findings, question: str) -> None:
 
 
 # ---- steps
+
+
+def _found(hit: Answered) -> str:
+    """How, in words; what the parts of its score are is for whoever searches."""
+    said = [one for one in hit.why if not one.startswith(("lex ", "vec "))]
+    words = [one for one in said if not one.startswith(("via ", "helped by "))]
+    ways = [one for one in said if one not in words]
+    return "found " + ", ".join(([f"by {', '.join(words)}"] if words else [] if ways else ["by its meaning"]) + ways)
 
 
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
