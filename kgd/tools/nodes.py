@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
+BESIDE, ALIKE = 500, 0.75
+"""Nodes in one place that are compared with a name which is not there, and how alike they must be (`difflib`)."""
 SERVED = frozenset({"file", "dir", "symbol", "chunk"})
 """The schemes of what a code tree has."""
 
@@ -352,10 +356,27 @@ def moment(at: float) -> str:
     return shown.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
-def similar(workspace: Workspace, uri: Uri, limit: int = 3) -> list[str]:
-    """Nodes that a URI which is not there may have meant."""
+def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
+    """Nodes that a URI which is not there may have meant: those beside it that are spelled alike, then by its words.
+
+    Args:
+        sees: What the caller may read; nothing else is named.
+    """
     words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
-    return [hit.uri for hit in workspace.text().search(words, limit=limit)]
+    folder, _, name = uri.rpartition("/")
+    beside = {one.rpartition("/")[2]: one for one in _beside(workspace, folder) if sees is None or sees(Uri(one))}
+    close = [beside[one] for one in get_close_matches(name, beside, n=limit, cutoff=ALIKE)]
+    found = (hit.uri for hit in workspace.text().search(words, limit=limit, sees=sees))
+    return list(dict.fromkeys([*close, *found]))[:limit]
+
+
+def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
+    """What lies in a folder of nodes or of the code tree, so much of it."""
+    if folder.startswith("file://") and workspace.overlay is not None:
+        edges = workspace.overlay.out(Uri(f"dir{folder[4:]}"))
+        return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) == "file"]
+    found = workspace.text().between(f"{folder}/", f"{folder}0", BESIDE)  # 0 is the character behind the slash
+    return [uri for uri in found if "/" not in uri[len(folder) + 1 :]]
 
 
 def _relation(

@@ -296,8 +296,7 @@ def _cut(start: int, end: int, of: int) -> Cut:
 
 
 def _missing(workspace: Any, uri: Any, sees: sight.Sees | None, *, similar: bool) -> Missing:
-    like = nodes.similar(workspace, uri) if similar else []
-    answer: Missing = {"uri": uri, "similar": [one for one in like if sees is None or sees(Uri(one))]}
+    answer: Missing = {"uri": uri, "similar": nodes.similar(workspace, uri, sees) if similar else []}
     if broken := _invalid_file(workspace, uri):
         answer["invalid_file"] = broken
     return answer

@@ -63,6 +63,6 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
     try:
         return verification(workspace, uri)
     except NotFound as missing:
-        if like := [one for one in similar(workspace, uri) if scheme_of(one) not in CODE_TREE]:
+        if like := [one for one in similar(workspace, uri, None) if scheme_of(one) not in CODE_TREE]:
             missing.next = f"Did you mean {' or '.join(like)}?"
         raise

@@ -139,7 +139,7 @@ def _walked(
     )  # fmt: skip
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
-        raise nowhere(asked, found.missing[0], why(found.missing[0]))
+        raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
     page = _Page(crossing, behind, room, Sources(session, crossing), asked.also)
     answered = {node.uri for node in page.nodes}
     if not asked.commit:

@@ -19,7 +19,7 @@ from kgd.model.access import Verb
 from kgd.model.fence import fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, nodes, origins
+from kgd.tools import addressing, nodes, origins, sight
 from kgd.tools.mentioning import walked
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
@@ -176,12 +176,14 @@ def _detail(absence: Absence) -> Detail:
     return told
 
 
-def nowhere(asked: Asked, start: Uri, why: Absence) -> KgdError:
+def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdError:
+    """The refusal of a walk whose starts are not there; what it names is what the caller may read."""
     if why.reason == "forbidden":
         return Forbidden(why.detail or "this may not be read", at=start, next="Ask its keeper for a wider token.")
     if why.reason not in ("missing", "gone"):
         last = f" It was last seen {moment(why.last_seen)}." if why.last_seen is not None else ""
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
-    like: Sequence[str] = nodes.similar(asked.workspace, start) if asked.workspace else ()
+    here = asked.workspace
+    like = nodes.similar(here, start, sight.sight(session, here.id)) if here else []
     advice = f"Close to it: {', '.join(like)}." if like else "Find a start with search."
     return NotFound("there is no such node", at=start, next=advice)

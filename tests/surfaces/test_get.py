@@ -194,3 +194,12 @@ def test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_af
     if node["version"] == 1:
         with pytest.raises(Stale):
             ask.put(changes=upsert("count", data={"n": node["data"]["n"] + 1}, expect_version=1))
+
+
+def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:
+    ask.put(changes=[upsert("services/auth", name="Auth"), upsert("services/keys", name="Keys of auth, autth")])
+    (missing,) = ask.get(uris="services/autth")["missing"]
+    assert missing["similar"][0] == "concept://shop/services/auth"
+    until(lambda: not ask.get(uris="./src/auth/session.py")["missing"])
+    (missing,) = ask.get(uris="./src/auth/sesion.py")["missing"]
+    assert missing["similar"][0] == "file://shop/src/auth/session.py"

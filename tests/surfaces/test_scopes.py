@@ -66,6 +66,16 @@ def test_only_what_may_be_read_is_got(filled: Ask, holds: As) -> None:
         mine.get(uris=["concept://shop/infra/a", "concept://shop/secret/x"])
 
 
+def test_what_is_not_there_is_not_compared_with_what_is_hidden(filled: Ask, holds: As) -> None:
+    filled.put(changes=upsert("secret/rotation-plan", name="Rotation plan"))
+    mine = holds("read", "/infra/**")
+    with pytest.raises(NotFound) as refused:
+        mine.traverse(start="concept://shop/infra/rotation-plan")
+    assert "secret" not in str(refused.value)
+    (missing,) = mine.get(uris="concept://shop/infra/rotation-plan")["missing"]
+    assert not [uri for uri in missing["similar"] if "secret" in uri]
+
+
 def test_an_alias_is_no_way_around(filled: Ask, holds: As) -> None:
     filled.put(changes={"op": "move", "uri": "infra/b", "to": "secret/b"})
     mine, gone = holds("read,write", "/infra/**"), "concept://shop/infra/b"
