@@ -170,7 +170,7 @@ def _candidates(session: Session, workspace: Workspace, params: QueryGraphParams
     if words := (params.query or "").strip():
         if len(words) > reading.MAX_QUERY:
             raise Invalid(f"a query has at most {reading.MAX_QUERY} characters", at="query")
-        hits = workspace.text().search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH)
+        hits = workspace.text().search(words, types=[params.entityType or ATOM], limit=LOOKED_THROUGH, sees=sees)
         named = (hit.uri for hit in hits)
         return [uri for uri in named if (atlas.molecule(uri) if is_molecule else counts(atlas.atom(uri)))]
     if is_molecule:

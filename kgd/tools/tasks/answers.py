@@ -84,8 +84,7 @@ def _short(workspace: Workspace, text: str) -> Uri | None:
 def _way_out(session: Session, workspace: Workspace, text: str) -> str:
     sees = sight.sight(session, workspace.id)
     words = text.rpartition("://")[2].partition("/")[2] or text
-    found = (hit.uri for hit in workspace.text().search(words[:200], types=[SCHEME], limit=3))
-    alike = [uri for uri in found if sees is None or sees(uri)]
+    alike = [hit.uri for hit in workspace.text().search(words[:200], types=[SCHEME], limit=3, sees=sees)]
     return f"Did you mean {' or '.join(alike)}?" if alike else "Make it with put, or look for it: operation 'search'."
 
 
