@@ -108,8 +108,13 @@ def _edited(node: Node, path: str) -> Node:
     while True:
         try:
             subprocess.run([*shlex.split(editor()), path], check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise Unavailable(f"the editor failed: {error}", next="Set EDITOR.") from error
+        except OSError as error:
+            raise Unavailable(f"the editor cannot be started: {error}", next="Set EDITOR.") from error
+        except subprocess.CalledProcessError as error:
+            raise Unavailable(
+                f"the editor '{editor()}' ended with {error.returncode}; nothing was changed",
+                next="Set another EDITOR.",
+            ) from error
         with open(path, "rb") as file:
             text = file.read()
         try:

@@ -242,6 +242,8 @@ def log(answer: Answer) -> None:
     for commit in answer["commits"]:
         subject = commit["message"].partition("\n")[0]
         say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
+    if not answer["commits"]:
+        say("no commits")
 
 
 def diff(answer: Answer) -> None:

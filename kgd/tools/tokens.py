@@ -201,7 +201,10 @@ def rotate(session: Session, params: RotateParams) -> MintResult:
 def trail(session: Session, params: LogParams) -> LogResult:
     """What tokens did, the newest first."""
     entries: list[TrailAnswer] = []
-    for one in _tokens(session).state.trail(params.id, params.limit):
+    tokens = _tokens(session)
+    if params.id:
+        tokens.record(params.id)
+    for one in tokens.state.trail(params.id, params.limit):
         entry: TrailAnswer = {"at": moment(one.at), "token": one.token, "action": one.action}
         if one.workspace:
             entry["workspace"] = one.workspace

@@ -210,6 +210,9 @@ def test_an_editor_changes_a_node_and_only_what_was_changed_is_written(kgd: Kgd,
     node = kgd.json("get", "edited")["nodes"][0]
     assert (node["summary"], node["tags"], node["data"]) == ("after", ["b"], {"keep": 1})
     assert kgd.run("edit", "edited", EDITOR="true").stdout == "nothing changed\n"
+    assert "the editor 'false' ended with 1; nothing was changed" in kgd.run("edit", "edited", EDITOR="false").stderr
+    assert "cannot be started" in kgd.run("edit", "edited", EDITOR="/nowhere/ed").stderr
+    assert kgd("log", "--author", "Nobody") == "no commits\n"
 
 
 @pytest.mark.parametrize(
