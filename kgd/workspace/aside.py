@@ -58,7 +58,7 @@ class Placement:
     @property
     def base(self) -> ObjectId | None:
         """What a person started from whose bytes are at the path."""
-        return next(iter(self.taken)) if self.back else self.old
+        return next(iter(self.taken), self.old)
 
 
 @dataclass(slots=True)
@@ -114,8 +114,13 @@ class Aside:
     @property
     def unfinished(self) -> Plan | None:
         """Of what was loaded the newest plan that publishes something, unless it is done: then it was given up."""
-        newest = next((plan for plan in reversed(self._waiting) if plan.before != plan.after), None)
+        newest = next((plan for plan in reversed(self._waiting) if not _puts_back(plan)), None)
         return None if newest is None or newest.is_done else newest
+
+    @property
+    def restoring(self) -> tuple[Placement, ...]:
+        """What was to be put back, by this process or a former one that did not come to the end of it."""
+        return tuple(file for plan in self._waiting if _puts_back(plan) and not plan.is_done for file in plan.files)
 
     def begin(self, before: ObjectId, after: ObjectId, files: Iterable[Placement]) -> Plan:
         """Write a plan down, durably, before any of it is done."""
@@ -131,7 +136,7 @@ class Aside:
         except BaseException:
             _remove(place)
             raise
-        if before != after:  # it has all that a plan has which was given up
+        if not _puts_back(plan):  # it has all that a plan has which was given up
             for former in self._waiting:
                 finished(former)
         return plan
@@ -140,11 +145,14 @@ class Aside:
         """The publication is over: what lies in its folder is looked at after a while.
 
         Args:
-            given_up: What it placed is in the work tree and not published. Then it is kept until the next plan.
+            given_up: What it placed is in the work tree and not published. Then it is kept until the next plan; one
+                that puts back what was missing, until another has done that.
         """
         plan.at = time.monotonic()
         if not given_up:
             finished(plan)
+            for former in filter(_puts_back, self._waiting if _puts_back(plan) else ()):
+                finished(former)
         if given_up or not _is_empty(plan.place):
             self._waiting.append(plan)
         else:
@@ -238,6 +246,10 @@ def _read(place: Path) -> Plan | None:
         return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files, is_done)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _puts_back(plan: Plan) -> bool:
+    return plan.before == plan.after
 
 
 def _is_empty(place: Path) -> bool:

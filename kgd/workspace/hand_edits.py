@@ -222,12 +222,12 @@ class HandEdits:
             self._name(path, at.odd, "")
         elif (at.id == base and not self.unpublished.is_undone(path, at)) or self.unpublished.is_known(path, at):
             self._forget(path, same=at.id == base)
+        elif at.id == head.entry(path):
+            self._forget(path)
         elif at.id is None:
             self._seen.pop(path, None)
             self._invalid.pop(path, None)
             (restore.append if path == SETTINGS else missing.add)(path)
-        elif at.id == head.entry(path):
-            self._forget(path)
         elif self._is_quiet(path, at.id, now, settle):
             edit = self._read(path, at.id)
             edits += [edit] if edit else []

@@ -69,8 +69,10 @@ class Placing:
         plan = self._aside.begin(before, after, files)
         try:
             self._prepare_files(plan)
-            for path in [*staged, *(file.path for file in passed)]:
+            for path in staged:
                 self._unpublished.passed(path, self._store.entry(self._store.tree_of(before), path))
+            for file in passed:
+                self._unpublished.passed(file.path, file.base)
             self._at_step("prepared")
             locked = time.monotonic()
             os.link(mine, lock)

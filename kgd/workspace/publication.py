@@ -83,6 +83,7 @@ class Publication:
         self._not_before = 0.0
         self._unsettled = False
         self._restored = ("", 0.0)
+        self._restoring: list[str] = []
         try:
             self._prepare(at_step)
         except OSError as error:  # a disk that cannot be written: reads go on without a publication
@@ -101,6 +102,7 @@ class Publication:
         self._aside = Aside(scratch / "aside")
         self._placing = Placing(host, self._tree, self._aside, self._edits, at_step)
         finish_interrupted(host, self._tree, self._aside, self._edits)
+        self._restoring = [file.path for file in self._aside.restoring]
         self._published = self._read_published()
         know_given_up(host, self._tree, self._aside, self._edits)
         know_own(host, self._published, self._tip, self._tree, self._edits)
@@ -228,10 +230,14 @@ class Publication:
         before = self._published
         by = identity.person(self._host.layout, git_own_file())
         _flush(self._git_dir)
+        # Then it was us: a process was killed between moving the branch and writing that down.
+        is_in = self._store.is_ancestor
+        is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
         self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
         self._set_published(branch)
         self._edits.hint(None)
-        self._repair(before, branch)
+        if not is_ours:
+            self._repair(before, branch)
         if before is not None:
             old, new = self._store.tree_of(before), self._store.tree_of(branch)
             self._host.run(adoption.follow(self._host, old, new, int(self._clock())))
@@ -282,6 +288,8 @@ class Publication:
         assert self._published is not None
         published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
         self._unpublished.published(published)
+        if self._restoring:
+            self._restore(self._restoring)
         look = self._edits.look(published, head)
         self._unsettled = look.unsettled
         if git_state.signature(self._git_dir, self._branch) != found:
@@ -295,9 +303,9 @@ class Publication:
                 self._edits.refused(path, error)
             for edit in taken.edits:
                 self._edits.took(edit)
-            self._unpublished.remember()
             if taken.edits:
                 self._not_before = 0.0
+        self._unpublished.remember()
         self._report_edits()
 
     def _run_take(self, edits: list[HandEdit]) -> Taken:
@@ -327,20 +335,32 @@ class Publication:
             for path, _, id in self._store.diff(None, tree)
             if id and _is_below(path, missing) and self._tree.look(path) == (None, "")
         ]
+        if not absent:
+            self._restoring = []
+            return
         listed = index_file.entries(self._git_dir / "index", [file.path for file in absent])
-        if absent and not any(listed.values()):
+        if not any(listed.values()):
             raise Blocked(
                 f"the deletion of {missing[0] or 'everything'} is staged; `git commit` there carries it out, "
                 "`git reset` and `git checkout -- .` take it back",
                 stuck=True,
             )
         plan = self._aside.begin(self._published, self._published, absent)
-        for number, file in enumerate(absent):
-            assert file.new is not None
-            self._tree.prepare(self._store.read(file.new), plan.slot(number))
-            self._tree.place(file.path, plan.slot(number))
-            self._unpublished.lies(file.path, file.new)  # nobody has taken an edit back by that
+        self._restoring = missing  # what is not put back yet is no deletion either
+        for path in self._unpublished.paths():  # nobody has taken an edit back by that
+            if _is_below(path, missing) and self._tree.look(path) == (None, ""):
+                self._unpublished.lies(path, self._store.entry(tree, path))
+        self._unpublished.remember()
+        try:
+            for number, file in enumerate(absent):
+                assert file.new is not None
+                self._tree.prepare(self._store.read(file.new), plan.slot(number))
+                self._tree.place(file.path, plan.slot(number))
+        except BaseException:
+            self._aside.end(plan, given_up=True)
+            raise
         self._aside.end(plan)
+        self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
         log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
@@ -369,7 +389,7 @@ class Publication:
     # ---- small things
 
     def _read(self, blob: ObjectId | None) -> bytes | None:
-        return None if blob is None else self._store.read(blob)
+        return self._unpublished.text(blob)
 
     def _block(self, name: str, reason: str, *, stuck: bool) -> None:
         before = self._stages[name]

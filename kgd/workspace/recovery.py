@@ -54,15 +54,18 @@ def know_given_up(host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) ->
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
     published = Lookup(store, store.tree_of(branch))
+    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was taken back behind it
     for file in plan.files:
         there, placed = tree.look(file.path), file.taken | {file.new}
+        if is_lost and file.back:
+            continue
         if there.odd or there.id == published.entry(file.path):
             continue
         if there.id in placed:
             edits.unpublished.lies(file.path, there.id)
         else:
             for blob in filter(None, placed):
-                edits.buffers.note(file.path, None, store.read(blob))
+                edits.buffers.note(file.path, None, edits.unpublished.text(blob))
 
 
 def know_own(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:

@@ -6,15 +6,17 @@ not published either. Neither may read as news, and the one may be taken back, w
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgd.errors import Damaged, Limit
+from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.files import replace
-from kgd.git.objects import ObjectId
+from kgd.git.objects import Object, ObjectId
+from kgd.git.refs import HEAD
 from kgd.git.store import Lookup, ObjectStore
-from kgd.workspace.work_tree import FILE_LIMIT, Found, WorkTree
+from kgd.workspace.work_tree import FILE_LIMIT, Found, WorkTree, is_owned
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,24 @@ class Unpublished:
         self.bases, self._lying = _load(memory, store)
         """Files that were published past while a person's version of them waited: what that version started from."""
         self._saved = self._persons()
+        self._is_loaded = True
 
     # ---- telling it
 
     def published(self, tree: ObjectId) -> None:
         """Which tree is the published one."""
         self._published = Lookup(self._store, tree)
+        if self._is_loaded:  # what was published since it was written down, and the process killed, says nothing more
+            self._is_loaded = False
+            for path, known in list(self._lying.items()):
+                if known.before not in (None, Found(self._published_blob(path))) and path not in self.bases:
+                    del self._lying[path]
 
     def took(self, path: str, id: ObjectId | None, data: bytes | None) -> None:
         """A person wrote it, and it is part of the workspace now."""
+        if id is not None and data is not None and not self._store.exists(id):
+            with contextlib.suppress(OSError, KgdError):  # it was merged, so its own bytes are in no commit
+                self._store.release(self._store.write([Object(id, "blob", data)]))
         self._lying[path] = _Lies(id, data, Found(self._published_blob(path)))
         self.settled(path)
 
@@ -142,32 +153,46 @@ class Unpublished:
         return {path: (known.id, known.before.id) for path, known in self._lying.items() if known.before is not None}
 
     def _save(self) -> None:
-        self._saved = self._persons()
+        persons = self._persons()
         bases = {path: _hex(id) for path, id in self.bases.items()}
-        taken = {path: [_hex(id), _hex(before)] for path, (id, before) in self._saved.items()}
-        replace(self._memory, json.dumps({"bases": bases, "taken": taken}).encode())
+        taken = {path: [_hex(id), _hex(before)] for path, (id, before) in persons.items()}
+        tip = _hex(self._store.ref(HEAD))
+        replace(self._memory, json.dumps({"bases": bases, "taken": taken, "tip": tip}).encode())
+        self._saved = persons
 
 
 def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Lies]]:
     """What was published past, and what of a person's was taken; of what is not to be read, nothing."""
+    bases, lying = dict[str, ObjectId | None](), dict[str, _Lies]()
     try:
         saved = json.loads(memory.read_bytes())
-        bases = {str(path): _id(base) for path, base in saved["bases"].items()}
-        taken = {str(path): (_id(id), _id(before)) for path, (id, before) in saved["taken"].items()}
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        return {}, {}
+        found = [(str(path), _id(base)) for path, base in saved["bases"].items()]
+        taken = [(str(path), _id(id), _id(before)) for path, (id, before) in saved["taken"].items()]
+        at, tip = _id(saved.get("tip")), store.ref(HEAD)
+        if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
+            taken = []  # the tip was taken back behind it: nobody has what a person wrote
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
+        return bases, lying
+    for path, base in found:
+        with contextlib.suppress(KgdError, ValueError):
+            _read(store, base)
+            if _is_a_file(path):
+                bases[path] = base
+    for path, id, before in taken:
+        with contextlib.suppress(KgdError, ValueError):
+            _read(store, before)
+            if _is_a_file(path):
+                lying[path] = _Lies(id, _read(store, id), Found(before))
+    return bases, lying
 
-    def is_there(*ids: ObjectId | None) -> bool:
-        return all(id is None or store.exists(id) for id in ids)
 
-    return (
-        {path: base for path, base in bases.items() if is_there(base)},
-        {
-            path: _Lies(id, None if id is None else store.read(id), Found(before))
-            for path, (id, before) in taken.items()
-            if is_there(id, before)
-        },
-    )
+def _is_a_file(path: str) -> bool:
+    """Whether a file of the workspace can be called so. Raises ValueError for what is no text of UTF-8."""
+    return bool(path.encode()) and is_owned(path)
+
+
+def _read(store: ObjectStore, id: ObjectId | None) -> bytes | None:
+    return None if id is None else store.read(id, FILE_LIMIT)
 
 
 def _hex(id: ObjectId | None) -> str | None:
