@@ -17,7 +17,7 @@ from kgd.workspace.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, eventually, git, node_text
-from tests.workspace.test_publication import _hurry, desk, layout
+from tests.workspace.test_publication import _free, _hold, _hurry, _taken, desk, layout
 
 __all__ = ["_hurry", "desk", "layout"]
 
@@ -209,5 +209,44 @@ def test_a_damaged_memory_is_none_and_touches_nothing(desk: Desk, layout: Layout
         eventually(lambda: "goes on" in now.file("n2").read_text())
         assert not now.ws.invalid_files()
         assert (summary(now, "n1"), (desk.tree / "README.txt").exists()) == ("as it was", True)
+    finally:
+        now.ws.close()
+
+
+def test_an_edit_stays_though_the_tip_was_taken_back_behind_it(desk: Desk, layout: Layout) -> None:
+    lock = lock_of(layout)
+    desk.edit("n1", "as it was", "precious")
+    desk.serves("n1", "summary", "precious")
+    desk.ws.close()
+    git(layout.git_dir, "update-ref", "refs/kgd/head", "refs/kgd/head@{1}")
+    lock.unlink()
+    now = Desk(Workspace.open(layout))
+    try:
+        now.serves("n1", "summary", "precious")
+        now.published()
+        assert "precious" in now.file("n1").read_text()
+    finally:
+        now.ws.close()
+
+
+@pytest.mark.slow
+def test_a_merged_edit_that_was_given_up_and_gone_on_from_is_no_damage(desk: Desk, layout: Layout) -> None:
+    lock = lock_of(layout)
+    desk.ws.submit(change(upsert("n1", data={"by": 1})))
+    desk.edit("n1", "as it was", "mine")
+    desk.serves("n1", "summary", "mine")
+    _hold(layout)
+    lock.unlink()
+    desk.ws.hint(None)
+    eventually(lambda: "by: 1" in desk.file("n1").read_text())
+    eventually(lambda: not _taken(layout.git_dir / "index.lock"))
+    desk.ws.close()
+    desk.file("n1").write_text(desk.file("n1").read_text() + "tags: [more]\n")
+    _free(layout)
+    now = Desk(Workspace.open(layout))
+    try:
+        now.serves("n1", "tags", ("more",))
+        now.published()
+        assert (summary(now, "n1"), dict(now.ws.node(uri("n1")).data)) == ("mine", {"by": 1})  # type: ignore[union-attr]
     finally:
         now.ws.close()
