@@ -64,11 +64,13 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing kgd and what it needs into $(VENV): a minute or so"
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r locks/runtime.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.develop: locks/develop.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing what the tests need into $(VENV): a minute or so"
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r locks/develop.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
