@@ -89,9 +89,11 @@ def test_search_says_where_no_word_was_found_and_tells_what_a_hit_is(desk: Desk,
     expect(page.locator(".hit", has_text="Vans")).to_contain_text("bring the parcels before nine")
     expect(page.locator("main")).not_to_contain_text("nearest in meaning")
     until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
-    at(page, "search?q=zzyzxq")
+    at(page, "search?q=mail+packages")
     expect(page.locator("main")).to_contain_text("nearest in meaning")
     assert axe(page) == []
+    at(page, "search?q=zzyzxq")
+    expect(page.locator("main")).to_contain_text("Nothing was found")
 
 
 @pytest.mark.parametrize(
