@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kgd.codec import canonical, lean, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
@@ -205,28 +205,32 @@ def _node(values: Mapping[str, Json]) -> Node:
         tags=tuple(_text(tag, "tags") for tag in _list(values.get("tags"), "tags")),
         data=_data(values.get("data"), "data"),
         source=source,
-        relations=tuple(_relation(r, n) for n, r in enumerate(_list(values.get("relations"), "relations"))),
+        relations=tuple(_relations(_list(values.get("relations"), "relations"))),
         aliases=tuple(_uri(alias, "aliases") for alias in _list(values.get("aliases"), "aliases")),
     )
 
 
-def _relation(value: Json, number: int) -> Relation:
-    shape = _map(value, f"relations/{number}")
-    _known(shape, ("type", "target", "weight", "data"), "a relation", at=f"relations/{number}")
+def _relations(values: list[Json]) -> Iterator[Relation]:
+    for number, value in enumerate(values):
+        try:
+            yield _relation(value)
+        except KgdError as error:
+            error.at = f"relations/{number}/{error.at}"
+            raise
+
+
+def _relation(value: Json) -> Relation:
+    shape = _map(value, "relation")
+    _known(shape, ("type", "target", "weight", "data"), "a relation", at="relation")
     if not shape.get("type") or not shape.get("target"):
-        raise Invalid("a relation needs a type and a target", at=f"relations/{number}")
+        raise Invalid("a relation needs a type and a target", at="relation")
     weight = shape.get("weight")
-    try:
-        return Relation(
-            _text(shape["type"], f"relations/{number}/type"),
-            _uri(shape["target"], f"relations/{number}/target"),
-            1.0 if weight is None else weight,
-            _data(shape.get("data"), f"relations/{number}/data"),
-        )
-    except KgdError as error:
-        if error.at == "weight":
-            error.at = f"relations/{number}/weight"
-        raise
+    return Relation(
+        _text(shape["type"], "type"),
+        _uri(shape["target"], "target"),
+        1.0 if weight is None else weight,
+        _data(shape.get("data"), "data"),
+    )
 
 
 def _source(value: Json) -> Source | None:
@@ -320,7 +324,7 @@ def _data(value: Json, field: str) -> Mapping[str, Json]:
 
 def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -> KgdError:
     """The error with its place as ``<file>:<line>``; `error.at` named the field."""
-    field = {"relation type": "relations", "tag": "tags"}.get(error.at, error.at)
+    field = "tags" if error.at == "tag" else error.at
     top, _, inside = field.partition("/")
     line = getattr(values, "lines", {}).get(top)
     if line is None and (found := re.search(rb'^"?' + re.escape(top.encode("utf-8", "replace")) + rb'"?:', data, re.M)):

@@ -11,7 +11,7 @@ from kgd.tools.tool import Tool
 class Catalogue(Mapping[str, Tool]):
     """Tools by name, in the order given. To know their names costs nothing; the first look at one, some milliseconds.
 
-    A daemon starts a quarter sooner that imports the tools it is asked for, not all of them.
+    A daemon starts a third sooner that imports the tools it is asked for, not all of them.
 
     Args:
         files: By the name of a tool the file of `kgd.tools` that defines it, as a constant of that name in capitals.
