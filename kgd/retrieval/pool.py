@@ -200,6 +200,8 @@ def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str,
     pool.share = meaning.share
     cosines = [cosine for unit in pool.units.values() for cosine in unit.near.values()]
     pool.floor = min([near.floor, *cosines]) if may is anybody else min(cosines, default=0.0)
+    if meaning.least > 0:  # the only text there is, is not the farthest for that
+        pool.floor = min(pool.floor, meaning.least)
 
 
 def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:

@@ -266,6 +266,14 @@ def test_what_only_means_it_comes_before_what_it_leads_to_and_others_lead_nowher
     assert not {uri("auth"), uri("keys")} & set(found)
 
 
+def test_the_first_fact_of_all_is_found_in_other_words(ws: Workspace, asked: Asked) -> None:
+    ws.meaning.follow()
+    ws.submit(change(upsert("deploy", name="We deploy on Tuesdays")))
+    assert ws.meaning.catch_up(30)
+    assert uris(asked("when do we ship?")) == [uri("deploy")]
+    assert uris(asked("zygomorphic quux?")) == []
+
+
 def test_meaning_finds_what_has_none_of_the_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(
