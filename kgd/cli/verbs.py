@@ -260,7 +260,7 @@ VERBS: tuple[Verb, ...] = (
           _arg("uri", nargs="?", help="of this node alone", metavar="URI")), call="diff", ask="diff", print="diff"),
     Verb("revert", "The past", "take one commit back; what changed since is kept",
          (_arg("commit", help="the commit", metavar="COMMIT"), _MESSAGE), call="revert", print="put", writes=True),
-    Verb("undo", "The past", "take back the newest change that was not taken back yet", (),
+    Verb("undo", "The past", "take back the newest change that was not undone yet, a revert too", (),
          call="undo", print="put", writes=True),
 
     Verb("bootstrap", "Care", "take the code tree into the graph; it is served as it is, and nothing is stored",

@@ -22,6 +22,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
+from kgd.workspace import reverting
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Entry
@@ -162,7 +163,7 @@ def revert(session: Session, params: RevertParams) -> RevertResult:
     """The opposite of one commit, through the merge: what changed since is kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     commit = workspace.history.commit_id(params.commit)
-    return _take_back(session, workspace, commit, params.message, dry_run=params.dry_run)
+    return _take_back(session, workspace, commit, "revert", params.message, dry_run=params.dry_run)
 
 
 class UndoParams(Params):
@@ -171,13 +172,15 @@ class UndoParams(Params):
 
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
-    """Takes back the newest change that was not taken back yet; again, and it is the one before."""
+    """Takes back the newest change that was not undone yet, a revert too; again, and it is the one before."""
     workspace = addressing.choose(session, params.workspace, writing=True)
-    return _take_back(session, workspace, workspace.history.last_undoable(), "", dry_run=params.dry_run)
+    return _take_back(session, workspace, workspace.history.last_undoable(), reverting.UNDO, dry_run=params.dry_run)
 
 
-def _take_back(session: Session, workspace: Workspace, commit: str, message: str, *, dry_run: bool) -> RevertResult:
-    changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation="revert")
+def _take_back(
+    session: Session, workspace: Workspace, commit: str, operation: str, message: str = "", *, dry_run: bool
+) -> RevertResult:
+    changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation=operation)
     outcome = session.submit(workspace, changes, dry_run=dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
     if outcome.would:
@@ -260,7 +263,7 @@ REVERT = Tool(
 UNDO = Tool(
     name="undo",
     title="Take back the last change",
-    description="Reverts the newest change that was not taken back yet.",
+    description="Takes back the newest change that was not undone yet, a revert too.",
     Params=UndoParams,
     Result=RevertResult,
     hints=Hints(destructive=True),

@@ -74,7 +74,7 @@ class History:
         return self._past.graph_at(self._past.commit_id(commit), self._tip, self._workspace.graph)
 
     def last_undoable(self) -> str:
-        """The newest commit that a person would want undone: no merge, no revert, not reverted already.
+        """The newest commit that a person would want undone; see `reverting.last_undoable`.
 
         Raises:
             NotFound: There is none among the newest hundred.

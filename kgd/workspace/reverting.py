@@ -11,6 +11,9 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.workspace.outcome import Entry
 from kgd.workspace.past import Past
 
+UNDO = "undo"
+"""The operation of a commit that steps back. One that a person named to be taken back, `revert`, is a change like any
+other, and the next undo takes it back in turn."""
 LOOKED_AT = 100
 """Commits among which an undo looks for its own."""
 
@@ -19,16 +22,20 @@ _REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
 
 
 def last_undoable(entries: Iterable[Entry]) -> str:
-    """The newest of these commits that a person would want undone: no merge, no revert, not reverted already.
+    """The newest of these commits that a person would want undone: no merge, no undo, and not undone already.
+
+    What was undone is passed over with all that it had taken back, which is there again.
 
     Raises:
         NotFound: There is none among them.
     """
-    reverted: set[str] = set()
+    undone: set[str] = set()
     for entry in entries:
-        if entry.operation == "revert":
-            reverted |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
-        elif entry.operation not in ("init", "merge") and len(entry.parents) == 1 and entry.commit not in reverted:
+        if entry.commit in undone:
+            continue
+        if entry.operation == UNDO:
+            undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
+        elif entry.operation not in ("init", "merge") and len(entry.parents) == 1:
             return entry.commit
     raise NotFound(
         f"there is nothing left to undo among the last {LOOKED_AT} commits",
@@ -55,5 +62,6 @@ def saying_so(changes: ChangeSet, past: Past) -> ChangeSet:
     body = "\n".join(
         f"Reverts a part of {id}" if (id := commit.id.hex()) in partly else f"Reverts {id}" for commit in commits
     )
-    operation = "revert" if len(edits) == len(commits) else changes.operation
+    is_told = len(edits) > len(commits) or changes.operation == UNDO
+    operation = changes.operation if is_told else "revert"
     return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)

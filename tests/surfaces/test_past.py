@@ -64,6 +64,21 @@ def test_undo_takes_back_one_change_after_the_other(told: Ask) -> None:
     assert told.get(uris="a")["nodes"][0]["summary"] == "one"
 
 
+def test_undo_takes_back_a_revert_and_then_goes_on_behind_what_that_had_taken_back(told: Ask) -> None:
+    third, second = (one["commit"] for one in told.history(limit=2)["commits"])
+    taken_back = told.revert(commit=second)["commit"]
+    assert told.undo()["reverted"]["commit"] == taken_back
+    assert told.get(uris="a")["nodes"][0]["summary"] == "two"
+    assert [told.undo()["reverted"]["commit"] for _ in range(2)] == [third, second]
+
+
+def test_undo_takes_back_what_brought_an_undone_change_back(told: Ask) -> None:
+    back = told.revert(commit=told.undo()["commit"])["commit"]
+    assert [node["uri"] for node in told.get(uris="b")["nodes"]] == ["concept://shop/b"]
+    assert told.undo()["reverted"]["commit"] == back
+    assert told.undo()["reverted"]["message"] == "second"
+
+
 def test_each_change_is_in_plain_git_log(told: Ask) -> None:
     ws = told.session.daemon.workspace("shop")
     log = git(ws.layout.git_dir, "log", "--format=%an|%s", "refs/kgd/head").splitlines()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
 from kgd.model.change import Append, Delete, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node
+from kgd.workspace.reverting import UNDO
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, to, upsert, uri
 
@@ -235,7 +237,7 @@ def test_undo_goes_back_step_by_step(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="three")))
     names = []
     for _ in range(2):
-        ws.submit(change(Revert(ws.history.last_undoable())))
+        ws.submit(replace(change(Revert(ws.history.last_undoable())), operation=UNDO))
         node = ws.node(uri("a"))
         names.append(node.name if node else None)
     assert names == ["two", "one"]

@@ -36,8 +36,8 @@ KINDS = (
 """What may wait for a person: how it is counted and called, on which page it is dealt with, why, and whether it needs
 one."""
 DEEDS = {
-    "revert": "took back", "verify": "verified", "resolve": "settled", "accept": "accepted", "ingest": "took in",
-    "import": "imported", "manage_changelog": "noted what changed in",
+    "revert": "took back", "undo": "took back", "verify": "verified", "resolve": "settled", "accept": "accepted",
+    "ingest": "took in", "import": "imported", "manage_changelog": "noted what changed in",
     "merge": "brought together", "suggestion": "accepted a suggestion about", "commit": "wrote by hand",
     "hand-edit": "wrote by hand",
 }  # fmt: skip
