@@ -68,6 +68,7 @@ class Outcome:
 
     commit: str | None
     nodes: tuple[tuple[Uri, int], ...] = ()
+    """What was written, with its version since; for a dry run that which it would have."""
     created: tuple[Uri, ...] = ()
     similar: tuple[Similar, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -68,8 +68,8 @@ class Transaction:
             )
         touched, created, written = draft.touched(), draft.created(), draft.written()
         message = message_of(self.changes, {*touched, *written}, draft.settled)
+        versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in written)
         if self.dry_run or not files:
-            versions = tuple((uri, self.around.version(draft.path(uri))) for uri in written)
             would = foretold(message, self.changes.author.name, files, staging.read) if self.dry_run else None
             return Staged(
                 Outcome(
@@ -80,7 +80,6 @@ class Transaction:
         changed = write(staging, files)
         author = signature(self.changes.author, self.now)
         commit = commit_of(staging, parent, author, self.changes.request_id, message, self.seal)
-        versions = tuple((uri, self.around.version(draft.path(uri)) + 1) for uri in written)
         answer = Outcome(
             commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_gone(draft, touched)
         )

@@ -138,6 +138,18 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(ask: Ask) -> None:
     assert ask.get(uris="a")["nodes"] == []
 
 
+def test_a_dry_run_names_the_version_that_each_node_would_have(ask: Ask) -> None:
+    ask.put(changes=[upsert("a", summary="s"), upsert("b", summary="s")])
+    changes = [upsert("a", summary="t"), upsert("b", summary="s"), upsert("c", summary="new")]
+    told, done = ask.put(changes=changes, dry_run=True), ask.put(changes=changes)
+    assert told["nodes"] == done["nodes"]
+    assert done["nodes"] == [{"uri": "concept://shop/a", "version": 2}, {"uri": "concept://shop/c", "version": 1}]
+    fact = {"text": "Sessions last 15 minutes.", "detail": "Since May."}
+    assert ask.remember(**fact, dry_run=True)["nodes"] == ask.remember(**fact)["nodes"]
+    tagged = {**fact, "detail": None, "tags": ["auth"]}
+    assert ask.remember(**tagged, dry_run=True)["nodes"] == ask.remember(**tagged)["nodes"]
+
+
 def test_a_retry_with_the_same_request_id_applies_once(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
     first = ask.put(changes={"op": "append", "uri": "a", "text": "once"}, request_id="r1")
