@@ -215,7 +215,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("recall", "Reading", "find what was remembered, by words, or by tags: with most of them first",
          (_arg("query", nargs="*", help="words", metavar="WORD"),
           _many("--tags", "TAG", "with this tag; repeated: with any of them"), _TYPES, _HITS),
-         call="search", ask="search", print="search"),
+         call="recall", ask="search", print="search"),
 
     Verb("search", "Reading", "find nodes by words, meaning and what leads to them",
          (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES,

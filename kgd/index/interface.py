@@ -44,6 +44,7 @@ class Index(Protocol):
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
         limit: int = 10,
         offset: int = 0,
         doubted: Collection[Uri] = (),
@@ -51,6 +52,7 @@ class Index(Protocol):
     ) -> list[Hit]:
         """Nodes with all words, then with some, then bare files; scores fall.
 
+        `stored`, here and below: without what was only read from the code tree.
         `sees`, here and below: what the answer may depend on; the rest is as if it were not there.
         """
 
@@ -61,6 +63,7 @@ class Index(Protocol):
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
         limit: int = 1_000,
         surrounded: bool = True,
         sees: Callable[[Uri], bool] | None = None,
@@ -91,11 +94,17 @@ class Index(Protocol):
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
     ) -> list[Found]:
         """Of these nodes those that pass the filters, by URI."""
 
     def few_in(
-        self, *, types: Collection[str] | None = None, tags: Collection[str] | None = None, namespace: str = ""
+        self,
+        *,
+        types: Collection[str] | None = None,
+        tags: Collection[str] | None = None,
+        namespace: str = "",
+        stored: bool = False,
     ) -> list[Uri] | None:
         """What passes the filters, or None if it is much."""
 

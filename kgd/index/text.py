@@ -215,6 +215,7 @@ class TextIndex:
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
         limit: int = 10,
         offset: int = 0,
         doubted: Collection[Uri] = (),
@@ -225,6 +226,7 @@ class TextIndex:
         The last word may be unfinished. A node has one of the `types` (those of the code tree are also of `file` and
         `dir`), any of the `tags`, and lies in `namespace` or below. Any text is a question, none is an error; one
         without letters or digits finds nothing. What is `doubted` counts for less, and is found behind its equals.
+        `stored` leaves out what was only read from the code tree.
         With `sees`, what may not be read is as if it were not there.
         """
         terms = words.terms(query)
@@ -234,8 +236,8 @@ class TextIndex:
         with self._database.read() as connection:
             # As many more as may fall behind others: so a page is the same whichever pages were asked for before it.
             search = Search(connection, self._frequencies, terms, want + min(len(doubted), MOST_DOUBTED))
-            bare = None if tags else _file_filter(types, namespace)
-            condition = _doc_filter(types, tags, namespace)
+            bare = None if tags or stored else _file_filter(types, namespace)
+            condition = _doc_filter(types, tags, namespace, stored=stored)
             if sees is None:
                 every = search.run(condition, bare)
             else:
@@ -254,6 +256,7 @@ class TextIndex:
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
         limit: int = 1_000,
         surrounded: bool = True,
         sees: Sees | None = None,
@@ -268,7 +271,7 @@ class TextIndex:
             return Gathered([], {}, [], [])
         with self._database.read() as connection:
             asked = [term.word.casefold() for term in terms]
-            condition = _doc_filter(types, tags, namespace)
+            condition = _doc_filter(types, tags, namespace, stored=stored)
             if sees is not None:
                 return Gathered(InSight(connection, terms, sees).texts(condition, limit), {}, [], asked)
             search = Search(connection, self._frequencies, terms, limit)
@@ -316,9 +319,10 @@ class TextIndex:
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
     ) -> list[Found]:
         """Of these nodes those in the index that pass the filters of `search`, in order of URI."""
-        condition = _doc_filter(types, tags, namespace)
+        condition = _doc_filter(types, tags, namespace, stored=stored)
         with self._database.read() as connection:
             rows = connection.execute(
                 "SELECT docs.uri, docs.id FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
@@ -334,9 +338,10 @@ class TextIndex:
         types: Collection[str] | None = None,
         tags: Collection[str] | None = None,
         namespace: str = "",
+        stored: bool = False,
     ) -> list[Uri] | None:
         """The nodes that pass the filters, or None if that is more than a part of all. O(answer)."""
-        condition = _doc_filter(types, tags, namespace)
+        condition = _doc_filter(types, tags, namespace, stored=stored)
         with self._database.read() as connection:
             most = max(FEW, min(MOST_FEW, self._frequencies.documents(connection) // 3))
             rows = connection.execute(
@@ -443,8 +448,10 @@ def _shape(doc: Doc) -> list[str | int]:
     return [doc.type, doc.updated, name, " ".join(doc.tags), summary, content, data]
 
 
-def _doc_filter(types: Collection[str] | None, tags: Collection[str] | None, namespace: str) -> Filter:
-    sql, values = [], []
+def _doc_filter(
+    types: Collection[str] | None, tags: Collection[str] | None, namespace: str, *, stored: bool = False
+) -> Filter:
+    sql, values = ["AND docs.origin = ''"] if stored else [], []
     if types:
         sql.append(f"AND ({_of_types('docs', types)})")
         values += sorted(types)

@@ -172,7 +172,8 @@ def _is_answered(pool: Pool) -> bool:
 
 def filters_of(question: Question) -> dict[str, Any]:
     types = [*question.types, *(["chunk"] if "document" in question.types else [])]
-    return {"types": types or None, "tags": question.tags or None, "namespace": question.namespace}
+    tags, namespace = question.tags or None, question.namespace
+    return {"types": types or None, "tags": tags, "namespace": namespace, "stored": question.stored}
 
 
 def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str, Any], may: Sees) -> None:

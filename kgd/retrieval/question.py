@@ -14,7 +14,8 @@ class Question:
     """What to look for and where.
 
     `namespace`, `types` and `tags` (any of them) narrow what may be a hit. `edge_types` (none: all) are the relations
-    by which something may be reached. With `max_depth` 0 a hit is there for its own text alone; 1 lets what surrounds
+    by which something may be reached; `stored` leaves out what is only served of the code tree, `stored_first` puts it
+    behind. With `max_depth` 0 a hit is there for its own text alone; 1 lets what surrounds
     it count; more also bring what lies further away. `min_similarity` is about vectors alone, `min_score` about the
     score of the answer.
     """
@@ -28,6 +29,8 @@ class Question:
     limit: int = 10
     min_score: float = 0.0
     min_similarity: float = 0.0
+    stored: bool = False
+    stored_first: bool = False
 
     def follows(self, type: str) -> bool:
         """Whether a relation of this type may be gone along."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,9 +69,13 @@ def retrieve(
     """
     own = workspace.sources() if sources is None else sources
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
-    around = _surroundings(workspace, question, own, named, sees)
     wanted = offset + question.limit + 1
-    order, pool = rank(workspace, question, around, sees, doubted, wanted)
+
+    def ranked(asked: Question) -> tuple[list[Ranked], Pool]:
+        around = _surroundings(workspace, asked, own, named, sees)
+        return rank(workspace, asked, around, sees, doubted, wanted)
+
+    order, pool = _stored_first(ranked, question, wanted) if question.stored_first else ranked(question)
     page = [one for one in order[offset:wanted] if one.score >= question.min_score]
     hits = _explained(workspace, pool, page[: question.limit])
     edges = links(hits, own, named, question, sees) if question.max_depth else ()
@@ -122,6 +127,23 @@ def rank(
     if question.min_similarity <= 0:
         order = _with_rest(workspace, question, pool, order, sees, wanted)
     return order, pool
+
+
+def _stored_first(
+    ranked: Callable[[Question], tuple[list[Ranked], Pool]], question: Question, wanted: int
+) -> tuple[list[Ranked], Pool]:
+    """What somebody wrote, and behind it what is only served of the code tree.
+
+    What has none of few words, and is merely alike, stays behind what has them.
+    """
+    order, pool = ranked(replace(question, stored=True))
+    first = [one for one in order if not (pool.is_short and one.unit and one.unit.tier == ranking.FILE)]
+    if len(first) >= wanted:
+        return first, pool
+    lowest, known = first[-1].score if first else 1.0, {one.uri for one in first}
+    order, pool = ranked(question)
+    rest = [one._replace(score=round(lowest * one.score, SCORE_DIGITS)) for one in order if one.uri not in known]
+    return first + rest, pool
 
 
 def _only_similar(pool: Pool) -> None:
@@ -182,18 +204,21 @@ def _with_rest(
     if len([one for one in order if one.score > BARE]) >= wanted:
         return order
     filters: dict[str, Any] = {"types": question.types or None, "namespace": question.namespace}
+    stored = question.stored
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     index, size = workspace.text(), len(order)
     if pool.is_full:
         lowest = order[-1].score if order else 1.0
-        rest = index.search(question.query, tags=question.tags or None, limit=wanted + len(known), sees=sees, **filters)
+        rest = index.search(
+            question.query, tags=question.tags or None, stored=stored, limit=wanted + len(known), sees=sees, **filters
+        )
         plain = {hit.uri: hit.score for hit in rest if hit.uri not in known}
-        found = {one.uri: one for one in index.passing(list(plain), **filters)}
+        found = {one.uri: one for one in index.passing(list(plain), stored=stored, **filters)}
         return order + [
             Ranked(uri, round(lowest * score, SCORE_DIGITS), found.get(uri, Found(0.0, uri, 0, ranking.FILE)), None)
             for uri, score in plain.items()
         ]
-    if question.tags:
+    if question.tags or stored:
         return order
     ends = (BARE, BARE_SOME) if pool.is_short else (KNOWLEDGE[0], BARE_SOME)
     bare = index.bare_files(question.query, limit=wanted + size, sees=sees, **filters)

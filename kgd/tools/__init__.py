@@ -42,7 +42,7 @@ TOOLSETS: Mapping[str, Catalogue] = {
 SERVED = TOOLS | Catalogue(
     {
         "conflicts": "disputes", "resolve": "settling", "proposals": "proposing", "accept": "proposing",
-        "reject": "proposing", "blame": "blaming", "graph_view": "viewing",
+        "reject": "proposing", "blame": "blaming", "graph_view": "viewing", "recall": "searching",
     }
 )  # fmt: skip
 
@@ -60,7 +60,7 @@ LOCAL = Catalogue(
         "compress": "compressing.compressing", "nodes": "graph.nodes", "create_nodes": "graph.making",
         "update_node": "graph.making", "delete_nodes": "graph.making", "edges": "graph.edges",
         "create_edges": "graph.edges", "delete_edges": "graph.edges", "retrieve": "graph.retrieving",
-        "coverage": "areas.coverage", "broken": "broken",
+        "coverage": "areas.coverage", "broken": "broken", "recall": "searching",
     }
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, NotRequired, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -73,20 +73,29 @@ class SearchResult(TypedDict):
 
 def search(session: Session, params: SearchParams) -> SearchResult:
     """The best hits first, knowledge before bare files; `edges` are the cheapest relations of each hit."""
+    return _searched(session, params, "search")
+
+
+def recall(session: Session, params: SearchParams) -> SearchResult:
+    """The same, what somebody wrote down before what is only served of the code tree."""
+    return _searched(session, params, "recall")
+
+
+def _searched(session: Session, params: SearchParams, tool: Literal["search", "recall"]) -> SearchResult:
     if not params.query.strip() and not params.tags:
         of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [workspace.id, params.query, params.types, params.tags, params.namespace, params.min_score,
                 params.edge_types, params.max_depth]  # fmt: skip
-    start = offset = cursors.index(cursors.read("search", question, params.cursor), 0) if params.cursor else 0
+    start = offset = cursors.index(cursors.read(tool, question, params.cursor), 0) if params.cursor else 0
     if offset > DEEPEST:
         raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
     sees = sight.sight(session, workspace.id)
     sources = sight.sources(session, workspace.id, workspace.sources())
     wanted = Question(
         params.query, params.namespace.strip("/"), tuple(params.types), tuple(params.tags), tuple(params.edge_types),
-        params.max_depth, params.limit, params.min_score,
+        params.max_depth, params.limit, params.min_score, stored_first=tool == "recall",
     )  # fmt: skip
     found = answered(session, workspace, wanted, offset)
     is_far = origins.trust_in(session, workspace) == "remote"
@@ -114,7 +123,7 @@ def search(session: Session, params: SearchParams) -> SearchResult:
     if is_far:
         result["origin"] = origins.of_remote(workspace.id)
     if found.more or offset - start < len(found.hits):
-        result["cursor"] = cursors.write("search", question, [offset])
+        result["cursor"] = cursors.write(tool, question, [offset])
     return result
 
 
@@ -200,5 +209,15 @@ SEARCH = Tool(
     Result=SearchResult,
     hints=Hints(read_only=True, idempotent=True),
     run=search,
+    forwards=True,
+)
+RECALL = Tool(
+    name="recall",
+    title="Find what was remembered",
+    description="The same as search, but what somebody wrote down comes before what is only served of the code tree.",
+    Params=SearchParams,
+    Result=SearchResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=recall,
     forwards=True,
 )

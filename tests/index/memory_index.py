@@ -50,10 +50,12 @@ class MemoryIndex:
 
     def search(
         self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", limit: int = 10, offset: int = 0, doubted: Collection[Uri] = (), sees: Sees | None = None,
+        namespace: str = "", stored: bool = False, limit: int = 10, offset: int = 0, doubted: Collection[Uri] = (),
+        sees: Sees | None = None,
     ) -> list[Hit]:  # fmt: skip
-        found = [one for one in self._found(query, _passing(types, tags, namespace)) if sees is None or sees(one.uri)]
-        if not tags:
+        passes = _passing(types, tags, namespace, stored=stored)
+        found = [one for one in self._found(query, passes) if sees is None or sees(one.uri)]
+        if not tags and not stored:
             found += self.bare_files(query, types=types, namespace=namespace, limit=10_000, sees=sees)
         scored = [(-(one.tier + 2) / 6 * (0.6 if one.uri in doubted else 1.0), one) for one in found]
         ordered = sorted(scored, key=lambda one: (one[0], one[1].rank, one[1].uri))[offset : offset + limit]
@@ -61,10 +63,10 @@ class MemoryIndex:
 
     def gather(
         self, query: str, *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "", limit: int = 1_000, surrounded: bool = True,
+        namespace: str = "", stored: bool = False, limit: int = 1_000, surrounded: bool = True,
         sees: Sees | None = None,
     ) -> Gathered:  # fmt: skip
-        passes = _passing(types, tags, namespace)
+        passes = _passing(types, tags, namespace, stored=stored)
         every = (one for one in self._found(query, passes) if sees is None or sees(one.uri))
         found = sorted(every, key=lambda one: (-one.tier, one.rank, one.uri))[:limit]
         asked = [term.word.casefold() for term in words.terms(query)]
@@ -121,16 +123,17 @@ class MemoryIndex:
 
     def passing(
         self, uris: Collection[Uri], *, types: Collection[str] | None = None, tags: Collection[str] | None = None,
-        namespace: str = "",
+        namespace: str = "", stored: bool = False,
     ) -> list[Found]:  # fmt: skip
-        passes = _passing(types, tags, namespace)
+        passes = _passing(types, tags, namespace, stored=stored)
         keys = {uri: (uri, origin) for (uri, origin), doc in self._docs.items() if uri in uris and passes(doc)}
         return [Found(0.0, uri, self._id(keys[uri]), SOME) for uri in sorted(keys)]
 
     def few_in(
-        self, *, types: Collection[str] | None = None, tags: Collection[str] | None = None, namespace: str = ""
-    ) -> list[Uri] | None:
-        passes = _passing(types, tags, namespace)
+        self, *, types: Collection[str] | None = None, tags: Collection[str] | None = None, namespace: str = "",
+        stored: bool = False,
+    ) -> list[Uri] | None:  # fmt: skip
+        passes = _passing(types, tags, namespace, stored=stored)
         return sorted({doc.uri for doc in self._docs.values() if passes(doc)})
 
     def by_tags(
@@ -169,7 +172,9 @@ class MemoryIndex:
         return self._ids.setdefault(key, len(self._ids) + 1)
 
 
-def _passing(types: Collection[str] | None, tags: Collection[str] | None, namespace: str) -> Passes:
+def _passing(
+    types: Collection[str] | None, tags: Collection[str] | None, namespace: str, *, stored: bool = False
+) -> Passes:
     asked = {tag.casefold() for tag in tags or ()}
 
     def passes(doc: Doc) -> bool:
@@ -178,6 +183,7 @@ def _passing(types: Collection[str] | None, tags: Collection[str] | None, namesp
             (not types or doc.type in types or (scheme_of(doc.uri) in types and scheme_of(doc.uri) in ("file", "dir")))
             and (not asked or bool(asked & {tag.casefold() for tag in doc.tags}))
             and (not namespace.strip("/") or path.startswith(f"{namespace.strip('/')}/"))
+            and not (stored and doc.origin)
         )
 
     return passes

@@ -73,6 +73,17 @@ def test_types_tags_and_namespace_narrow_every_answer(index: Index) -> None:
         assert set(index.few_in(**narrowed) or ()) == expected
 
 
+def test_what_is_stored_is_found_without_what_was_read_from_the_code_tree(index: Index) -> None:
+    note, chunk = uri("note"), "chunk://w/docs/a.md/0001"
+    index.apply([doc("note", content="leases"), doc(chunk, content="a word on leases")])
+    index.apply_tree(FILE_A, [doc(chunk, content="leases"), doc("symbol://w/a.py/leases", name="leases")])
+    index.apply_files([FileDoc(uri("file://w/leases.py"), "leases.py", "python")])
+    assert set(found(index, "leases", stored=True)) == gathered(index, "leases", stored=True) == {note, chunk}
+    assert set(index.few_in(stored=True) or ()) == {note, chunk}
+    asked = [note, chunk, Uri("symbol://w/a.py/leases")]
+    assert {one.uri for one in index.passing(asked, stored=True)} == {note, chunk}
+
+
 def test_what_was_replaced_or_removed_is_not_found(index: Index) -> None:
     index.apply([doc("a", content="old words", tags=("t",)), doc("b", content="old")], tree="1")
     index.apply([doc("a", content="new")], [uri("b"), uri("unknown")], tree="2")

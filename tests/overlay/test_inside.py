@@ -261,3 +261,17 @@ def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
     assert "Amounts are in cents." in "".join(text for _, text in pieces)
     with pytest.raises(ValueError, match="text"):
         cut("docs/guide.md", b"\0\1\2" * 100)
+
+
+def test_what_was_remembered_is_recalled_before_what_the_code_says_of_it(start: Callable[[], Session]) -> None:
+    session = start()
+    for fact in ("Whoever validates an order has to look at its currency as well.", "Bread is baked at night."):
+        call(session, "remember", {"text": fact, "about": ["shop/orders.py"]})
+    asked = {"query": "Order validate"}
+    recalled = call(session, "recall", asked)["hits"]
+    assert hits(session, "Order validate")[0] == "symbol://shop/shop/orders.py/Order.validate"
+    assert [one["type"] for one in recalled[:2]] == ["insight", "symbol"]
+    assert recalled[0]["score"] >= recalled[1]["score"]
+    first = call(session, "recall", {**asked, "limit": 1})
+    second = call(session, "recall", {**asked, "limit": 1, "cursor": first["cursor"]})
+    assert [one["uri"] for one in (*first["hits"], *second["hits"])] == [one["uri"] for one in recalled[:2]]

@@ -266,6 +266,22 @@ def test_what_only_means_it_comes_before_what_it_leads_to_and_others_lead_nowher
     assert not {uri("auth"), uri("keys")} & set(found)
 
 
+def test_what_somebody_wrote_is_first_where_it_has_a_word_and_not_where_it_is_merely_akin(
+    ws: Workspace, asked: Asked
+) -> None:
+    file, symbol = Uri("file://ws/db.py"), Uri("symbol://ws/db.py/database")
+    ws.meaning.follow()
+    ws.note_tree(file, [Doc(symbol, "symbol", "database", content="def database() opens it")])
+    ws.submit(change(upsert("postgres", summary="We chose Postgres over MySQL because of transactional DDL.")))
+    assert ws.meaning.catch_up(30)
+    assert uris(asked("database", stored=True)) == [uri("postgres")]
+    assert uris(asked("database", stored_first=True)) == [symbol]
+    ws.submit(change(upsert("backup", summary="The backup of a database takes an hour, and is made at night.")))
+    assert ws.meaning.catch_up(30)
+    assert uris(asked("database"))[0] == symbol
+    assert uris(asked("database", stored_first=True))[:2] == [uri("backup"), symbol]
+
+
 def test_the_first_fact_of_all_is_found_in_other_words(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     ws.submit(change(upsert("deploy", name="We deploy on Tuesdays")))
