@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.model.node import Node
 from kgd.workspace import memory_files
 from kgd.workspace.draft import MAX_NODE_BYTES
-from kgd.workspace.secrets import refuse_secrets
+from kgd.workspace.secrets import line_of_secret, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
 
@@ -22,7 +25,7 @@ def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: f
     if top == "nodes":
         node = _node(path, data, workspace, sharded)
         try:
-            refuse_secrets(node)
+            refuse_secrets(node, place=partial(_place_in_node, path, data))
         except Refused:
             if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
                 raise
@@ -58,7 +61,18 @@ def _check_part(path: str, data: bytes, base: bytes | None, workspace: str) -> N
         before = {}
     for uri, node in nodes.items():
         if before.get(uri) != node:
-            refuse_secrets(documents.decode(node, at=path), documents.decode(before[uri]) if uri in before else None)
+            old = documents.decode(before[uri]) if uri in before else None
+            opening = rb"""^\s*(?:- )?uri: *["']?%b["']?\s*$""" % re.escape(uri).encode()
+            refuse_secrets(documents.decode(node, at=path), old, partial(_place, path, data, opening))
+
+
+def _place_in_node(path: str, data: bytes, field: str) -> str:
+    return _place(path, data, rb"""^["']?%b["']?\s*:""" % re.escape(field.partition(".")[0]).encode(), field)
+
+
+def _place(path: str, data: bytes, opening: bytes, _field: str) -> str:
+    """Where the first secret is, from the line on which `opening` is found."""
+    return f"{path}:{line_of_secret(data, opening)}"
 
 
 def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:

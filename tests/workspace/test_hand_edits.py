@@ -112,7 +112,7 @@ BROKEN = {
     "n5": ("\x00\x01\x02 binary \xff", "", 1),
     "n6": ("", "empty", 1),
     "n7": ("uri: concept://ws/n7\nsummary: " + "x" * 101 + "\n", "100", 2),
-    "n8": ("uri: concept://ws/n8\ncontent: |\n  password = 8fJ2kQ9zLm4Xw7Rt1Vb6Yc3Np5Hd0Gs\n", "secret", 1),
+    "n8": ("uri: concept://ws/n8\ncontent: |\n  one\n\n  password = 8fJ2kQ9zLm4Xw7Rt1Vb6Yc3Np5Hd0Gs\n", "secret", 5),
 }
 """Text, what the reason says, and the line, of files that are no nodes."""
 

@@ -1,0 +1,49 @@
+"""What a person wrote into a file, and may not become part of the workspace: the line is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgd.codec.bulk import folder_of
+from kgd.errors import Refused
+from kgd.model.uri import Uri
+from kgd.workspace.admission import check
+
+KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
+RANDOM = "8fJ2kQ9zLm4Xw7Rt1Vb6Yc3Np5Hd0Gs"
+NODE = "nodes/concept/a.yaml"
+MEMORY = "memories/2026-11-20-a.md"
+OWNED = "---\nid: decision://ws/a\ntype: decision\ndate: 2026-11-20\ntags: []\n---\n"
+
+FILES = {
+    "content": (NODE, f"uri: concept://ws/a\ncontent: |-\n  one\n\n  two\n  {KEY}\n", 6),
+    "one-line": (NODE, f"uri: concept://ws/a\nname: A\nsummary: {KEY}\n", 3),
+    "assigned": (NODE, f"uri: concept://ws/a\ndata:\n  at: night\n  password:\n    {RANDOM}\n", 5),
+    "list": (NODE, f"uri: concept://ws/a\ntags:\n- one\n- {KEY.lower()}\ndata:\n  keys:\n  - none\n  - {KEY}\n", 8),
+    "comment-before": (NODE, f"# {KEY} is an example\nuri: concept://ws/a\nname: A\nsummary: {KEY}\n", 4),
+    "escaped": (NODE, f'uri: concept://ws/a\nname: A\nsummary: "\\x41{KEY[1:]}"\n', 3),
+    "flow": (NODE, f"{{uri: concept://ws/a,\n  name: A, summary: {KEY}}}\n", 2),
+    "memory": (MEMORY, f"{OWNED}\nOne.\n\nTwo {KEY}.\n", 10),
+}
+
+
+@pytest.mark.parametrize(("path", "text", "line"), FILES.values(), ids=FILES)
+def test_a_secret_is_told_with_the_line_on_which_it_stands(path: str, text: str, line: int) -> None:
+    base = OWNED.encode() if path == MEMORY else None
+    with pytest.raises(Refused) as refused:
+        check(path, text.encode(), base, "ws", frozenset())
+    assert refused.value.at == f"{path}:{line}"
+    assert KEY not in refused.value.message
+
+
+def test_of_a_part_it_is_the_line_in_the_node_that_holds_the_secret_now() -> None:
+    known = f"- uri: message://ws/t/1\n  content: {KEY}\n"
+    path, base = _part(known)
+    _, data = _part(known + f"- uri: message://ws/t/2\n  content: |\n    one\n    {KEY}\n")
+    with pytest.raises(Refused) as refused:
+        check(path, data, base, "ws", frozenset())
+    assert refused.value.at == f"{path}:7"
+
+
+def _part(nodes: str) -> tuple[str, bytes]:
+    return f"{folder_of(Uri('message://ws/t/1'))}/0001.yaml", f"nodes:\n{nodes}".encode()
