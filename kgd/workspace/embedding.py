@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kgd.errors import Invalid, Limit, Unavailable
+from kgd.errors import Invalid, KgdError, Limit, Unavailable
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed, Indexed, Position
 from kgd.index.vectors import Key, Row, VectorFile
@@ -50,6 +50,13 @@ class Stopped(Exception):
 
 class Superseded(Exception):
     """The person chose another embedder meanwhile."""
+
+
+class Progress(NamedTuple):
+    """A sentence on how far it is, and the number of texts that wait."""
+
+    about: str
+    left: int
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +99,7 @@ class Embedding:
         self._writing = threading.Lock()
         self._file: VectorFile | None = None
         self._building: Model | None = None
+        self._followed: Feed | None = None
         self.serving: Model | None = None
         self.hurried = False
         """Whether somebody waits for it, so that no pauses are made."""
@@ -107,7 +115,7 @@ class Embedding:
             IndexDamaged: The file is unsound: `begin_anew`.
             KgdError: The embedder or the disk does not do its part; what was done so far is kept.
         """
-        feed = self._feed()
+        feed = self._followed = self._feed()
         self._go_on()
         if self.serving is None and not self._path.exists() and not _of(feed, Feed.end).number:
             self._told("no texts yet", 0)
@@ -125,6 +133,24 @@ class Embedding:
         if self.embedded - before > MANY:
             give_memory_back()
         self._tell(model, 0)
+
+    def progress(self, choice: Choice) -> Progress | None:
+        """How far it is with the texts that are there now; None where that is not known just now. O(texts that wait).
+
+        Args:
+            choice: What will embed them, where nothing does so far.
+        """
+        model, feed = self._building or self.serving, self._followed
+        if feed is None or (model is None and self._path.exists()):
+            return None
+        try:
+            end = feed.end()
+            left = feed.waiting(model.position.number if model and model.position.era == end.era else 0)
+        except KgdError:  # the index is being made anew, and says so itself
+            return None
+        if model is None:
+            return Progress(_sentence(choice, 0, left), left) if left else None
+        return Progress(_sentence(model.choice, model.count, left), left)
 
     def begin_anew(self) -> None:
         """Throw away what is in the file. What is in memory answers until all is embedded again."""
@@ -362,7 +388,12 @@ class Embedding:
             raise Stopped
 
     def _tell(self, model: Model, left: int) -> None:
-        self._told(f"{model.choice}: {model.count:,} of {model.count + left:,} texts", left)
+        self._told(_sentence(model.choice, model.count, left), left)
+
+
+def _sentence(choice: Choice, count: int, left: int) -> str:
+    waiting = f", {left:,} {'waits' if left == 1 else 'wait'} to be embedded" if left else ""
+    return f"{choice}: {count:,} of {count + left:,} texts{waiting}"
 
 
 def spoken_text(text: Indexed) -> str:

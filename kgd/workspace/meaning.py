@@ -89,6 +89,7 @@ class Meaning:
         if self._thread is not None:
             return
         self._choose, self._secret, self._woken = choose, secret or _no_secret, True
+        self._stage = Stage("embedding", about="begins in a moment")
         self._thread = threading.Thread(target=self._run, name="kgd-meaning", daemon=True)
         self._thread.start()
 
@@ -167,12 +168,18 @@ class Meaning:
         return serving.nearest.pairs(some, within, above, each)
 
     def stage(self) -> Stage:
-        """How it is, for `kgd status`."""
-        return self._stage
+        """How it is, for `kgd status`, with the texts that came since it last did something."""
+        told = self._stage
+        now = self._embedding.progress(self._choice or self._choose()) if told.state != "off" else None
+        if now is None:
+            return told
+        if told.state == "degraded":
+            return replace(told, about=now.about)
+        return self._at_work(now.about, now.left)
 
     def health(self) -> tuple[Stage, ...]:
         """The stage, where vectors are followed at all."""
-        return (self._stage,) if self._thread is not None else ()
+        return (self.stage(),) if self._thread is not None else ()
 
     @property
     def embedded(self) -> int:
@@ -278,11 +285,14 @@ class Meaning:
             self._embedding.begin_anew()
             self._embedding.bring_forward(choice)
 
-    def _told(self, about: str, left: int) -> None:
+    def _at_work(self, about: str, left: int) -> Stage:
         """How far it is. Most of the time there is nothing to wait for, so few texts are no state of their own."""
         blocker = "texts are being embedded; search finds the others by their words" if left > FEW else ""
-        last = self._stage.last_success if blocker else self._clock()
-        self._stage = Stage("embedding", "waiting" if blocker else "ok", last, blocker, None, about)
+        return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
+
+    def _told(self, about: str, left: int) -> None:
+        stage = self._at_work(about, left)
+        self._stage = stage if stage.blocker else replace(stage, last_success=self._clock())
         with self._changed:
             self._changed.notify_all()
 

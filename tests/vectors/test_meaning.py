@@ -22,6 +22,7 @@ from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.vectors.conftest import Desk
 from tests.vectors.models import Endpoint, answering, by_words, failing, serving, write_onnx
+from tests.waiting import until
 
 SOON = 60.0
 TEXTS = {
@@ -427,3 +428,30 @@ def test_what_embedding_many_texts_took_goes_back_to_the_system_and_few_texts_ar
     assert before
     fill(ws)
     assert len(given_back) == before
+
+
+def test_how_many_texts_wait_is_told_as_it_is_at_this_moment(desk: Desk, endpoint: Endpoint) -> None:
+    held = threading.Event()
+
+    def slowly(handler: object, body: object) -> None:
+        held.wait(SOON)
+        answering(by_words)(handler, body)  # type: ignore[arg-type]
+
+    def is_told(words: str) -> None:
+        until(lambda: ws.meaning.stage().about.endswith(words), SOON, ws.meaning.stage)
+
+    endpoint.behave = slowly
+    desk.choice = Choice("openai", url=endpoint.url, model="m")
+    ws = desk.open()
+    try:
+        assert ws.meaning.stage().about == "begins in a moment"
+        ws.submit(change(*(upsert(name, content=text) for name, text in TEXTS.items())))
+        is_told(": 0 of 3 texts, 3 wait to be embedded")
+        ws.submit(change(upsert("more", content="one more")))
+        is_told(": 0 of 4 texts, 4 wait to be embedded")
+    finally:
+        held.set()
+    assert ws.meaning.catch_up(SOON)
+    is_told(": 4 of 4 texts")
+    ws.submit(change(upsert("last", content="the last")))
+    is_told(": 5 of 5 texts")
