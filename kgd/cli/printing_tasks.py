@@ -39,13 +39,18 @@ def task_show(answer: Answer) -> None:
     for uri in task["dependsOn"]:
         say(f"  depends on  {uri}")
     _sections(data.get("sections", []))
-    if recorded := data.get("recorded"):
+    already = data.get("already")
+    if already:
+        left = "" if data["commit"] else "; nothing changed"
+        say(f"it was {task['status']} already, since {already['at']} by {already['by']}{left}")
+    recorded = [one for one in data.get("recorded", ()) if not (already and one.get("known"))]
+    if recorded:
         say(f"recorded {words.counted(len(recorded), 'nodes')}:")
-    for one in recorded or ():
+    for one in recorded:
         say(f"  {one['type']:<8} {one['summary']} ({one['id']})")
     for warning in data.get("warnings", ()):
         say(f"  ! {warning}")
-    if hints := data.get("graphHints"):
+    if (hints := data.get("graphHints")) and not already:
         say(hints["message"])
         for action in hints["suggestedActions"]:
             say(f"  - {action}")

@@ -59,17 +59,24 @@ def _new(given: Given) -> Given:
 
 
 def _learned(given: Given, sections: list[Given]) -> Given:
-    """What is written with the step: below what these sections say already, so that nobody's words are lost."""
+    """What is written with the step: below what these sections say already, so that nobody's words are lost.
+
+    Who says the same again says nothing.
+    """
     titles = {"notes": "Handoff Notes", "pattern": "Patterns", "gotcha": "Gotchas"}
     written = []
     for key, title in titles.items():
-        if key in given:
-            text = given[key] if isinstance(given[key], str) else _lines(given[key])
-            before = [one for one in sections if one["title"].casefold() == title.casefold() and one["content"].strip()]
-            lines = [*(one["content"].rstrip() for one in before), text]
-            written.append({"title": before[0]["title"] if before else title, "content": "\n".join(lines)})
+        before = [one for one in sections if one["title"].casefold() == title.casefold() and one["content"].strip()]
+        said = "\n".join(one["content"].rstrip() for one in before)
+        if text := _unsaid(given.get(key, []), said):
+            content = f"{said}\n{text}" if said else text
+            written.append({"title": before[0]["title"] if before else title, "content": content})
     return {"sections": written, **({"summary": given["summary"]} if "summary" in given else {})}
 
 
-def _lines(items: list[str]) -> str:
-    return "\n".join(f"- {' '.join(item.split())}" for item in items)
+def _unsaid(given: str | list[str], said: str) -> str:
+    """A text, or those of its items that are not there yet."""
+    if isinstance(given, str):
+        return "" if given.strip() in said else given
+    lines = said.splitlines()
+    return "\n".join(line for item in given if (line := f"- {' '.join(item.split())}") not in lines)

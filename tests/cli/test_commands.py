@@ -79,6 +79,21 @@ def test_a_dry_run_writes_nothing(kgd: Kgd) -> None:
     assert kgd.json("log")["commits"] == before
 
 
+def test_a_task_that_is_done_is_not_done_again(kgd: Kgd) -> None:
+    kgd("task", "add", "renew early", "--objective", "renew")
+    done = ("task", "done", "renew early", "--gotcha", "clocks differ", "--notes", "at 12\n\nas before")
+    assert "recorded 1 node:" in kgd(*done)
+    tip = kgd.json("log", "--limit", "1")["commits"][0]
+    again = kgd(*done)
+    assert f"it was completed already, since {tip['at']} by {tip['author']}; nothing changed" in again
+    assert "recorded" not in again
+    assert kgd.json("log", "--limit", "1")["commits"][0] == tip
+    later = kgd("task", "done", "renew early", "--gotcha", "clocks differ", "--gotcha", "days do, too")
+    assert "it was completed already" in later
+    assert "nothing changed" not in later
+    assert later.partition("recorded 1 node:")[2].count("gotcha://") == 1
+
+
 @pytest.mark.slow
 def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     kgd("put", "price", "--summary", "in cents")

@@ -196,6 +196,8 @@ def test_completing_twice_records_once(ask: Ask, ws: Workspace) -> None:
     tip = ws.tip
     again = moved(ask, ID, to="completed", sections=LEARNED)
     assert (again["commit"], ws.tip) == (None, tip)
+    assert {name: again["already"][name] for name in ("by", "commit")} == {"by": "Ann Person", "commit": tip}
+    assert "already" not in first
     assert [one["id"] for one in again["recorded"]] == [one["id"] for one in first["recorded"]]
 
     gotcha = first["recorded"][1]["id"]
@@ -207,6 +209,8 @@ def test_completing_twice_records_once(ask: Ask, ws: Workspace) -> None:
         "A third one", "All webhook handlers extend BaseWebhookHandler", "Said better",
         "`src/auth/keys.py`: the test key signs differently",
     ]  # fmt: skip
+    assert [one.get("known", False) for one in third["recorded"]] == [False, True, True, True]
+    assert third["already"] == again["already"]
     assert len(list(ws.graph.uris(scheme="gotcha"))) == 3
 
 

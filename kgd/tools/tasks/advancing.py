@@ -17,7 +17,7 @@ from kgd.model.node import TAGS_LIMIT, Relation
 from kgd.tools import sight
 from kgd.tools.areas import naming
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
-from kgd.tools.nodes import Found
+from kgd.tools.nodes import Found, moment
 from kgd.tools.parameters import Params, read_many, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
@@ -35,6 +35,7 @@ from kgd.tools.tool import Hints, Tool
 from kgd.workspace.edits import upserted
 
 if TYPE_CHECKING:
+    from kgd.model.uri import Uri
     from kgd.tools.sight import Sees
     from kgd.workspace.outcome import Outcome
     from kgd.workspace.workspace import Workspace
@@ -44,6 +45,8 @@ SUGGESTED_ACTIONS = (
     "Update atom paths if files were moved or new directories created",
     "Append changelog entries for significant changes",
 )
+LOOKED_AT = 50
+"""Versions of a task among which it is looked for who gave it its status."""
 ATTEMPTS = 10
 """How often a completion is tried that others overtake, each time by writing down one of the same facts."""
 OWN = "changes[0]"
@@ -109,15 +112,27 @@ class Hint(TypedDict):
 
 
 class RecordedAnswer(TypedDict):
+    """`known`: it was there before."""
+
     id: str
     type: str
     summary: str
+    known: NotRequired[bool]
+
+
+class Already(TypedDict):
+    """When the task came to the status that it has, and by whom."""
+
+    at: str
+    by: str
+    commit: str
 
 
 class AdvanceData(TypedDict):
     task: TaskAnswer
     sections: list[SectionAnswer]
     commit: str | None
+    already: NotRequired[Already]
     recorded: NotRequired[list[RecordedAnswer]]
     graphHints: NotRequired[Hint]
     warnings: NotRequired[list[str]]
@@ -168,8 +183,11 @@ def _answer(
     data: AdvanceData = {
         "task": task_answer(now, task), "sections": sections_answer(task), "commit": outcome.commit,
     }  # fmt: skip
+    if task_of(before).status == to and (already := _since(workspace, now.uri, to)):
+        data["already"] = already
     if to == "completed":
-        data["recorded"] = [_line(workspace, uri) for uri in (*recorded.new, *recorded.known)]
+        data["recorded"] = [_line(workspace, uri) for uri in recorded.new]
+        data["recorded"] += [{**_line(workspace, uri), "known": True} for uri in recorded.known]
     if to in TERMINAL:
         data["graphHints"] = {
             "message": f"Task {to}. Consider updating the knowledge graph.",
@@ -251,6 +269,16 @@ def _own_edit(
     added = tuple(one for one in relations if node.relation(one.type, one.target) is None)
     shown = summary if summary or node.summary else own_summary(task)
     return Upsert(edit.uri, summary=shown, tags=tags, data=data, relations=added, expect_version=edit.expect_version)
+
+
+def _since(workspace: Workspace, uri: Uri, status: str) -> Already | None:
+    """The change that gave a task its status; None where that is not among its newest."""
+    for entry in workspace.history.entries(uri=uri, limit=LOOKED_AT):
+        for change in workspace.history.changes(entry.commit, [uri]):
+            was, is_now = (parsed(node).status if node else None for node in (change.before, change.after))
+            if is_now == status != was:
+                return {"at": moment(entry.at), "by": entry.author, "commit": entry.commit}
+    return None
 
 
 def _line(workspace: Workspace, uri: str) -> RecordedAnswer:
