@@ -200,7 +200,7 @@ def search(answer: Answer) -> None:
         if doubt := hit.get("unverified"):
             say(f"    ! unverified: {doubt['reason']}")
     if not answer["hits"]:
-        say("nothing found")
+        say(f"nothing found{tail(answer.get('hint'))}")
 
 
 def traverse(answer: Answer) -> None:

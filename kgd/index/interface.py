@@ -122,3 +122,9 @@ class Index(Protocol):
     def by_source(self, type: str, id: str | None = None) -> list[Uri]: ...
 
     def newest(self, type: str, limit: int) -> list[Uri]: ...
+
+    def types(self) -> list[str]:
+        """What nodes are of, by name; `file` and `dir` where the code tree has any."""
+
+    def has_type(self, type: str) -> bool:
+        """Whether anything at all passes the filter of this type."""

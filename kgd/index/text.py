@@ -384,6 +384,28 @@ class TextIndex:
             )
             return [uri for (uri,) in rows]
 
+    def types(self) -> list[str]:
+        """The types of all texts, and `file` and `dir` where the code tree has any; by name. O(types)."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                "WITH RECURSIVE one(type) AS (SELECT min(type) FROM docs UNION ALL"
+                " SELECT (SELECT min(docs.type) FROM docs WHERE docs.type > one.type) FROM one WHERE type NOT NULL)"
+                " SELECT type FROM one WHERE type NOT NULL"
+            )
+            types = {type for (type,) in found}
+            if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone():
+                types |= set(CODE_TREE)
+        return sorted(types)
+
+    def has_type(self, type: str) -> bool:
+        """Whether anything passes the filter of this type; of what the code tree has, its kind is one too. O(files)."""
+        texts, files = _doc_filter([type], None, ""), _file_filter([type], "")
+        with self._database.read() as connection:
+            return any(
+                connection.execute(f"SELECT 1 FROM {table} WHERE 1 {asked.sql} LIMIT 1", asked.values).fetchone()
+                for table, asked in (("docs", texts), ("files", files))
+            )
+
     def by_source(self, type: str, id: str | None = None) -> list[Uri]:
         """Nodes that were taken from a source, or from any source of its type, by URI. O(answer)."""
         of_id, values = ("", (type,)) if id is None else (" AND source_id = ?", (type, id))

@@ -14,7 +14,7 @@ from kgd.graph.edges import Card, EdgeSource
 from kgd.mentions.mentions import Mentions as Found
 from kgd.mentions.mentions import strength_of
 from kgd.model.fields import plain_weight
-from kgd.model.uri import Uri, name_of
+from kgd.model.uri import OWNED, Uri, name_of
 from kgd.retrieval.question import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, sight
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 DEEPEST = 10_000
 """Hits that can be paged through; whoever needs more asks a narrower question."""
+TYPES_SHOWN = 40
 
 
 class SearchParams(Params):
@@ -68,6 +69,7 @@ class SearchResult(TypedDict):
     hits: list[HitAnswer]
     edges: list[EdgeAnswer]
     cursor: NotRequired[str]
+    hint: NotRequired[str]
     origin: NotRequired[Origin]
 
 
@@ -122,9 +124,25 @@ def _searched(session: Session, params: SearchParams, tool: Literal["search", "r
     result: SearchResult = {"workspace": workspace.id, "hits": hits, "edges": edges}
     if is_far:
         result["origin"] = origins.of_remote(workspace.id)
+    if not hits and not params.cursor and (hint := _unknown_types(workspace, params.types, sees)):
+        result["hint"] = hint
     if found.more or offset - start < len(found.hits):
         result["cursor"] = cursors.write(tool, question, [offset])
     return result
+
+
+def _unknown_types(workspace: Workspace, types: Sequence[str], sees: sight.Sees | None) -> str:
+    """That there is nothing of a type, and what there is: types are whatever somebody wrote. Who may not read
+    everything learns of kgd's own types alone, whether there are such nodes or not."""
+    index = workspace.text()
+    known = index.types() if sees is None else sorted(OWNED)
+    missing = [one for one in types if one not in known and (sees is not None or not index.has_type(one))]
+    if not missing:
+        return ""
+    named, listed = " or ".join(repr(one[:60]) for one in missing[:5]), ", ".join(known[:TYPES_SHOWN])
+    if sees is not None:
+        return f"{named} is none of the usual types: {listed}"
+    return f"no node is of the type {named}; there are: {listed or 'none yet'}"
 
 
 def answered(session: Session, workspace: Workspace, question: Question, offset: int = 0) -> Retrieved:

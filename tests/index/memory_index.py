@@ -152,6 +152,15 @@ class MemoryIndex:
             if doc.source and doc.source.type == type and id in (None, doc.source.id)
         )  # fmt: skip
 
+    def types(self) -> list[str]:
+        return sorted({doc.type for doc in self._docs.values()} | ({"file", "dir"} if self._files else set()))
+
+    def has_type(self, type: str) -> bool:
+        files = (Doc(file.uri, default_type(file.uri), "") for file in self._files.values())
+        passes = _passing([type], None, "")
+        kinds = {file.kind for file in self._files.values()}
+        return type in kinds or any(passes(doc) for doc in (*self._docs.values(), *files))
+
     def newest(self, type: str, limit: int) -> list[Uri]:
         found = sorted((doc for doc in self._docs.values() if doc.type == type), key=lambda d: (-d.updated, d.uri))
         return [doc.uri for doc in found[:limit]]

@@ -84,6 +84,17 @@ def test_what_is_stored_is_found_without_what_was_read_from_the_code_tree(index:
     assert {one.uri for one in index.passing(asked, stored=True)} == {note, chunk}
 
 
+def test_it_knows_which_types_there_are(index: Index) -> None:
+    assert (index.types(), index.has_type("task")) == ([], False)
+    index.apply([doc("a"), doc("b", type="task"), doc("c", type="task")])
+    index.apply_tree(FILE_A, [doc("symbol://w/a.py/leases")])
+    assert index.types() == ["concept", "symbol", "task"]
+    index.apply_files([FileDoc(uri("file://w/leases.py"), "leases.py", "python")])
+    assert index.types() == ["concept", "dir", "file", "symbol", "task"]
+    known = {type for type in (*index.types(), "resource", "python", "gotcha", "") if index.has_type(type)}
+    assert known == {"concept", "file", "python", "resource", "symbol", "task"}
+
+
 def test_what_was_replaced_or_removed_is_not_found(index: Index) -> None:
     index.apply([doc("a", content="old words", tags=("t",)), doc("b", content="old")], tree="1")
     index.apply([doc("a", content="new")], [uri("b"), uri("unknown")], tree="2")

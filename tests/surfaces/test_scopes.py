@@ -76,6 +76,14 @@ def test_what_is_not_there_is_not_compared_with_what_is_hidden(filled: Ask, hold
     assert not [uri for uri in missing["similar"] if "secret" in uri]
 
 
+def test_which_types_hidden_nodes_are_of_is_not_told(filled: Ask, holds: As) -> None:
+    filled.put(changes=upsert("secret/plan", type="rotation-plan", name="Rotation"))
+    mine = holds("read", "/infra/**")
+    told = [mine.search(query="zebra", types=[type])["hint"] for type in ("rotation-plan", "unheard-of")]
+    assert told[0].replace("rotation-plan", "unheard-of") == told[1]
+    assert "hint" not in mine.search(query="zebra", types=["gotcha"])
+
+
 def test_an_alias_is_no_way_around(filled: Ask, holds: As) -> None:
     filled.put(changes={"op": "move", "uri": "infra/b", "to": "secret/b"})
     mine, gone = holds("read,write", "/infra/**"), "concept://shop/infra/b"

@@ -56,6 +56,17 @@ def test_edges_are_the_closest_relations_of_the_hits(found: Ask) -> None:
     assert found.search(query="session", edge_types="other")["edges"] == []
 
 
+def test_a_type_that_nothing_has_is_told_with_those_that_there_are(found: Ask) -> None:
+    for call in (found.search, found.recall):
+        answer = call(query="session", types=["gotcah"])
+        assert answer["hits"] == []
+        said, _, there_are = answer["hint"].partition("; there are: ")
+        assert said == "no node is of the type 'gotcah'"
+        assert {"concept", "gotcha", "file"} <= set(there_are.split(", "))
+    for types in (["gotcha"], ["dir"], ["python"], []):
+        assert "hint" not in found.search(query="zebra", types=types)
+
+
 def test_pages_follow_each_other_without_gap_or_repeat(ask: Ask) -> None:
     ask.put(changes=[upsert(f"note{n:02}", summary="the same words") for n in range(25)])
     seen, cursor = [], None
