@@ -16,6 +16,7 @@ from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, uri
 from tests.faults.scribes import COUNTERS, LOGS, read_diary
+from tests.git.support import fsck
 
 STRAYS = ("*.lock", "*.kgd", "*.kgd-new", "ref,*", "index.new", "objects/pack/*.keep")
 
@@ -51,14 +52,6 @@ def git(where: Path, *words: str, check: bool = True) -> str:
     if check and done.returncode:
         raise AssertionError(f"git {words}: {done.stderr}{done.stdout}")
     return done.stdout
-
-
-def fsck(git_dir: Path) -> list[str]:
-    """What a full, strict check complains about; unreachable objects are no complaint."""
-    command = ["git", "-C", str(git_dir), "fsck", "--strict", "--full", "--no-dangling", "--no-progress"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = (done.stdout + done.stderr).splitlines()
-    return [line for line in lines if line and not line.startswith(("notice", "Checking"))]
 
 
 def strays(git_dir: Path) -> list[str]:

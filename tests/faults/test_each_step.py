@@ -11,8 +11,9 @@ from kgd.git.layout import Layout
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, change, new_layout, upsert, uri
-from tests.faults.audit import fsck, git, requests_in, strays
+from tests.faults.audit import git, requests_in, strays
 from tests.faults.one_change import Point, composed, interfere, points
+from tests.git.support import fsck
 from tests.workspace.people import code_layout
 
 pytestmark = [pytest.mark.needs("strace"), pytest.mark.timeout(240)]

@@ -21,7 +21,8 @@ from kgd.model.uri import Uri
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, to, upsert, uri
-from tests.faults.audit import counted_by_git, fsck, strays
+from tests.faults.audit import counted_by_git, strays
+from tests.git.support import fsck
 
 NAMES = st.sampled_from([*"abcdef", "deep/a", "deep/b"])
 WORDS = st.sampled_from(["lease", "clock", "anchor", "harbour"])

@@ -17,7 +17,8 @@ from kgd.workspace.outcome import Outcome
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 from tests.builders import change, new_layout, to, upsert, uri
-from tests.faults.audit import counted_by_git, fsck, git, requests_in
+from tests.faults.audit import counted_by_git, git, requests_in
+from tests.git.support import fsck
 
 pytestmark = pytest.mark.slow
 

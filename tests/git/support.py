@@ -23,11 +23,19 @@ def git(where: Path, *arguments: str, check: bool = True, input: str | None = No
 
 
 def fsck(git_dir: Path) -> list[str]:
-    """What a full, strict check complains about; unreachable objects are no complaint."""
-    command = ["git", "-C", str(git_dir), "fsck", "--strict", "--full"]
+    """What a full, strict check complains about; unreachable objects are no complaint.
+
+    It is asked again: a roll-up takes packs away while git reads, and what is damaged is so twice.
+    """
+    found = _complaints(git_dir)
+    return sorted(found & _complaints(git_dir)) if found else []
+
+
+def _complaints(git_dir: Path) -> set[str]:
+    command = ["git", "-C", str(git_dir), "fsck", "--strict", "--full", "--no-progress"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = (done.stdout + done.stderr).splitlines()
-    return [line for line in lines if not line.startswith(("dangling", "Checking", "notice"))]
+    return {line for line in lines if line and not line.startswith(("dangling", "Checking", "notice"))}
 
 
 class Pen:

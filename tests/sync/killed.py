@@ -13,9 +13,10 @@ from kgd.errors import KgdError
 from kgd.git.refs import HEAD
 from kgd.model.change import Append
 from tests.builders import WS, change, upsert, uri
-from tests.faults.audit import fsck, strays
+from tests.faults.audit import strays
 from tests.faults.nursery import Child
 from tests.faults.scribes import Diary, read_diary
+from tests.git.support import fsck
 from tests.sync.people import Person, bare
 
 NAMES = ("ann", "bob")

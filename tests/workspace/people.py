@@ -15,6 +15,7 @@ from kgd.git.layout import Layout, create_in_code_repository
 from kgd.workspace import hand_edits, publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, uri
+from tests.git.support import fsck
 from tests.waiting import until
 
 PATIENCE = 20.0
@@ -131,8 +132,8 @@ class Desk:
     def subjects(self, *options: str) -> list[str]:
         return self.git("log", "--format=%an: %s", *options, "refs/kgd/head").splitlines()
 
-    def fsck(self) -> str:
-        return git(self.layout.git_dir, "fsck", "--strict", "--no-dangling")
+    def fsck(self) -> list[str]:
+        return fsck(self.layout.git_dir)
 
 
 def node_text(node: str, /, **fields: str) -> str:

@@ -118,7 +118,7 @@ def edit_for(desk: Desk, seconds: float, seed: int) -> None:
         assert found.data["agent"] == value
     assert len(shown) <= 2 + count / 20, "a save that a publication swapped out is a rare thing"
     assert desk.ws.invalid_files() == ()
-    assert desk.fsck() == ""
+    assert desk.fsck() == []
 
 
 @pytest.mark.requirement("B11")
@@ -254,7 +254,7 @@ def work_for(desk: Desk, seconds: float, seed: int) -> None:
         assert node is not None
         assert node.data["agent"] == value
     _only_kgd_went_forward(desk)
-    assert desk.fsck() == ""
+    assert desk.fsck() == []
 
 
 def _only_kgd_went_forward(desk: Desk) -> None:

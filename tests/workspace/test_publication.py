@@ -339,7 +339,7 @@ def test_killed_at_any_step_it_is_finished_at_the_next_start(desk: Desk, layout:
     assert "edited after the crash" in git(layout.git_dir, "log", "--all", "-p", "refs/kgd/head")
     assert again.ws.node(uri("n1")).data == {"step": step}  # type: ignore[union-attr]
     assert again.file("added/x").exists()
-    assert again.fsck() == ""
+    assert again.fsck() == []
     again.ws.close()
     left = [p.name for p in layout.git_dir.glob("*.lock")] + [p.name for p in layout.derived_dir.glob("part-*")]
     assert left == []
@@ -372,7 +372,7 @@ def test_two_threads_of_writers_and_publication_end_in_step(desk: Desk) -> None:
     for thread in threads:
         thread.join()
     desk.published()
-    assert desk.fsck() == ""
+    assert desk.fsck() == []
 
 
 def test_a_disk_error_under_the_lock_leaves_a_new_file_to_the_next_try(
@@ -391,7 +391,7 @@ def test_a_disk_error_under_the_lock_leaves_a_new_file_to_the_next_try(
     desk.published()
     assert failed
     assert "name: Fresh" in desk.file("fresh").read_text()
-    assert desk.fsck() == ""
+    assert desk.fsck() == []
 
 
 def _taken(lock: Path) -> bool:
