@@ -271,7 +271,7 @@ class Daemon:
             workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
             workspace.is_registered = lambda id: id in self.registry.current().entries
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
-            workspace.on_proposal(lambda: self._announce_code(workspace.id))
+            workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
             workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
             tending = Tending(
                 workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)

@@ -255,7 +255,7 @@ class _Runner:
             )  # fmt: skip
             machine.went_well(answer.done, now, syncing.chance)
             if answer.done.proposals or answer.done.withdrawn:
-                syncing.workspace.tell_of_proposal()
+                syncing.workspace.tell_uncommitted()
             if answer.done.pulled or answer.done.pushed:
                 log.info("synced", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
                                           "pulled": answer.done.pulled, "pushed": answer.done.pushed})  # fmt: skip

@@ -56,7 +56,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
             continue
         except OSError as error:
             raise Unavailable(f"it could not be kept: {error.strerror}", at=name, next="Push again.") from None
-        workspace.tell_of_proposal()
+        workspace.tell_uncommitted()
         return name
     raise Unavailable("others propose at this moment as well", at=ref, next="Push again.")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import anyio.to_thread
 
@@ -21,6 +24,8 @@ STREAMS_EACH, STREAMS_LIMIT = 60, 600
 RETRY_MILLISECONDS = 1_500
 LOOKED_AT = 500
 """Of a commit with more nodes it is not asked whether a listener may read one of them: it is told all the same."""
+REMEMBERED = 200
+"""Changes that a page may have missed until it listens. One that missed more looks again."""
 
 CUE = b"event: changed\ndata: 1\n\n"
 
@@ -42,13 +47,34 @@ class _Stream:
         self.woken.set()
 
 
+class _Change(NamedTuple):
+    mark: str
+    workspace: str
+    uris: Collection[str]
+
+    def is_heard(self, workspace: str, sees: Sees | None) -> bool:
+        return self.workspace == workspace and (
+            sees is None or not self.uris or any(sees(Uri(one)) for one in self.uris)
+        )
+
+
 class Live:
-    """Who listens to which workspace. Lives on the event loop; `announce` and `look` may be called from any thread."""
+    """Who listens to which workspace. Lives on the event loop; `announce`, `mark`, `look` are for any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._streams: dict[_Stream, None] = {}
         self._closed = False
+        self._began = secrets.token_hex(8)
+        self._changes: deque[_Change] = deque(maxlen=REMEMBERED)
+
+    def mark(self, workspace: str, sees: Sees | None = None) -> str:
+        """What a page that is made from now on gives to `stream`, which then tells it what it misses until it listens.
+
+        It says nothing about changes that its visitor may not hear of, not even how many there are.
+        """
+        heard = (one.mark for one in reversed(self._changes.copy()) if one.is_heard(workspace, sees))
+        return next(heard, self._began)
 
     def announce(self, workspace: str, uris: Collection[str] = ()) -> None:
         """Tell the pages of a workspace that these nodes changed; returns at once."""
@@ -61,16 +87,19 @@ class Live:
             self._loop.call_soon_threadsafe(self._wake_all)
 
     async def stream(
-        self, workspace: str, who: str, still: Callable[[], object], sees: Sees | None = None
+        self, workspace: str, who: str, still: Callable[[], object], sees: Sees | None = None, since: str = ""
     ) -> AsyncIterator[bytes]:
         """What one page is sent, until it goes away, `close`, or `still`, which may block, raises KgdError.
 
-        `who` is whose limit it counts for. The last cue of a visitor who may no longer look has their page ask again,
-        and hear that.
+        `who` is whose limit it counts for, `since` the page's `mark`. The last cue of a visitor who may no longer look
+        has their page ask again, and hear that.
         """
         own = _Stream(workspace, who, sees)
         self._make_room(who)
         self._streams[own] = None
+        if since and since != self.mark(workspace, sees):
+            own.has_changed = True
+            own.woken.set()
         try:
             yield b"retry: %d\nevent: open\ndata: 0\n\n" % RETRY_MILLISECONDS
             while not (own.is_over or self._closed):
@@ -105,15 +134,13 @@ class Live:
                 one.end()
 
     def _tell(self, workspace: str, uris: Collection[str]) -> None:
+        change = _Change(secrets.token_hex(8), workspace, uris if len(uris) <= LOOKED_AT else ())
+        self._changes.append(change)
         for one in self._streams:
-            if one.workspace == workspace and _may_hear(one.sees, uris):
+            if change.is_heard(one.workspace, one.sees):
                 one.has_changed = True
                 one.woken.set()
 
     def _wake_all(self) -> None:
         for one in self._streams:
             one.woken.set()
-
-
-def _may_hear(sees: Sees | None, uris: Collection[str]) -> bool:
-    return sees is None or not uris or len(uris) > LOOKED_AT or any(sees(Uri(one)) for one in uris)

@@ -189,8 +189,8 @@ class Ui:
             asked = await anyio.to_thread.run_sync(self._asked, request, ImmutableMultiDict())
         except KgdError as error:
             return self._error(error)
-        sees = sight(asked.session(), asked.workspace)
-        stream = self._live.stream(asked.workspace, asked.visitor.token, lambda: self._still(key, asked), sees)
+        sees, since = sight(asked.session(), asked.workspace), asked.query.get("since", "")
+        stream = self._live.stream(asked.workspace, asked.visitor.token, lambda: self._still(key, asked), sees, since)
         return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
     def _still(self, key: str, asked: Asked) -> None:
@@ -234,7 +234,8 @@ class Ui:
             if request.method == "POST" and not is_proof(key, str(form.get(PROOF, ""))):
                 raise Forbidden("this form is not from a page of this session", next="Load the page again, then send.")
             with self._daemon.counted():
-                return self._response(entry, asked, key, request, entry.handle(asked))
+                mark = self._live.mark(asked.workspace, sight(asked.session(), asked.workspace))
+                return self._response(entry, asked, key, request, entry.handle(asked), mark)
         except KgdError as error:
             return self._error(error, asked, key)
         except Exception:
@@ -242,7 +243,9 @@ class Ui:
             failed = Internal("kgd failed inside; this is a defect", next="The daemon's log has the details.")
             return self._error(failed, asked, key)
 
-    def _response(self, entry: Entry, asked: Asked, key: str, request: Request, handled: Handled) -> Response:
+    def _response(
+        self, entry: Entry, asked: Asked, key: str, request: Request, handled: Handled, mark: str
+    ) -> Response:
         if isinstance(handled, Go):
             if handled.said:
                 while len(self._said) >= KEPT_SAID:
@@ -255,7 +258,7 @@ class Ui:
                 headers["content-disposition"] = f'attachment; filename="{handled.filename}"'
             return Response(handled.body, headers=headers, media_type=handled.media_type)
         # What is answered to a form is no page that can be looked at again.
-        around = self._around(asked, key) | {"current": entry.name, "is_live": request.method == "GET"}
+        around = self._around(asked, key) | {"current": entry.name, "since": mark if request.method == "GET" else ""}
         if "hx-request" not in request.headers:  # a page that only looks again takes no message from another
             around["said"] = self._said.pop(key, "")
         return self._html(handled.template, around | dict(handled.told), handled.status)
@@ -293,7 +296,7 @@ class Ui:
             "said": "",
             "navigation": NAVIGATION,
             "current": "",
-            "is_live": False,
+            "since": "",
             "to": partial(address, asked.workspace) if asked else partial(address, ""),
             "node_at": (lambda uri: address(asked.workspace, "node", uri=uri)) if asked else str,
         }

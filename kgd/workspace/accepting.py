@@ -103,7 +103,7 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     if kept not in known:
         move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
     if proposal.remote:
-        workspace.tell_of_proposal()
+        workspace.tell_uncommitted()
     else:
         _remove(workspace, proposal)
     return kept
@@ -116,7 +116,7 @@ def let_go_of_merged(workspace: Workspace) -> None:
         with contextlib.suppress(KgdError, program.GitFailed):
             if workspace.store.is_ancestor(commit, tip):
                 program.run(workspace.layout.git_dir, ["update-ref", "-d", ref, commit.hex()])
-                workspace.tell_of_proposal()
+                workspace.tell_uncommitted()
 
 
 def touches(workspace: Workspace, proposal: Proposal) -> Touched:
@@ -136,7 +136,7 @@ def _remove(workspace: Workspace, proposal: Proposal) -> None:
         raise Unavailable(
             f"the proposal is still listed: {error.said[:100]}", at=proposal.name, next="It may have moved: look again."
         ) from None
-    workspace.tell_of_proposal()
+    workspace.tell_uncommitted()
 
 
 def _whole(

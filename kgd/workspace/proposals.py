@@ -266,7 +266,7 @@ def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, not
                 store.confirm(objects)
         finally:
             store.release(pack)
-        workspace.tell_of_proposal()
+        workspace.tell_uncommitted()
     except RefMoved:
         raise Unavailable("another proposal took that name at this moment", next="Ask again.") from None
     except OSError as error:

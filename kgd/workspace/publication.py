@@ -84,6 +84,7 @@ class Publication:
         self._unsettled = False
         self._restored = ("", 0.0)
         self._restoring: list[str] = []
+        self._unreadable: tuple[InvalidFile, ...] = ()
         try:
             self._prepare(at_step)
         except OSError as error:  # a disk that cannot be written: reads go on without a publication
@@ -315,6 +316,9 @@ class Publication:
         return answer
 
     def _report_edits(self) -> None:
+        if (unreadable := self._edits.invalid_files()) != self._unreadable:
+            self._unreadable = unreadable
+            self._host.tell_uncommitted()
         words, when = self._restored
         if self._edits.held:
             self._block("integrate", self._edits.held, stuck=True)

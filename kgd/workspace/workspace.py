@@ -76,7 +76,7 @@ class Workspace:
         self.is_registered: Callable[[str], bool] = lambda id: False
         """Whether the registry knows another workspace; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
-        self._proposal_listeners: list[Callable[[], object]] = []
+        self._uncommitted_listeners: list[Callable[[], object]] = []
         self._closing = list[Callable[[], None]]()
         self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
@@ -321,13 +321,13 @@ class Workspace:
         """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
         self._listeners.append(listener)
 
-    def on_proposal(self, listener: Callable[[], object]) -> None:
-        """Have `listener` called whenever a proposal comes or goes: it must not block."""
-        self._proposal_listeners.append(listener)
+    def on_uncommitted(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called whenever a proposal or a file that cannot be read comes or goes: it must not block."""
+        self._uncommitted_listeners.append(listener)
 
-    def tell_of_proposal(self) -> None:
-        """Say that a proposal came or went."""
-        for listener in self._proposal_listeners:
+    def tell_uncommitted(self) -> None:
+        """Say that something came or went that is no commit."""
+        for listener in self._uncommitted_listeners:
             listener()
 
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:

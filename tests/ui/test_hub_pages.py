@@ -101,6 +101,29 @@ def test_a_page_hears_of_what_its_visitor_may_read_alone() -> None:
         assert elsewhere.submit(lambda: asyncio.run(listen())).result() == [b": still here\n\n", CUE]
 
 
+def test_a_page_is_told_of_what_changed_between_its_making_and_its_listening() -> None:
+    async def listen(visible: bool) -> bytes:
+        live = Live()
+        live.announce("infra", {"concept://infra/a"})
+        await asyncio.sleep(0)
+        mark = live.mark("infra", sees)
+        live.announce("infra", {"concept://infra/b" if visible else "concept://infra/secret/plan"})
+        live.announce("other")
+        await asyncio.sleep(0)
+        assert (live.mark("infra", sees) == mark) is not visible
+        stream = live.stream("infra", "looker", lambda: None, sees, mark)
+        assert (await anext(stream)).startswith(b"retry")
+        live.look()
+        return await anext(stream)
+
+    def sees(uri: str) -> bool:
+        return "/secret/" not in uri
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        told = [elsewhere.submit(asyncio.run, listen(visible)).result() for visible in (True, False)]
+    assert told == [CUE, b": still here\n\n"]
+
+
 def test_who_may_write_writes_with_their_own_name(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read,write", name="Jo Writer", kind="person"), "w/infra/overview")
     page.goto(f"{hub.url}/ui/w/infra/node/edit?uri=concept://infra/services/auth")

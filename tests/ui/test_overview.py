@@ -15,6 +15,8 @@ from tests.ui.pictures import picture
 from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
+AT_ONCE = 6_000
+"""Milliseconds in which a page hears of something by itself, also where little time is to be had; it asks every ten."""
 
 
 def agent_writes(desk: Desk, uri: str, **fields: Any) -> None:
@@ -167,14 +169,16 @@ def test_a_fact_whose_code_changed_waits_and_is_verified_by_keyboard(desk: Desk,
 def test_a_file_that_cannot_be_read_is_named_with_its_line(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/hand", name="Hand")
     file = desk.code / ".kgd/nodes/concept/hand.yaml"
-    expect(page.locator("main")).to_contain_text("Hand")
+    expect(page.locator("main")).to_contain_text("Hand", timeout=AT_ONCE)
     for _ in range(200):  # it is placed a moment after it was written
         if file.exists():
             break
         page.wait_for_timeout(50)
     file.write_text("uri: concept://shop/hand\nname: [unclosed\n")
-    page.get_by_role("link", name="1 unreadable file").click()
+    unreadable = page.get_by_role("link", name="1 unreadable file")
+    expect(unreadable).to_be_visible(timeout=AT_ONCE)
+    unreadable.click()
     expect(page.locator("main")).to_contain_text(f"{file}, line")
     assert axe(page) == []
     file.write_text("uri: concept://shop/hand\nname: Mended\n")
-    expect(page.locator("main")).to_contain_text("Every file can be read.")
+    expect(page.locator("main")).to_contain_text("Every file can be read.", timeout=AT_ONCE)
