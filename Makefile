@@ -26,7 +26,7 @@ test-all: $(VENV)/.develop ## the same and the slower tests, about 18 minutes
 
 # The linters use one processor: beside the tests they cost half of their time.
 _tests: $(VENV)/.develop
-	$(PYTEST) -q -n 3 $(TOGETHER) $(CHOSEN)
+	$(PYTEST) -q -n 4 $(TOGETHER) $(CHOSEN)
 
 test-deps: $(VENV)/.develop ## install the programs that only some tests use, where that can be done
 	@sh scripts/test_deps.sh
