@@ -23,6 +23,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
             printing_sharing,
             printing_stale,
             printing_tasks,
+            refusals,
             terminal,
         )
 
@@ -40,7 +41,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
             printing_blame,
         )
         room = next(room for room in rooms if hasattr(room, printer))
-        getattr(room, printer)(answer)
+        getattr(room, printer)(refusals.advice(answer))
         if answer.get("cursor"):
             printing.more(answer, options)
     sys.stdout.flush()

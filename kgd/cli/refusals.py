@@ -12,14 +12,26 @@ from kgd.cli.verbs import Argument, Verb
 from kgd.errors import KgdError
 
 _OTHER_VERBS = (
-    ("with search", "with `kgd search`"),
+    ("Make it with put, or look for it: operation 'search'", "`kgd task list` lists them, `kgd task add` makes one"),
+    ("Make it with put (type task)", "Make it with `kgd task add`"),
+    ("with query_container, and advance with the current version", "with `kgd task show`, then say it again"),
+    ("Look for it: query_graph with operation search", "Look for it with `kgd search WORD --types atom`"),
+    ("Ask query_graph for areas", "Look for areas with `kgd search WORD --types atom`"),
+    ("Get the node, then put again", "Look at it with `kgd get`, then write again"),
+    ("Get the node with its content, then put again", "Look at it with `kgd get`, then write again"),
+    ("Get it again, look at what changed, and put with", "Look with `kgd get` at what changed, and write with"),
+    ("read both sides with get, then settle it", "`kgd conflicts` shows both sides, `kgd resolve` settles it"),
+    ("resolve_conflicts (`kgd resolve`)", "`kgd resolve`"),
+    ('resolve_conflicts with ids ["suggestions"], or ', ""),
     ("submit_subgraph", "`kgd submit`"),
+    ("append to it instead", "add to it with `kgd append`"),
+    ("with put; they verify it", "with `kgd put`; that verifies it"),
+    ("with put", "with `kgd put`"),
+    ("with search", "with `kgd search`"),
     ("with an upsert", "with `kgd put`"),
     ("an upsert needs", "`kgd put` needs"),
-    ("Get the node, then put again", "Look at it with `kgd get`, then write again"),
-    ("append to it instead", "add to it with `kgd append`"),
-    ("Make it with put, or look for it: operation 'search'", "`kgd task list` lists them, `kgd task add` makes one"),
 )
+"""What tools say, and what the command line says in its place, tried in this order."""
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
 _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
 _WORD = re.compile(r"`(\w+)`|\b(\w+_\w+)\b")
@@ -31,6 +43,16 @@ def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str
         return error.message, error.at, error.next
     flags = {argument.dest: _name(argument) for argument in verb.arguments}
     return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(error.next, flags)
+
+
+def advice(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer, where what it says to do and to look at names commands."""
+    told = {**answer}
+    if isinstance(told.get("next"), str):
+        told["next"] = _reworded(told["next"], {})
+    if isinstance(told.get("warnings"), list):
+        told["warnings"] = [_reworded(f"{one}", {}) for one in told["warnings"]]
+    return told
 
 
 def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:

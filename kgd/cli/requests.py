@@ -31,11 +31,6 @@ def program() -> str:
     return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
 
 
-def compress(options: Options) -> Options:
-    kinds = options.pop("kind", None)
-    return {**options, "kinds": kinds} if kinds else options
-
-
 def put(options: Options) -> Options:
     if source := options.pop("changes", None):
         call, rest = _call(options)

@@ -152,7 +152,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
     [
         (["put", "x", "--summary", "s", "--expect-version", "7"],
          "kgd: the node is at version 0, the change expected 7 (concept://shop/x)\n"
-         "     Get it again, look at what changed, and put with the current version.\n"),
+         "     Look with `kgd get` at what changed, and write with the current version.\n"),
         (["link", "a", "b", "--weight", "2"], "(--weight)"),
         (["put", "--summary", "s"], "kgd: `kgd put` needs `URI`, or `--type` and `--name`\n"),
         (["rm", "nosuch"], "Look for it with `kgd search`, or make it with `kgd put`."),

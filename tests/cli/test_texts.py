@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgd.cli import printing, printing_agents, printing_exchange, printing_ingest
+from kgd.cli.output import show
 from kgd.cli.refusals import spoken
 from kgd.cli.verbs import verb
 from kgd.errors import NotFound
+from tests.daemon.conftest import ROOT
 
 
 def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +82,31 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
 def test_a_task_that_is_not_there_is_looked_for_with_a_command() -> None:
     said = NotFound("there is no such task", at="id", next="Make it with put, or look for it: operation 'search'.")
     assert spoken(said, verb("task"), {})[2] == "`kgd task list` lists them, `kgd task add` makes one."
+
+
+TOOLS = re.compile(r"\b(\w+_(graph|container|conflicts|subgraph|changelog)|with (put|get|search|upsert)|put again)\b")
+
+
+def _advised() -> Iterator[str]:
+    """Every sentence of the program that says what to do next."""
+    for path in (ROOT / "kgd").rglob("*.py"):
+        for found in ast.walk(ast.parse(path.read_text())):
+            given = [found.value] if isinstance(found, ast.keyword) and found.arg == "next" else []
+            if isinstance(found, ast.Dict):
+                given = [v for k, v in zip(found.keys, found.values, strict=True)
+                         if isinstance(k, ast.Constant) and k.value == "next"]  # fmt: skip
+            inner = (one for value in given for one in ast.walk(value) if isinstance(one, ast.Constant))
+            yield from (one.value for one in inner if isinstance(one.value, str))
+
+
+def test_what_to_do_next_is_said_in_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    advised = list(_advised())
+    assert any(TOOLS.search(text) for text in advised)
+    for text in advised:
+        assert not TOOLS.search(spoken(NotFound("x", next=text), verb("get"), {})[2])
+    tool = {"changes": [], "next": "Write it with put.", "warnings": []}
+    show("compressed", tool, {})
+    assert capsys.readouterr().out == "Write it with `kgd put`.\n"
 
 
 def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_it(

@@ -85,6 +85,9 @@ def plant(ask: Ask, clock: Clock) -> None:
     ])  # fmt: skip
 
 
+TWIN = "Whoever opens the shop in the morning switches on the lights, the till and the coffee machine, in that order.\n"
+
+
 @pytest.fixture
 def planted(ask: Ask, clock: Clock) -> Ask:
     plant(ask, clock)
@@ -102,6 +105,17 @@ def test_planted_doubles_and_stale_facts_are_proposed_and_nothing_else(planted: 
     assert named(found) == named(trial) == PLANTED
     assert all(one["reason"] for one in found["changes"])
     assert tree(ws) == before, "a proposal changes nothing"
+
+
+def test_what_comes_next_is_told_in_commands_to_people_and_in_tools_to_agents(planted: Ask) -> None:
+    told = planted.compress()
+    assert f"`kgd accept {told['proposal']}`" in told["next"]
+    assert "resolve_conflicts" not in told["next"]
+    planted.reject(name=told["proposal"])
+    planted.put(changes=upsert("twin-a", content=TWIN) | {"relations": [], "name": "Twin"})
+    planted.put(changes=upsert("twin-b", content=TWIN) | {"relations": [], "name": "Twin"})
+    told = planted.ingest(kind="compression")
+    assert f"resolve_conflicts with resolutions [{{id: '{told['proposal']}', take: accept}}]" in told["next"]
 
 
 @pytest.mark.requirement("U13")

@@ -105,7 +105,7 @@ def place(session: Session, workspace: Workspace, text: str) -> str:
 
 def proposed(
     session: Session, workspace: Workspace, *, kinds: Sequence[str] = (), below: str = "", days: int = OLD_DAYS,
-    dry_run: bool = False, answer: str | None = None,
+    dry_run: bool = False, answer: str | None = None, by_agent: bool = False,
 ) -> CompressResult:  # fmt: skip
     """Look through a workspace and put up what is found, and was not put up before, as one proposal.
 
@@ -115,6 +115,7 @@ def proposed(
 
     Args:
         answer: What the caller says to the task of an earlier call, in place of asking its model.
+        by_agent: Whether what comes next is told in the words of the tools, else in those of the command line.
 
     Raises:
         Forbidden: The caller may propose nothing here.
@@ -152,7 +153,7 @@ def proposed(
         result["proposal"] = proposal
     if dry_run:
         result["dry_run"] = True
-    _tell(workspace, result, groups, said, cut=found.cut)
+    _tell(workspace, result, groups, said, cut=found.cut, by_agent=by_agent)
     return result
 
 
@@ -232,7 +233,9 @@ def _called(kind: str, count: int) -> str:
     return PLURAL[kind] if count > 1 else "pruning" if kind == "prune" else kind
 
 
-def _tell(workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool) -> None:
+def _tell(
+    workspace: Workspace, result: CompressResult, groups: Sequence[Group], said: Said, *, cut: bool, by_agent: bool
+) -> None:
     trouble = list(dict.fromkeys(said.trouble))
     if cut:
         trouble.append("there are more nodes than one call looks at: name a path below which to look")
@@ -244,10 +247,8 @@ def _tell(workspace: Workspace, result: CompressResult, groups: Sequence[Group],
         result["waiting"] = earlier
     steps = []
     if mine:
-        steps.append(
-            f"Nothing is changed. `kgd proposals {mine}` shows it; `kgd accept {mine}`, with --only URI for a part, or "
-            f"`kgd reject {mine}`. Agents: resolve_conflicts with resolutions [{{id: {mine!r}, take: accept}}]."
-        )
+        decide = _BY_TOOL if by_agent else _BY_COMMAND
+        steps.append(f"Nothing is changed. {decide.format(id=mine)}")
     elif result["changes"]:
         steps.append("A trial: nothing was put up.")
     else:
@@ -261,11 +262,20 @@ def _tell(workspace: Workspace, result: CompressResult, groups: Sequence[Group],
         steps.append(f"{len(left)} groups of old nodes are left to sum up: call again.")
     elif left:
         result["task"] = summing_up.task(left[:MOST_ASKED])
-        steps.append(
-            f"{len(left)} groups of old nodes could be summed up, and no model did it. An agent can: do the task of "
-            'ingest with kind "compression", and call it again with your JSON as text.'
-        )
+        steps.append(f"{len(left)} groups of old nodes could be summed up, and no model did it.")
+        steps.append(_SUM_UP_BY_TOOL if by_agent else _SUM_UP_BY_COMMAND)
     result["next"] = " ".join(steps)
+
+
+_BY_COMMAND = (
+    "`kgd proposals {id}` shows it; `kgd accept {id}`, with --only URI for a part, or `kgd reject {id}`, decides it."
+)
+_BY_TOOL = (
+    "resolve_conflicts with resolutions [{{id: {id!r}, take: accept}}], with only: [URIs] for a part, or take: reject, "
+    "decides it; a person sees it with `kgd proposals {id}`."
+)
+_SUM_UP_BY_COMMAND = "An agent that is connected here can, with its own: ask it to compress this workspace."
+_SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" again, with your JSON as text.'
 
 
 COMPRESS = Tool(

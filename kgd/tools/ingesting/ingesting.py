@@ -161,7 +161,9 @@ def _compression(session: Session, params: IngestParams) -> IngestResult:
         raise Invalid("what is here already is compressed", at="source", next="Leave it out; uri says below what.")
     workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [], writing=True)
     below = compressing.place(session, workspace, params.uri or "")
-    found = compressing.proposed(session, workspace, below=below, dry_run=params.dry_run, answer=params.text)
+    found = compressing.proposed(
+        session, workspace, below=below, dry_run=params.dry_run, answer=params.text, by_agent=True
+    )
     answer: IngestResult = {
         "workspace": workspace.id, "kind": COMPRESSION, "source": below, "counts": found["counts"],
         "nodes": [one["nodes"][0] for one in found["changes"]], "next": found["next"],

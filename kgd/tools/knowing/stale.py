@@ -102,7 +102,7 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> 
         return "This workspace has no code tree here, so nothing can be told."
     if not found:
         return "Everything that cites the code was verified against it as it is now."
-    return "Read the code again. What still holds: `kgd stale --verify URI`. What does not: put what is true now."
+    return "Read the code again. What still holds: `kgd stale --verify URI`. What does not: `kgd put` what is true now."
 
 
 STALE = Tool(
