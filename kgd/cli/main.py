@@ -63,7 +63,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     with Connection(Home.find()) as connection:
         with told(chosen.name, options) as progress:
             answer = connection.call(chosen.call, args, progress)
-        absent = _absent(connection, chosen, given, answer)
+        absent = _absent(chosen, answer)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):
@@ -76,14 +76,11 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
-def _absent(connection: Connection, chosen: Verb, given: dict[str, Any], answer: dict[str, Any]) -> list[Any]:
-    """What was named and is not there. A node without commits may be a file of the code tree, or nothing."""
-    if chosen.call == "history" and given.get("uri") and not answer["commits"]:
-        scope = {"workspace": given["workspace"]} if "workspace" in given else {}
-        answer = connection.call("get", {"uris": [given["uri"]], "include": [], **scope})
-    elif chosen.call == "traverse":
+def _absent(chosen: Verb, answer: dict[str, Any]) -> list[Any]:
+    """What was named and is not there."""
+    if chosen.call == "traverse":
         return [{"uri": uri, "similar": []} for uri in answer.get("missing", ())]
-    elif chosen.call == "context":  # what is missing there is knowledge, not a node that was named
+    if chosen.call == "context":  # what is missing there is knowledge, not a node that was named
         return []
     return list(answer.get("missing", ()))
 

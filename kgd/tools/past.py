@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, sight
+from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, line, moment, sees_all
@@ -66,7 +66,11 @@ class HistoryResult(TypedDict):
 
 
 def history(session: Session, params: HistoryParams) -> HistoryResult:
-    """Commits, newest first."""
+    """Commits, newest first.
+
+    Raises:
+        NotFound: There is no such node and never was, as far as the caller may know; says which are called alike.
+    """
     texts = [params.uri] if params.uri else []
     workspace = addressing.choose(session, params.workspace, texts)
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
@@ -88,7 +92,23 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
             break
         shown.append(commit)
         after, rounds = commit["commit"], 0
+    if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
+        _check_known(workspace, uri, sees)
     return answer
+
+
+def _check_known(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> None:
+    """Whether a node without commits that fit is served, or has others."""
+    found = nodes.find(workspace, uri, sees=sees)
+    is_here = found is not None and (sees is None or sees(found.uri))
+    if not is_here and not workspace.history.entries(uri=uri, limit=1):
+        broken = next((one for one in workspace.invalid_files() if one.uri == uri), None)
+        if broken and sees is None:
+            told = nodes.invalid(workspace, broken)
+            place = f"{told['path']}:{told['line']}"
+            raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
+        close = ", ".join(nodes.similar(workspace, uri, sees))
+        raise NotFound("there is no such node", at=uri, next=f"Did you mean {close}?" if close else "")
 
 
 def _entries(workspace: Workspace, params: HistoryParams, uri: Uri | None, after: str | None) -> Iterator[Entry]:

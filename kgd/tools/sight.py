@@ -109,7 +109,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
     principal = session.principal
     if principal is None:
         return error
-    words = [word.rstrip(".,:;)") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
+    words = [word.rstrip(".,:;)?") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
     named = [word for word in words if "<" not in word]  # which is in no URI, but in what shows how to write one
     given = list(_texts(arguments))
     if all(_may_read(principal, word) or _is_given(word, given) for word in named):

@@ -144,6 +144,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
     until(file.parent.exists)
     file.write_text("uri: concept://shop/unreadable\nsummary: [a\n")
     until(lambda: "unreadable.yaml:3: this is not YAML: a bracket" in kgd.run("get", "unreadable").stderr)
+    assert "this is not YAML" in kgd.run("history", "unreadable").stderr
     file.unlink()
 
 

@@ -47,6 +47,24 @@ def test_history_goes_on_by_cursor(told: Ask) -> None:
     assert subjects(told.history(limit=2, cursor=first["cursor"]))[0] == "first"
 
 
+def test_the_history_of_what_never_was_is_not_found_and_names_what_is_called_alike(told: Ask) -> None:
+    told.put(changes=upsert("services/payment", summary="Takes money"))
+    with pytest.raises(NotFound) as refused:
+        told.history(uri="service/payment", since="2000-01-01")
+    assert refused.value.at == "concept://shop/service/payment"
+    assert "concept://shop/services/payment" in refused.value.next
+
+
+def test_what_is_gone_or_only_served_or_did_not_change_then_has_a_history(told: Ask) -> None:
+    told.put(changes={"op": "delete", "uri": "b"}, message="fourth")
+    assert subjects(told.history(uri="b")) == ["fourth", "third"]
+    assert subjects(told.history(uri="./src/checkout.py")) == []
+    assert subjects(told.history(uri="a", until="2001-01-01")) == []
+    told.put(changes=upsert("message://shop/talk/01", content="hello"), message="fifth")
+    told.put(changes={"op": "delete", "uri": "message://shop/talk/01"}, message="sixth")
+    assert subjects(told.history(uri="message://shop/talk/01")) == ["sixth", "fifth"]
+
+
 @pytest.mark.requirement("E14")
 def test_revert_keeps_what_changed_since(told: Ask) -> None:
     second = told.history(uri="a")["commits"][0]["commit"]

@@ -164,6 +164,21 @@ def test_history_is_that_of_readable_nodes(filled: Ask, holds: As) -> None:
         mine.history(uri="concept://shop/secret/x")
 
 
+def test_a_history_does_not_tell_what_is_hidden_from_what_never_was(filled: Ask, holds: As) -> None:
+    mine = holds("read", "/infra/**")
+    filled.put(changes=upsert("secret/plan", name="Rotation plan", aliases=["concept://shop/infra/plan"]))
+    for never in ("concept://shop/infra/plan", "concept://shop/infra/none"):
+        with pytest.raises(NotFound, match="there is no such node") as refused:
+            mine.history(uri=never)
+        assert "secret" not in json.dumps(refused.value.as_dict())
+    told = []
+    for hidden in ("concept://shop/secret/plan", "concept://shop/secret/none"):
+        with pytest.raises(Forbidden) as refused:
+            mine.history(uri=hidden)
+        told.append(str(refused.value.as_dict()).replace("plan", "none"))
+    assert told[0] == told[1]
+
+
 def test_a_page_of_history_neither_ends_at_nor_counts_what_is_hidden(
     filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
 ) -> None:
