@@ -125,6 +125,11 @@ class Asked:
         """The ids of the workspaces that this visitor may see, sorted."""
         return self.served() if self.served else self.daemon.workspace_ids()
 
+    def on_hubs(self) -> dict[str, str]:
+        """Those of them whose pages are not here but on a hub, each with the hub's address."""
+        entries = self.daemon.registry.current().entries if self.record is None else {}
+        return {id: entry.hub for id, entry in entries.items() if entry.hub}
+
     def required(self, name: str) -> str:
         """A value that the form or the address has to have.
 

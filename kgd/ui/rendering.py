@@ -47,6 +47,10 @@ _TOOL_WORDS = (  # what refusals of tools say to agents, and what they mean to w
     ("Look for it with search, or make it with an upsert", "Search for it, or write it"),
     ("Get the node, then put again with expect_version, or append to it instead", "Open it again, or add text to it"),
     (
+        "get, search, traverse and history read it there; submit_subgraph hands in changes",
+        "Its pages are there: `kgd ui -w WORKSPACE` opens them",
+    ),
+    (
         "Make it with put (type task), or give your tracker's URL of it",
         "`kgd task add` makes one, or give its address in your tracker",
     ),

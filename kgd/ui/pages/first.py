@@ -7,8 +7,11 @@ from kgd.ui.entry import Entry
 
 
 def first(asked: Asked) -> Handled:
-    ids = asked.workspaces()
-    return Go(address(ids[0], "overview")) if len(ids) == 1 else Page("first.html", {"ids": ids})
+    hubs = asked.on_hubs()
+    ids = [id for id in asked.workspaces() if id not in hubs]
+    if len(ids) == 1 and not hubs:
+        return Go(address(ids[0], "overview"))
+    return Page("first.html", {"ids": ids, "hubs": hubs})
 
 
 ENTRIES = (Entry("first", "", first),)
