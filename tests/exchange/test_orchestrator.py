@@ -158,6 +158,16 @@ def test_what_is_edited_in_the_folder_is_taken_and_its_prose_with_it(ask: Ask, w
     assert found[1].endswith("Chose PostgreSQL 17.")
 
 
+def test_what_was_deleted_here_comes_back_with_the_next_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    folder = lay(tmp_path)
+    take(ask, folder)
+    was = at(ws, "decision://shop/decision-001")
+    ask.put(changes={"op": "delete", "uri": was.uri})
+    answer = take(ask, folder)
+    assert answer["nodes"] == {"new": 1, "changed": 0, "unchanged": 3, "kept": 0}
+    assert at(ws, was.uri) == was
+
+
 @pytest.mark.requirement("M9")
 def test_journal_and_state_are_read_where_there_is_no_graph(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     folder = lay(tmp_path)

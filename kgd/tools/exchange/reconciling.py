@@ -61,7 +61,8 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
         if twin is not None:
             out.troubles.append(Trouble(one.at, f"its name differs only by case or normal form from {twin}; not taken"))
             return
-        out.steps.append(Step((_whole(one, version.count if version else 0),), one.at, "new", node.uri))
+        seen = version.count if version and stored else 0  # what was deleted has versions, and is at none
+        out.steps.append(Step((_whole(one, seen),), one.at, "new", node.uri))
         return
     now, then = digest(stored, detail_of(workspace, stored)), one.base or stored.data.get(IMPORTED)
     coming = digest(node, one.detail)
