@@ -25,12 +25,15 @@ from kgd.model.uri import Uri, from_path
 
 KIND = "orchestrator"
 KEPT = "orchestrator"
-"""The key of `data` for what only this format needs: the order of tags and connections, and the file's name."""
+"""The key of `data` for what only this format needs: the order of tags and connections, the file's name, and the path
+of a URI that is not the id."""
+OURS = "kgd"
+"""The key of an entry for what only kgd knows: the path of its URI, its name, a task's status and sections."""
 GRAPH, MEMORIES = "knowledge_graph.json", "memories/"
 TYPES = ("task", "decision", "pattern", "gotcha", "insight")
 CONNECTED = "connected_to"
 BIGGEST_GRAPH = 64 * 2**20
-_KNOWN = frozenset({"id", "type", "tags", "summary", "file", "created", "connections", KEPT, "imported"})
+_KNOWN = frozenset({"id", "type", "tags", "summary", "file", "created", "connections", KEPT, OURS, "imported"})
 _MIRRORED = frozenset({"id", "type", "date", "tags"})
 _HEADING = re.compile(r"^#{1,2}\s+(.+)$", re.M).search
 
@@ -112,6 +115,8 @@ class Entries:
                 _text(values.get("created")), strings(values.get("connections")),
                 {key: value for key, value in values.items() if key not in _KNOWN and value is not None},
             )  # fmt: skip
+            if isinstance(own := values.get(OURS), Mapping):
+                _take_ours(entry, own)
             if entry.file:
                 self._read_file(entry)
             self.add(entry)
@@ -156,7 +161,8 @@ class Entries:
         known = self.found.get(id)
         kind = type or (known.type if known else id.partition("-")[0])
         below = f"{self.reading.below}/" if self.reading.below else ""
-        return from_path(kind if kind in TYPES else "concept", self.reading.workspace, below + id)
+        path = (known.path if known else "") or id
+        return from_path(kind if kind in TYPES else "concept", self.reading.workspace, below + path)
 
     def _node(self, entry: Entry, uri: Uri) -> tuple[Node, str]:
         summary = one_line(entry.summary)
@@ -169,6 +175,8 @@ class Entries:
         kept: dict[str, Json] = {}
         if entry.file:
             kept["file"] = entry.file
+        if entry.path:
+            kept["path"] = entry.path
         if tags != sorted(tags):
             kept["tags"] = tags
         if list(relations) != sorted(relations):
@@ -245,11 +253,25 @@ class Entries:
         entry.data |= {
             key: value for key, value in front.items() if key not in _MIRRORED | _KNOWN and value is not None
         }
-        if heading := _HEADING(page.body):
-            entry.name = entry.name or one_line(heading[1])
+        entry.name = entry.name or heading_of(page.body)
         if not entry.detail.strip():
             self.trouble(name, "it has no text")
         return front
+
+
+def heading_of(text: str) -> str:
+    """What a memory calls itself; empty where it has no heading."""
+    heading = _HEADING(text)
+    return one_line(heading[1]) if heading else ""
+
+
+def _take_ours(entry: Entry, own: Mapping[str, Any]) -> None:
+    """What an export of kgd's noted beside what the format has."""
+    entry.name, entry.path = _text(own.get("name")), _text(own.get("path"))
+    if isinstance(own.get("status"), str):
+        entry.data["status"] = own["status"]
+    if isinstance(own.get("sections"), list):
+        entry.data["sections"] = own["sections"]
 
 
 def _text(value: Any) -> str:

@@ -59,6 +59,8 @@ class Entry:
     data: dict[str, Json] = field(default_factory=dict)
     detail: str = ""
     name: str = ""
+    path: str = ""
+    """That of the node's URI, where it is not the id."""
 
 
 @dataclass(slots=True)

@@ -10,12 +10,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kgd.codec import canonical
-from kgd.exchange.orchestrator import CONNECTED, GRAPH, KEPT, KIND, MEMORIES, TYPES
+from kgd.exchange.orchestrator import CONNECTED, GRAPH, KEPT, KIND, MEMORIES, OURS, TYPES, heading_of
+from kgd.exchange.orchestrator_past import JOURNAL
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Trouble, Written
 from kgd.exchange.view import View
 from kgd.model.node import Json, Node
-from kgd.model.uri import Uri, name_of
+from kgd.model.uri import Uri, name_of, scheme_of, segments_of
 
+TOPIC = 60
+"""Characters of a name that a file is called by."""
 _MEMORY = re.compile(rf"{MEMORIES}[^./\\\x00-\x1f][^/\\\x00-\x1f]*\.md\Z").match
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*\Z").match
 
@@ -38,10 +41,12 @@ def write(view: View) -> Written:
     taken: set[str] = set()
     for node in chosen:
         entry = _entry(node, ids, dates[node.uri], view)
-        text = view.detail(node)
+        text = _long_text(node, view)
         if text is not None:
-            entry["file"] = _file_name(node, str(entry["file"] or ""), taken)
+            entry["file"] = _file_name(node, str(entry["file"] or ""), dates[node.uri], taken)
             files.append(Output(str(entry["file"]), _memory(entry, node, text)))
+        if ours := _ours(node, ids[node.uri], text or ""):
+            entry[OURS] = ours
         entries.append(entry)
         left.update(relation.type for relation in node.relations if relation.type != CONNECTED)
     index: dict[str, list[Json]] = {}
@@ -54,6 +59,44 @@ def write(view: View) -> Written:
     if others:
         troubles.append(Trouble("", f"{others} nodes are no memories and have no place in this format"))
     return Written(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
+
+
+def _long_text(node: Node, view: View) -> str | None:
+    """What belongs into a memory file: the node's own, else a content that is more than the summary says."""
+    detail = view.detail(node)
+    if detail is not None or _is_whole(node) or node.content.split() in ([], node.summary.split()):
+        return detail
+    return node.content
+
+
+def _ours(node: Node, id: str, text: str) -> dict[str, Json]:
+    """What no other key of the format says. What a file of the journal says is not said again."""
+    kept = _kept(node)
+    found: dict[str, Json] = {}
+    path = str(kept.get("path") or "") if _is_from_here(node) else _path(node)
+    if path and path != id:
+        found["path"] = path
+    if str(kept.get("file") or "").startswith(JOURNAL):
+        return found
+    if node.name and node.name != heading_of(text):
+        found["name"] = node.name
+    return found | {key: node.data[key] for key in ("status", "sections") if node.data.get(key)}
+
+
+def _path(node: Node) -> str:
+    """The path of its URI, where its type and a path are all that the URI says."""
+    if scheme_of(node.uri) != node.type:
+        return ""
+    try:
+        segments = [segment.decode() for segment in segments_of(node.uri)]
+    except UnicodeDecodeError:
+        return ""
+    return "" if any("/" in segment for segment in segments) else "/".join(segments)
+
+
+def _kept(node: Node) -> Mapping[str, Json]:
+    kept = node.data.get(KEPT)
+    return kept if isinstance(kept, Mapping) else {}
 
 
 def _is_from_here(node: Node) -> bool:
@@ -78,8 +121,7 @@ def _ids(nodes: Iterable[Node]) -> dict[Uri, str]:
 
 
 def _entry(node: Node, ids: Mapping[Uri, str], created: str, view: View) -> dict[str, Json]:
-    kept = node.data.get(KEPT)
-    kept = kept if isinstance(kept, Mapping) else {}
+    kept = _kept(node)
     targets = [view.store.resolve(relation.target) for relation in node.relations if relation.type == CONNECTED]
     connections = [ids.get(target) or name_of(target) for target in targets]
     own = {"sections", "status", "created", KEPT, IMPORTED, NAMED_FILE}
@@ -123,9 +165,10 @@ def _moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _file_name(node: Node, before: str, taken: set[str]) -> str:
-    """The name that its file had there, else the one it has in the workspace."""
-    wanted = (before, str(node.data.get(NAMED_FILE) or ""), f"{MEMORIES}memory.md")
+def _file_name(node: Node, before: str, date: str, taken: set[str]) -> str:
+    """The name that its file had there, else the one it has in the workspace, else one of its date and name."""
+    topic = re.sub(r"[\W_]+", "-", name_of(node.uri).lower()).strip("-")[:TOPIC] or node.type
+    wanted = (before, str(node.data.get(NAMED_FILE) or ""), f"{MEMORIES}{date[:10]}-{topic}.md", f"{MEMORIES}memory.md")
     name = next(name for name in wanted if _MEMORY(name))
     stem, number = name.removesuffix(".md"), 2
     while name in taken:

@@ -271,6 +271,41 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
     }
 
 
+def test_what_kgd_had_first_comes_back_as_it_was_from_its_own_export(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    sections = [{"title": "Objective", "content": "Renew early.\n"}]
+    nodes = [
+        upsert("gotcha:services/clock-skew", name="Clock skew", summary="Clocks differ", tags=["time"],
+               relations=[{"type": "connected_to", "target": "task:Renew tokens"}]),
+        upsert("task:Renew tokens", name="Renew tokens", summary="Renew",
+               data={"status": "completed", "sections": sections}),
+        upsert("decision:redis", name="Use Redis", summary="Redis it is", content="# Redis\n\nIt was there already.\n"),
+        upsert("insight:titled", name="Caches lie", summary="They do", detail="# Caches lie\n\nOften."),
+    ]  # fmt: skip
+    ask.put(changes=nodes)
+    ask.export(target=str(tmp_path / "out"), format="orchestrator")
+    uris = [
+        "gotcha://shop/services/clock-skew", "task://shop/Renew%20tokens", "decision://shop/redis",
+        "insight://shop/titled",
+    ]  # fmt: skip
+    before = {uri: at(ws, uri) for uri in uris}
+    ask.put(changes=[{"op": "delete", "uri": uri} for uri in uris])
+    answer = take(ask, tmp_path / "out")
+    assert (answer["troubles"], answer["nodes"]["new"]) == ([], 4)
+    for uri, was in before.items():
+        now = at(ws, uri)
+        assert (now.name, now.summary, now.tags, now.relations) == (was.name, was.summary, was.tags, was.relations)
+        assert [now.data.get(key) for key in ("status", "sections")] == [
+            was.data.get(key) for key in ("status", "sections")
+        ]
+    found = ws.detail(at(ws, "decision://shop/redis"))
+    assert found is not None
+    assert found[1].strip() == "# Redis\n\nIt was there already."
+    first = json.loads((tmp_path / "out/knowledge_graph.json").read_text())["nodes"]
+    assert [one.get("kgd") for one in first if one["id"] == "insight-titled"] == [{"path": "titled"}]
+    ask.export(target=str(tmp_path / "again"), format="orchestrator")
+    assert json.loads((tmp_path / "again/knowledge_graph.json").read_text())["nodes"] == first
+
+
 json_values = st.recursive(
     st.one_of(
         st.none(),
