@@ -57,12 +57,13 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
 
         code: int = getattr(local, chosen.own)(given, options)
         return code
+    called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call
     args = getattr(requests, chosen.ask or "same")(given)
     if chosen.call == "put" and "request_id" not in args:
         args["request_id"] = os.urandom(12).hex()  # so that a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
         with told(chosen.name, options) as progress:
-            answer = connection.call(chosen.call, args, progress)
+            answer = connection.call(called, args, progress)
         absent = _absent(chosen, answer)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)

@@ -86,7 +86,8 @@ def submitted(answer: Answer) -> None:
         where = f"{where} at {answer['remote']}"
     what = f" as {bold(answer['proposal'])}" if answer.get("proposal") else ""
     commit = f" ({words.short(answer['commit'])})" if answer.get("commit") else ""
-    say(f"{answer['outcome']} in {where}{what}{commit}")
+    would = "dry run: nothing was sent; it would be " if answer.get("dry_run") else ""
+    say(f"{would}{answer['outcome']} in {where}{what}{commit}")
     for one in answer["changes"]:
         say(f"  {one['outcome']:<10}{one['uri']}{tail(one.get('why'))}")
     if answer.get("why"):

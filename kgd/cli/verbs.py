@@ -30,6 +30,7 @@ class Verb(NamedTuple):
     `call` is the daemon's call that answers it. `ask` names the function of `kgd.cli.requests` that turns options into
     the call's arguments; without it they are the options of the same names. `print` names the function of
     `kgd.cli.printing` or `printing_sharing`. `own` names one of `kgd.cli.local` that does all by itself instead.
+    `rehearsal` is the call that answers `--dry-run`, where that is another one.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Verb(NamedTuple):
     print: str = ""
     own: str = ""
     writes: bool = False
+    rehearsal: str = ""
 
 
 def _arg(*flags: str, help: str, **options: Any) -> Argument:
@@ -337,7 +339,7 @@ VERBS: tuple[Verb, ...] = (
           _many("--roots", "URI", "instead: this node of mine, and what --max-cost reaches; may be repeated"),
           _arg("--max-cost", type=float, help="cost up to which roots take others with them (0)", metavar="N"),
           _arg("--base", help="the commit that you saw", metavar="COMMIT"), *_WRITE),
-         call="submit_subgraph", ask="submit", print="submitted"),
+         call="submit_subgraph", ask="submit", print="submitted", writes=True, rehearsal="would_submit"),
     Verb("review", "The past", "what was learned, by author: to accept, or to take back in part",
          (_arg("--since", help="monday, yesterday, 2 days ago, 2026-11-20 (your last review)", metavar="WHEN"),
           _arg("--by", help="agent, person, or part of a name", metavar="WHO"),

@@ -93,12 +93,17 @@ def send(session: Session, target: Target, params: SubmitParams) -> SubmitResult
         KgdError: What the hub or the git server refused; nothing of it is there.
         Unavailable: It cannot be reached, or the connection ended: ask again with the same request id.
     """
-    changes = [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
-    if params.roots:
-        changes = from_roots(session, target.id, params)
+    changes = sent(session, target.id, params)
     if target.copy is None or target.remote is None:
         return _to_hub(session, target, params, changes)
     return _to_git(session, target.copy, target.remote, target.token, params, changes)
+
+
+def sent(session: Session, into: str, params: SubmitParams) -> list[dict[str, Any]]:
+    """The changes that go to the workspace `into`."""
+    if params.roots:
+        return from_roots(session, into, params)
+    return [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
 
 
 def from_roots(session: Session, into: str, params: SubmitParams) -> list[dict[str, Any]]:

@@ -32,28 +32,39 @@ if TYPE_CHECKING:
 
 def submit(session: Session, params: SubmitParams) -> SubmitResult:
     """All of it is merged, or all of it waits, or nothing happened."""
+    target = target_of(session, params)
+    return outbound.send(session, target, params) if target is not None else _here(session, params)
+
+
+def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
+    """Where it goes; None where that is a workspace that is open here.
+
+    Raises:
+        Invalid: It says too little, or too much.
+        Forbidden: Somebody else's hub is to send it on.
+        NotFound, Unavailable: As `outbound.find`.
+    """
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.changes) == bool(params.roots):
         raise Invalid("give either changes or roots", at="changes", next="roots are nodes of your own workspace.")
     if params.remote and session.principal is not None:
         raise Forbidden("a hub submits nothing elsewhere for somebody", at="remote", next="Leave remote out.")
-    if params.remote:
-        target = outbound.find(session, params.remote, params.workspace)
-        if target is not None:
-            return outbound.send(session, target, params)
-    if params.roots:
+    target = outbound.find(session, params.remote, params.workspace) if params.remote else None
+    if target is None and params.roots:
         raise Invalid("roots are submitted to a remote", at="remote", next="Name the workspace that they are for.")
-    return _here(session, params)
+    return target
+
+
+def workspace_of(session: Session, params: SubmitParams) -> Workspace:
+    """The workspace here that it is for."""
+    texts = [getattr(one, "uri", None) or getattr(one, "source", None) for one in params.changes or []]
+    named = [text for text in texts if isinstance(text, str)]
+    return addressing.choose(session, params.remote or params.workspace, named, writing=True)
 
 
 def _here(session: Session, params: SubmitParams) -> SubmitResult:
-    changes = params.changes or []
-    texts = [text for one in changes if (text := getattr(one, "uri", None) or getattr(one, "source", None))]
-    workspace = addressing.choose(
-        session, params.remote or params.workspace, [t for t in texts if isinstance(t, str)], writing=True
-    )
-
-    made = edits(session, workspace, changes)
+    workspace = workspace_of(session, params)
+    made = edits(session, workspace, params.changes or [])
     principal = session.principal
     given = ChangeSet(
         made, session.author(workspace), params.message, params.request_id, operation="submit",

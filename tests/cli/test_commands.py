@@ -79,6 +79,16 @@ def test_a_dry_run_writes_nothing(kgd: Kgd) -> None:
     assert kgd.json("log")["commits"] == before
 
 
+def test_a_submission_is_rehearsed_and_not_sent(kgd: Kgd) -> None:
+    changes = json.dumps([{"op": "upsert", "uri": "concept://shop/handed-in", "summary": "s"}])
+    told = kgd("submit", "--changes", "-", "--dry-run", stdin=changes)
+    assert told.startswith(
+        "dry run: nothing was sent; it would be merged in shop\n  merged    concept://shop/handed-in\n"
+    )
+    assert kgd.run("get", "handed-in").returncode == EXIT_CODES["NOT_FOUND"][0]
+    assert kgd("submit", "--changes", "-", stdin=changes).startswith("merged in shop")
+
+
 def test_a_task_that_is_done_is_not_done_again(kgd: Kgd) -> None:
     kgd("task", "add", "renew early", "--objective", "renew")
     done = ("task", "done", "renew early", "--gotcha", "clocks differ", "--notes", "at 12\n\nas before")

@@ -11,6 +11,7 @@ import pytest
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, Invalid, NotFound, Stale
 from kgd.model.access import Principal, Scope
+from kgd.tools.rehearsing import AT_GIT
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
@@ -139,6 +140,16 @@ def test_a_hub_calls_nobody_for_the_holder_of_a_token(holds: As) -> None:
         holds("write", "/**").submit_subgraph(remote="other", changes=upsert("a"))
 
 
+def test_what_would_be_merged_here_is_told_and_not_written(ask: Ask, ws: Workspace) -> None:
+    ask.put(changes=upsert("infra/a", name="A"))
+    tip = ws.tip
+    told = ask.would_submit(changes=[upsert("infra/a", name="A"), upsert("infra/b", name="B")])
+    assert [(one["op"], one["uri"], one["outcome"]) for one in told["changes"]] == [
+        ("upsert", "concept://shop/infra/a", "unchanged"), ("upsert", "concept://shop/infra/b", "merged"),
+    ]  # fmt: skip
+    assert (told["outcome"], ws.tip) == ("merged", tip)
+
+
 def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     ask.put(changes=[upsert("infra/a", name="A", content="mine\n"), upsert("infra/b", name="B")])
     bare = tmp_path / "bare.git"
@@ -148,6 +159,10 @@ def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tm
     tip = ask.status()["workspace"]["tip"]
     ask.put(changes={"op": "relate", "source": "infra/a", "target": "infra/b", "type": "uses", "weight": 0})
     changes = [upsert("infra/a", summary="s"), {"op": "delete", "uri": "infra/b"}]
+    told = ask.would_submit(remote="origin", changes=changes)
+    assert [one["outcome"] for one in told["changes"]] == ["proposed", "proposed"]
+    assert (told["remote"], told["look"]) == ("origin", AT_GIT)
+    assert "proposals/" not in git(bare, "for-each-ref")
     done = ask.submit_subgraph(remote="origin", changes=changes, message="please", request_id="r1")
     assert done["outcome"] == "proposed"
     assert done["remote"] == "origin"

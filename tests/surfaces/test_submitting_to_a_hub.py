@@ -71,6 +71,28 @@ def test_what_may_only_be_proposed_waits_over_there_and_nothing_reaches_outside(
     assert hub.call("status", workspace="infra")["workspace"]["tip"] == tip
 
 
+def test_what_would_become_of_it_is_told_by_scope_and_tried_there_and_nothing_is_sent(
+    ask: Ask, hub: Hub, tmp_path: Path
+) -> None:
+    tip = hub.call("status", workspace="infra")["workspace"]["tip"]
+    changes = [upsert("infra/dry", name="D"), upsert("concept://infra/db/x", name="X")]
+    join(ask.session, hub, tmp_path, "read,write")
+    told = ask.would_submit(remote="infra", changes=changes[0])
+    assert (told["outcome"], told["dry_run"], told["look"]) == ("merged", True, "The hub tried it, and wrote nothing.")
+    assert told["changes"] == [{"index": 0, "op": "upsert", "uri": "concept://infra/infra/dry", "outcome": "merged"}]
+    told = ask.would_submit(remote="infra", changes=changes)
+    assert [one["outcome"] for one in told["changes"]] == ["merged", "refused"]
+    assert told["outcome"] == "refused"
+    with pytest.raises(Stale):
+        ask.would_submit(remote="infra", changes=upsert("infra/known", content="unseen\n"))
+    ask.put(changes=upsert("infra/own", summary="ours"))
+    join(ask.session, hub, tmp_path, "propose")
+    told = ask.would_submit(remote="infra", roots=["infra/own"])
+    assert (told["outcome"], told["changes"][0]["uri"]) == ("proposed", "concept://infra/infra/own")
+    assert hub.call("status", workspace="infra")["workspace"]["tip"] == tip
+    assert hub.call("get", workspace="infra", uris=["concept://infra/infra/own"])["nodes"] == []
+
+
 def test_one_s_own_nodes_arrive_under_the_other_workspace_s_id(ask: Ask, hub: Hub, tmp_path: Path) -> None:
     join(ask.session, hub, tmp_path, "read,write")
     ask.put(changes=[
