@@ -51,9 +51,10 @@ def written(kgd: Kgd) -> int:
 
 
 def test_a_daemon_that_is_killed_goes_on_where_it_was_and_nothing_is_double(kgd: Kgd, library: Path) -> None:
+    daemon = kgd.json("status")["daemon"]["pid"]
     waiting = started(kgd, "ingest", str(library))
     until(lambda: written(kgd) >= 20)
-    os.kill(kgd.json("status")["daemon"]["pid"], signal.SIGKILL)
+    os.kill(daemon, signal.SIGKILL)
     _, complaint = waiting.communicate(timeout=60)
     assert waiting.returncode == 9, complaint
     done = kgd.json("ingest", str(library))
