@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", COMMON, derandomize=True, max_examples=20)
-settings.register_profile("kgd", COMMON, derandomize=True, max_examples=60)
+settings.register_profile("kgd", COMMON, derandomize=True, max_examples=40)
 settings.register_profile("soak", COMMON, max_examples=5000)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,7 +93,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself looks for a place
 def pytest_configure(config: pytest.Config) -> None:
-    """A place in memory, and as many random examples as there is time for: three times as many in `make test-all`."""
+    """A place in memory, and as many random examples as there is time for: twice as many in `make test-all`."""
     if not config.option.basetemp and _has_room_in_memory():
         config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
