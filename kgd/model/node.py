@@ -13,7 +13,7 @@ from typing import Any
 
 from kgd.errors import Invalid, Limit
 from kgd.model.memory import MEMORY_TYPES, folded
-from kgd.model.uri import Uri, is_owned, name_of, scheme_of
+from kgd.model.uri import OWNED, Uri, name_of, scheme_of
 
 SUMMARY_LIMIT = 100
 NAME_LIMIT = 255
@@ -130,11 +130,13 @@ class Node:
         return self == Node(self.uri)
 
 
+_TYPES = {"file": "resource", "dir": "concept"}
+
+
 def default_type(uri: str) -> str:
     """`resource` for files and externals, `concept` for directories, else the scheme."""
-    if not is_owned(uri):
-        return "resource"
-    return {"file": "resource", "dir": "concept"}.get(scheme_of(uri), scheme_of(uri))
+    scheme = scheme_of(uri)
+    return _TYPES.get(scheme, scheme) if scheme in OWNED else "resource"
 
 
 def edge_id(source: str, target: str, type: str) -> str:
