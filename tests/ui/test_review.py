@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from kgd.client.connection import Connection
 from tests.ui.conftest import Desk, Watched, at, axe
@@ -60,6 +60,16 @@ def test_what_an_agent_wrote_is_taken_back_in_part_by_keyboard(desk: Desk, page:
     assert desk.git("log", "-1", "--format=%s", "refs/kgd/head").strip() == "there is a key"
 
 
+def test_what_was_chosen_and_not_sent_yet_outlasts_what_others_do(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/chosen", name="Chosen")
+    at(page, "review")
+    by = page.get_by_label("by", exact=True)
+    by.select_option("agents")
+    desk.put("concept://shop/meanwhile", name="Meanwhile")
+    expect(page.get_by_role("status")).to_contain_text("Something changed meanwhile")
+    expect(by.locator("option:checked")).to_have_text("agents")
+
+
 def test_what_was_seen_is_noted_and_what_came_meanwhile_is_not(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/first", name="First")
     at(page, "review")
@@ -96,3 +106,17 @@ def test_a_long_review_is_read_page_by_page(desk: Desk, page: Page) -> None:
     expect(page.locator(".learned")).to_have_count(10)
     page.get_by_role("link", name="The first ones").click()
     expect(page.locator(".learned").first).to_contain_text("Many 000")
+
+
+def test_what_was_begun_while_an_answer_was_on_its_way_is_not_written_over(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/before", name="Before")
+    at(page, "review")
+    held: list[Route] = []
+    page.route("**/review", lambda route: held.append(route))
+    with page.expect_request("**/review"):
+        desk.put("concept://shop/behind", name="Behind")
+    where = page.get_by_label("of nodes at")
+    where.fill("/src/**")
+    held[0].continue_()
+    expect(page.get_by_role("status")).to_contain_text("Something changed meanwhile")
+    expect(where).to_have_value("/src/**")

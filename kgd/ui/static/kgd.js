@@ -12,7 +12,8 @@
 
   document.addEventListener("input", (event) => {
     const form = event.target.form;  // a field may stand outside of its form
-    if (form && form.method === "post" && main().contains(form)) form.dataset.written = "yes";
+    const sendsItself = form?.matches("[hx-get]");
+    if (form && !sendsItself && main().contains(form)) form.dataset.written = "yes";
   });
 
   // Who writes a version of their own, or puts one together, has chosen that.
@@ -71,13 +72,14 @@
     }
   });
 
-  // What somebody is writing is not written over by what others did meanwhile.
-  document.body.addEventListener("htmx:beforeRequest", (event) => {
-    if (event.target.id === "look-again" && written()) {
-      event.preventDefault();
-      tell("Something changed meanwhile. Send or reload to see it.");
-    }
-  });
+  // What somebody is writing is not written over by what others did meanwhile, nor by an answer that was on its way.
+  const spared = (event, asker) => {
+    if (asker?.id !== "look-again" || !written()) return;
+    event.preventDefault();
+    tell("Something changed meanwhile. Send or reload to see it.");
+  };
+  document.body.addEventListener("htmx:beforeRequest", (event) => spared(event, event.target));
+  document.body.addEventListener("htmx:beforeSwap", (event) => spared(event, event.detail.requestConfig?.elt));
   // What somebody opened or closed stays so.
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.tagName === "DETAILS");
   // A form may have led to another address since this page was loaded.
