@@ -19,10 +19,10 @@ up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph over 
 down: ## stop the daemon
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, about three minutes on two cores
+test: $(VENV)/.develop ## linters and the tests, less than three minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests
 
-test-all: $(VENV)/.develop ## the same and the slower tests, about 18 minutes
+test-all: $(VENV)/.develop ## the same and the slower tests, less than twelve minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak and not large"'
 
 # The linters use one processor: beside the tests they cost half of their time.
