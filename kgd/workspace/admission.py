@@ -11,7 +11,7 @@ from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.model.node import Node
 from kgd.workspace import memory_files
 from kgd.workspace.draft import MAX_NODE_BYTES
-from kgd.workspace.secrets import line_of_secret, refuse_secrets
+from kgd.workspace.secrets import Secret, line_of, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
 
@@ -62,17 +62,19 @@ def _check_part(path: str, data: bytes, base: bytes | None, workspace: str) -> N
     for uri, node in nodes.items():
         if before.get(uri) != node:
             old = documents.decode(before[uri]) if uri in before else None
-            opening = rb"""^\s*(?:- )?uri: *["']?%b["']?\s*$""" % re.escape(uri).encode()
+            opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
             refuse_secrets(documents.decode(node, at=path), old, partial(_place, path, data, opening))
 
 
-def _place_in_node(path: str, data: bytes, field: str) -> str:
-    return _place(path, data, rb"""^["']?%b["']?\s*:""" % re.escape(field.partition(".")[0]).encode(), field)
+def _place_in_node(path: str, data: bytes, field: str, secret: Secret) -> str:
+    opening = rb"""^["']?%b["']?[ \t]*:""" % re.escape(field.partition(".")[0]).encode()
+    return _place(path, data, opening, field, secret)
 
 
-def _place(path: str, data: bytes, opening: bytes, _field: str) -> str:
-    """Where the first secret is, from the line on which `opening` is found."""
-    return f"{path}:{line_of_secret(data, opening)}"
+def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret) -> str:
+    """Where the secret is, looked for from the line on which `opening` is found."""
+    found = re.search(opening, data, re.MULTILINE)
+    return f"{path}:{line_of(secret, data, found.start() if found else 0)}"
 
 
 def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:

@@ -20,7 +20,7 @@ from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, check_label, cut_at_word
 from kgd.model.uri import Uri, path_of
-from kgd.workspace.secrets import line_of_secret, secret_in
+from kgd.workspace.secrets import first_in, line_of, secret_in
 from kgd.workspace.work_tree import FILE_LIMIT
 
 NO_SECRETS = "Say where the secret is kept instead of what it is; git never forgets."
@@ -158,9 +158,9 @@ def check_bytes(path: str, data: bytes, base: bytes | None) -> None:
         Node(Uri("insight://x/x"), tags=memory.tags)
     except KgdError as refusal:
         raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
-    if (kind := secret_in(data.decode())) and not (base and secret_in(base.decode("utf-8", "replace"))):
-        place = f"{path}:{line_of_secret(data)}"
-        raise Refused(f"this file holds what looks like a secret ({kind})", at=place, next=NO_SECRETS)
+    if (found := first_in(data.decode())) and not (base and secret_in(base.decode("utf-8", "replace"))):
+        place = f"{path}:{line_of(found, data)}"
+        raise Refused(f"this file holds what looks like a secret ({found.kind})", at=place, next=NO_SECRETS)
 
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:

@@ -44,56 +44,59 @@ MIN_ENTROPY = 4.0
 """Bits per character; English prose has about 4.1 over letters and blanks but breaks off at the first blank."""
 
 
-def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str], str] | None = None) -> None:
+class Secret(NamedTuple):
+    """What looks like a credential; `text` is that itself, to look for and never to tell."""
+
+    kind: str
+    text: str
+
+
+def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str, Secret], str] | None = None) -> None:
     """Raise if a field of the node holds what looks like a credential, and did not when it was `before`.
 
     Args:
-        place: Where that field is, for who reads a file; else the node is named.
+        place: Where that field has this secret, for who reads a file; else the node is named.
 
     Raises:
         Refused: Names the place, the field and the kind of secret.
     """
     known = set(_texts(plain(before), "")) if before else set()
     for field, text in _texts(plain(node), ""):
-        kind = "" if (field, text) in known else secret_in(text)
-        if kind:
+        found = None if (field, text) in known else first_in(text)
+        if found:
             raise Refused(
-                f"the field '{field}' holds what looks like a secret ({kind})", at=place(field) if place else node.uri,
+                f"the field '{field}' holds what looks like a secret ({found.kind})",
+                at=place(field, found) if place else node.uri,
                 next="Say where the secret is kept instead of what it is; git never forgets.",
             )  # fmt: skip
 
 
 def secret_in(text: str) -> str:
     """The kind of the first secret in the text, or the empty string. Linear in the length of the text."""
-    found = _first(text)
+    found = first_in(text)
     return found.kind if found else ""
 
 
-def line_of_secret(data: bytes, below: bytes = b"^") -> int:
-    """The line of a file with the first secret below where `below` is found, a pattern; without it from the top.
-
-    That very line where the secret is spelled in a way that no line of the file shows.
-    """
-    opening = re.search(below, data, re.MULTILINE)
-    start = opening.start() if opening else 0
-    found = _first(data[start:].decode("utf-8", "replace"))
-    return data.count(b"\n", 0, start) + (found.line if found else 0) + 1
-
-
-class _Secret(NamedTuple):
-    kind: str
-    line: int
-    """From 0."""
-
-
-def _first(text: str) -> _Secret | None:
+def first_in(text: str) -> Secret | None:
+    """The first secret in the text, one with a known prefix before all others. Linear in the length of the text."""
     if found := _KNOWN.search(text):
-        return _Secret((found.lastgroup or "credential").replace("_", " "), text.count("\n", 0, found.start()))
+        return Secret((found.lastgroup or "credential").replace("_", " "), found[0])
     for match in _ASSIGNED.finditer(text):
         if _is_random(match["value"]):
-            line = text.count("\n", 0, match.start("value"))
-            return _Secret("a random value assigned to a secret's name", line)
+            return Secret("a random value assigned to a secret's name", match["value"])
     return None
+
+
+def line_of(secret: Secret, data: bytes, start: int = 0) -> int:
+    """The line of a file with this secret, below `start` if it is there, else above.
+
+    The line of `start` where the secret is spelled in a way that no line of the file shows.
+    """
+    spelled = secret.text.encode("utf-8", "surrogatepass")
+    at = data.find(spelled, start)
+    if at < 0 and (at := data.rfind(spelled, 0, start)) < 0:
+        at = start
+    return data.count(b"\n", 0, at) + 1
 
 
 def _is_random(value: str) -> bool:

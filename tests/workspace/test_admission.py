@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from kgd.codec.bulk import folder_of
@@ -23,6 +25,7 @@ FILES = {
     "comment-before": (NODE, f"# {KEY} is an example\nuri: concept://ws/a\nname: A\nsummary: {KEY}\n", 4),
     "escaped": (NODE, f'uri: concept://ws/a\nname: A\nsummary: "\\x41{KEY[1:]}"\n', 3),
     "flow": (NODE, f"{{uri: concept://ws/a,\n  name: A, summary: {KEY}}}\n", 2),
+    "known-form-below": (NODE, f"uri: concept://ws/a\ncontent: |-\n  token = {RANDOM}\ndata:\n  x: {KEY}\n", 3),
     "memory": (MEMORY, f"{OWNED}\nOne.\n\nTwo {KEY}.\n", 10),
 }
 
@@ -43,6 +46,30 @@ def test_of_a_part_it_is_the_line_in_the_node_that_holds_the_secret_now() -> Non
     with pytest.raises(Refused) as refused:
         check(path, data, base, "ws", frozenset())
     assert refused.value.at == f"{path}:7"
+
+
+KNOWN = f"- uri: message://ws/t/2\n  content: {KEY}\n"
+"""A node that is committed with its secret."""
+NEW = KEY.replace("ABC", "XYZ")
+
+PARTS = {
+    "other-kind": (f"- uri: message://ws/t/1\n  content: |-\n    one\n    password = {RANDOM}\n{KNOWN}", 5),
+    "same-node": (f"{KNOWN}  summary: {NEW}\n", 4),
+    "uri-last": (f"- content: {NEW}\n  uri: message://ws/t/1\n{KNOWN}", 2),
+    "flow": (f"{KNOWN}- {{content: {NEW}, uri: message://ws/t/3}}\n", 4),
+    "comment": (f"{KNOWN}- uri: message://ws/t/3 # new\n  content: {NEW}\n", 5),
+    "blank-lines": (KNOWN + "\n" * 60_000 + f"- {{uri: message://ws/t/3, content: {NEW}}}\n", 60_004),
+}
+
+
+@pytest.mark.parametrize(("nodes", "line"), PARTS.values(), ids=PARTS)
+def test_of_a_part_it_is_never_the_line_of_another_secret(nodes: str, line: int) -> None:
+    (path, base), (_, data) = _part(KNOWN), _part(nodes)
+    began = time.monotonic()
+    with pytest.raises(Refused) as refused:
+        check(path, data, base, "ws", frozenset())
+    assert refused.value.at == f"{path}:{line}"
+    assert time.monotonic() - began < 10
 
 
 def _part(nodes: str) -> tuple[str, bytes]:
