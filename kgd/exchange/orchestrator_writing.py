@@ -124,9 +124,9 @@ def _entry(node: Node, ids: Mapping[Uri, str], created: str, view: View) -> dict
     kept = _kept(node)
     targets = [view.store.resolve(relation.target) for relation in node.relations if relation.type == CONNECTED]
     connections = [ids.get(target) or name_of(target) for target in targets]
-    own = {"sections", "status", "created", KEPT, IMPORTED, NAMED_FILE}
+    own = {"sections", "status", OURS, KEPT, IMPORTED, NAMED_FILE}
     summary = " ".join(node.content.split()) if _is_whole(node) else node.summary or node.title
-    return {
+    entry: dict[str, Json] = {
         "id": ids[node.uri],
         "type": node.type,
         "tags": _in_order(node.tags, kept.get("tags")),
@@ -134,8 +134,8 @@ def _entry(node: Node, ids: Mapping[Uri, str], created: str, view: View) -> dict
         "file": str(kept.get("file") or "") or None,
         "created": created,
         "connections": _in_order(connections, kept.get("connections")),
-        **{key: value for key, value in sorted(node.data.items()) if key not in own},
     }
+    return entry | {key: value for key, value in sorted(node.data.items()) if key not in own | entry.keys()}
 
 
 def _is_whole(node: Node) -> bool:

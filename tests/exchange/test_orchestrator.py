@@ -306,6 +306,19 @@ def test_what_kgd_had_first_comes_back_as_it_was_from_its_own_export(ask: Ask, w
     assert json.loads((tmp_path / "again/knowledge_graph.json").read_text())["nodes"] == first
 
 
+def test_no_data_of_a_node_takes_the_place_of_what_the_format_says(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    data = {"id": "task-9", "type": "task", "tags": 3, "summary": 4, "connections": ["b"], "kgd": {"path": "c"}, "x": 1}
+    ask.put(changes=upsert("gotcha:gotcha-a", summary="Clocks differ", tags=["time"], data=data))
+    ask.export(target=str(tmp_path / "out"), format="orchestrator")
+    graph = json.loads((tmp_path / "out/knowledge_graph.json").read_text())
+    (entry,) = graph["nodes"]
+    assert entry == {
+        "id": "gotcha-a", "type": "gotcha", "tags": ["time"], "summary": "Clocks differ", "file": None,
+        "created": entry["created"], "connections": [], "x": 1,
+    }  # fmt: skip
+    assert graph["tag_index"] == {"time": ["gotcha-a"]}
+
+
 json_values = st.recursive(
     st.one_of(
         st.none(),
