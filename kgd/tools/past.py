@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 
@@ -183,7 +183,8 @@ def revert(session: Session, params: RevertParams) -> RevertResult:
     """The opposite of one commit, through the merge: what changed since is kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     commit = workspace.history.commit_id(params.commit)
-    return _take_back(session, workspace, commit, "revert", params.message, dry_run=params.dry_run)
+    answer, _ = _take_back(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
+    return answer
 
 
 class UndoParams(Params):
@@ -192,22 +193,39 @@ class UndoParams(Params):
 
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
-    """Takes back the newest change that was not undone yet, a revert too; again, and it is the one before."""
+    """Takes back the newest change that was not undone yet, a revert too; again, and it is the one before.
+
+    One of which nothing is left, because a merge brought what two people did alike, say, is passed over.
+
+    Raises:
+        NotFound: There is none among those that are looked at.
+    """
     workspace = addressing.choose(session, params.workspace, writing=True)
-    return _take_back(session, workspace, workspace.history.last_undoable(), reverting.UNDO, dry_run=params.dry_run)
+    commits: list[str] = []
+    for commit in workspace.history.undoable():
+        commits.append(commit)
+        answer, is_something = _take_back(session, workspace, commits, reverting.UNDO, dry_run=params.dry_run)
+        if is_something:
+            return answer
+    raise NotFound(
+        f"there is nothing left to undo among the last {reverting.LOOKED_AT} commits",
+        next="Name a commit: `kgd revert COMMIT`.",
+    )
 
 
 def _take_back(
-    session: Session, workspace: Workspace, commit: str, operation: str, message: str = "", *, dry_run: bool
-) -> RevertResult:
-    changes = ChangeSet((Revert(commit),), session.author(workspace), message, operation=operation)
+    session: Session, workspace: Workspace, commits: Sequence[str], operation: str, message: str = "", *, dry_run: bool
+) -> tuple[RevertResult, bool]:
+    """Take back the last of these commits, and say of the others that they are; whether there was anything to do."""
+    (entry,) = workspace.history.entries(commit=commits[-1])
+    message = message or (f"revert: {entry.subject[:80]}" if len(commits) > 1 else "")
+    changes = ChangeSet(tuple(map(Revert, commits)), session.author(workspace), message, operation=operation)
     outcome = session.submit(workspace, changes, dry_run=dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
     if outcome.would:
         answer["would"] = foretold(outcome.would, sight.sight(session, workspace.id))
-    (entry,) = workspace.history.entries(commit=commit)
     answer["reverted"] = line(entry)
-    return answer
+    return answer, bool(outcome.commit or (outcome.would and not outcome.would.is_empty))
 
 
 def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: bool, sees: sight.Sees | None) -> Commit:

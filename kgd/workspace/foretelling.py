@@ -39,7 +39,7 @@ def foretold(message: str, author: str, files: Mapping[str, Data], read: Callabl
                 left += 1
             else:
                 nodes.append(NodeChange(uri, _node(path, before), _node(path, after)))
-    return Would(message, author, tuple(nodes), tuple(others), left)
+    return Would(message, author, tuple(nodes), tuple(others), left, not files)
 
 
 def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:

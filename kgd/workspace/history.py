@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from kgd.codec import bulk
@@ -73,13 +73,9 @@ class History:
         """See `Past.graph_at`."""
         return self._past.graph_at(self._past.commit_id(commit), self._tip, self._workspace.graph)
 
-    def last_undoable(self) -> str:
-        """The newest commit that a person would want undone; see `reverting.last_undoable`.
-
-        Raises:
-            NotFound: There is none among the newest hundred.
-        """
-        return reverting.last_undoable(self.entries(limit=reverting.LOOKED_AT))
+    def undoable(self) -> Iterator[str]:
+        """Those of the newest hundred commits that a person would want undone; see `reverting.undoable`."""
+        return reverting.undoable(self.entries(limit=reverting.LOOKED_AT))
 
     @property
     def _tip(self) -> ObjectId:

@@ -53,13 +53,17 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """The commit that a dry run did not make. `more` is how many nodes of it are not among `nodes`."""
+    """The commit that a dry run did not make. `more` is how many nodes of it are not among `nodes`.
+
+    `is_empty` is whether there would be none: nothing would change, records of conflicts included.
+    """
 
     message: str
     author: str
     nodes: tuple[NodeChange, ...]
     files: tuple[FileChange, ...] = ()
     more: int = 0
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

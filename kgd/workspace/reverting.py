@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kgd.errors import NotFound
 from kgd.model.change import ChangeSet, Revert
 from kgd.workspace.outcome import Entry
 from kgd.workspace.past import Past
@@ -21,13 +20,10 @@ _REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
 """What a commit says of one that it takes back in whole."""
 
 
-def last_undoable(entries: Iterable[Entry]) -> str:
-    """The newest of these commits that a person would want undone: no merge, no undo, and not undone already.
+def undoable(entries: Iterable[Entry]) -> Iterator[str]:
+    """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
 
     What was undone is passed over with all that it had taken back, which is there again.
-
-    Raises:
-        NotFound: There is none among them.
     """
     undone: set[str] = set()
     for entry in entries:
@@ -36,11 +32,7 @@ def last_undoable(entries: Iterable[Entry]) -> str:
         if entry.operation == UNDO:
             undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
         elif entry.operation not in ("init", "merge") and len(entry.parents) == 1:
-            return entry.commit
-    raise NotFound(
-        f"there is nothing left to undo among the last {LOOKED_AT} commits",
-        next="Name a commit: `kgd revert COMMIT`.",
-    )
+            yield entry.commit
 
 
 def saying_so(changes: ChangeSet, past: Past) -> ChangeSet:

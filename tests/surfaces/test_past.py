@@ -6,6 +6,7 @@ import pytest
 
 from kgd.errors import Invalid, NotFound
 from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -95,6 +96,37 @@ def test_undo_takes_back_what_brought_an_undone_change_back(told: Ask) -> None:
     assert [node["uri"] for node in told.get(uris="b")["nodes"]] == ["concept://shop/b"]
     assert told.undo()["reverted"]["commit"] == back
     assert told.undo()["reverted"]["message"] == "second"
+
+
+def test_undo_passes_over_a_change_of_which_nothing_is_left(told: Ask) -> None:
+    ws = told.session.daemon.workspace("shop")
+    tree = ws.layout.work_tree
+    until(lambda: (tree / "nodes/concept/b.yaml").exists() and not git(tree, "status", "--porcelain"))
+    git(tree, "checkout", "-q", "-b", "side")
+    (tree / "nodes/concept/b.yaml").write_text("uri: concept://shop/b\nsummary: same\n")
+    git(tree, "commit", "-qam", "theirs")
+    git(tree, "checkout", "-q", "-")
+    told.put(changes=upsert("b", summary="same"), message="ours")
+    until(lambda: "same" in (tree / "nodes/concept/b.yaml").read_text() and not git(tree, "status", "--porcelain"))
+    git(tree, "merge", "-q", "--no-ff", "-m", "both", "side")
+    until(lambda: subjects(told.history())[0] == "both")
+    reverted = [told.undo()["reverted"]["message"]]
+    foretold = told.undo(dry_run=True)["reverted"]["message"]
+    reverted += [told.undo()["reverted"]["message"] for _ in range(3)]
+    assert foretold == reverted[1]
+    assert reverted[0] in ("ours", "theirs")
+    assert reverted[1:] == ["third", "second", "first"]
+    with pytest.raises(NotFound, match="nothing left to undo"):
+        told.undo()
+
+
+def test_what_a_revert_would_leave_to_be_settled_is_undone_in_a_dry_run_too(told: Ask) -> None:
+    told.put(changes=[upsert("c", summary="one")], message="fourth")
+    told.put(changes=[upsert("c", summary="two")], message="fifth")
+    fifth = told.history(limit=1)["commits"][0]["commit"]
+    told.put(changes=[upsert("c", summary="three")], message="sixth")
+    told.revert(commit=fifth, message="seventh")
+    assert told.undo(dry_run=True)["reverted"] == told.undo()["reverted"]
 
 
 def test_each_change_is_in_plain_git_log(told: Ask) -> None:
