@@ -65,8 +65,10 @@ class Live:
         self._loop = asyncio.get_running_loop()
         self._streams: dict[_Stream, None] = {}
         self._closed = False
-        self._began = secrets.token_hex(8)
-        self._changes: deque[_Change] = deque(maxlen=REMEMBERED)
+        self._began = deque([secrets.token_hex(8)], maxlen=2)
+        """Marks of who has heard of nothing: a new one after `REMEMBERED` changes, and the one before."""
+        self._told = 0
+        self._changes: deque[_Change] = deque(maxlen=2 * REMEMBERED)  # all since the older of the two
 
     def mark(self, workspace: str, sees: Sees | None = None) -> str:
         """What a page that is made from now on gives to `stream`, which then tells it what it misses until it listens.
@@ -74,7 +76,7 @@ class Live:
         It says nothing about changes that its visitor may not hear of, not even how many there are.
         """
         heard = (one.mark for one in reversed(self._changes.copy()) if one.is_heard(workspace, sees))
-        return next(heard, self._began)
+        return next(heard, self._began[-1])
 
     def announce(self, workspace: str, uris: Collection[str] = ()) -> None:
         """Tell the pages of a workspace that these nodes changed; returns at once."""
@@ -97,7 +99,8 @@ class Live:
         own = _Stream(workspace, who, sees)
         self._make_room(who)
         self._streams[own] = None
-        if since and since != self.mark(workspace, sees):
+        mark = self.mark(workspace, sees)
+        if since and since != mark and not (since in self._began and mark in self._began):
             own.has_changed = True
             own.woken.set()
         try:
@@ -136,6 +139,9 @@ class Live:
     def _tell(self, workspace: str, uris: Collection[str]) -> None:
         change = _Change(secrets.token_hex(8), workspace, uris if len(uris) <= LOOKED_AT else ())
         self._changes.append(change)
+        self._told += 1
+        if self._told % REMEMBERED == 0:
+            self._began.append(secrets.token_hex(8))
         for one in self._streams:
             if change.is_heard(one.workspace, one.sees):
                 one.has_changed = True

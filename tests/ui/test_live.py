@@ -1,0 +1,53 @@
+"""A page is told what it missed until it listens, however much went on elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kgd.ui.live import CUE, PING_SECONDS, REMEMBERED, Live
+
+
+@pytest.mark.parametrize("others", [0, 1, REMEMBERED - 1, REMEMBERED, 3 * REMEMBERED])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_change_is_not_forgotten_over_many_in_another_workspace(others: int, *, is_first: bool) -> None:
+    async def heard() -> bytes:
+        live = Live()
+        if not is_first:
+            live.announce("mine", ["concept://mine/a"])
+            await asyncio.sleep(0)
+        mark = live.mark("mine")
+        live.announce("mine", ["concept://mine/b"])
+        for _ in range(others):
+            live.announce("theirs", ["concept://theirs/a"])
+        await asyncio.sleep(0)
+        return await _first_cue(live, mark)
+
+    assert asyncio.run(heard()) == CUE
+
+
+def test_what_happens_elsewhere_alone_is_no_cue() -> None:
+    async def heard() -> bytes:
+        live = Live()
+        for _ in range(REMEMBERED - 1):
+            live.announce("theirs", ["concept://theirs/a"])
+        await asyncio.sleep(0)
+        mark = live.mark("mine")
+        for _ in range(REMEMBERED):
+            live.announce("theirs", ["concept://theirs/a"])
+        await asyncio.sleep(0)
+        return await _first_cue(live, mark)
+
+    assert asyncio.run(heard()) == b""
+
+
+async def _first_cue(live: Live, since: str) -> bytes:
+    """What a page hears first at once; empty where it would wait."""
+    stream = live.stream("mine", "somebody", lambda: None, None, since)
+    await anext(stream)
+    assert PING_SECONDS > 1
+    try:
+        return await asyncio.wait_for(anext(stream), 0.5)
+    except TimeoutError:
+        return b""
