@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -92,25 +92,8 @@ class House:
             return
 
     def settle(self) -> None:
-        """Wait until nothing is under way: all texts embedded and looked through for names, all published.
-
-        Raises:
-            TimeoutError: It is not in time.
-        """
-        deadline = time.monotonic() + SETTLED_WITHIN
-        while waits := self._under_way():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not settled after {SETTLED_WITHIN:g} s: {', '.join(waits)}")
-            time.sleep(LOOK)
-
-    def _under_way(self) -> list[str]:
-        stages = self.call("status", workspace="bench")["stages"]
-        waits = [stage["name"] for stage in stages if stage["state"] == "waiting"]
-        for stage in stages:
-            if stage["name"] == "embedding" and stage["state"] == "ok":
-                counts = _EMBEDDED(stage.get("about", ""))
-                waits += [] if counts and counts[1] == counts[2] else ["embedding"]
-        return waits
+        """See `settle`."""
+        settle(self.call)
 
     def __enter__(self) -> House:
         self.start()
@@ -168,3 +151,28 @@ def through_memory_server(program: Path, file: Path) -> Any:
 
 def run(coroutine: Any) -> Any:
     return asyncio.run(coroutine)
+
+
+def settle(call: Callable[..., dict[str, Any]]) -> None:
+    """Wait until nothing is under way: all texts embedded and looked through for names, all published.
+
+    Args:
+        call: Asks the daemon: ``call("status", workspace="bench")``.
+
+    Raises:
+        TimeoutError: It is not in time.
+    """
+    deadline = time.monotonic() + SETTLED_WITHIN
+    while waits := _under_way(call("status", workspace="bench")["stages"]):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not settled after {SETTLED_WITHIN:g} s: {', '.join(waits)}")
+        time.sleep(LOOK)
+
+
+def _under_way(stages: Iterable[dict[str, Any]]) -> list[str]:
+    waits = [stage["name"] for stage in stages if stage["state"] == "waiting"]
+    for stage in stages:
+        if stage["name"] == "embedding" and stage["state"] == "ok":
+            counts = _EMBEDDED(stage.get("about", ""))
+            waits += [] if counts and counts[1] == counts[2] else ["embedding"]
+    return waits

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from bench import corpus, sync
 from bench.client import some_call
 from bench.corpus import Made
+from bench.house import settle
 from bench.row import Row, compare, percentile, value
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -89,12 +90,15 @@ class Hub:
     url: str
     pid: int
 
-    def mint(self, verb: str = "read") -> str:
+    def call(self, tool: str, **args: Any) -> dict[str, Any]:
         with Connection(self.home, start=False) as connection:
-            verbs = ["read", "write"] if verb == "write" else [verb]
-            asked = {"workspace": corpus.WORKSPACE, "name": "bench", "verbs": verbs, "paths": ["/**"],
-                     "requests_per_minute": PLENTY, "nodes_per_day": PLENTY, "expires": "1d"}  # fmt: skip
-            return str(connection.call("token_mint", asked)["token"])
+            return connection.call(tool, args)
+
+    def mint(self, verb: str = "read") -> str:
+        verbs = ["read", "write"] if verb == "write" else [verb]
+        asked = {"workspace": corpus.WORKSPACE, "name": "bench", "verbs": verbs, "paths": ["/**"],
+                 "requests_per_minute": PLENTY, "nodes_per_day": PLENTY, "expires": "1d"}  # fmt: skip
+        return str(self.call("token_mint", **asked)["token"])
 
 
 @contextlib.contextmanager
@@ -130,8 +134,10 @@ def _address(process: subprocess.Popen[bytes], out: Path) -> str:
 
 
 def load(hub: Hub, made: Made, clients: int, seconds: float, seed: int = 0) -> list[Row]:
-    """So many clients at once: of ten calls six get, two traverse, one search, one put."""
+    """So many clients at once, once what opening it starts is over: of ten calls six get, two traverse, one search,
+    one put."""
     tokens = [hub.mint("write") for _ in range(clients)]
+    settle(hub.call)
     times, errors = asyncio.run(_ask_together(hub, made, tokens, seconds, seed))
     many = f"{clients} clients of a hub"
     return [
