@@ -44,5 +44,8 @@ def ingest(given: Given, options: Given) -> int:
             answer.get("failure") or "it could not be taken in", next="`kgd ingest` goes on where it was."
         )
     show("ingested", answer, options)
-    nothing = answer["counts"].get("unread") and not answer.get("nodes")
+    counts = answer["counts"]
+    nothing = (
+        counts.get("unread") and not answer.get("nodes") and not any(name.endswith("_unchanged") for name in counts)
+    )
     return EXIT_CODES["VALIDATION_ERROR"][0] if nothing else 0

@@ -327,3 +327,12 @@ def test_the_program_is_started_with_the_interpreter_it_has(kgd: Kgd) -> None:
     assert f"--state {kgd.home.state}" in unit
     assert "Restart=on-failure" in unit
     assert "-P -m kgd.serve --foreground" in unit
+
+
+def test_what_is_taken_in_again_unchanged_is_well_though_a_file_beside_it_is_empty(kgd: Kgd, tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("Keys rotate every night.\n")
+    (tmp_path / "empty.md").touch()
+    kgd("ingest", str(tmp_path))
+    assert "1 document unchanged" in kgd("ingest", str(tmp_path))
+    (tmp_path / "good.md").unlink()
+    assert kgd.run("ingest", str(tmp_path)).returncode == EXIT_CODES["VALIDATION_ERROR"][0]
