@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Stale
+from kgd.errors import Invalid, Stale
 from kgd.freshness.citations import CITES
 from kgd.memories.recording import first_words, memory
 from kgd.model.change import ChangeSet, Upsert
@@ -116,7 +116,7 @@ def answer_of(
 
 
 class RememberParams(Params):
-    text: Annotated[str, Field(min_length=1, description="a fact in one sentence, or more")]
+    text: Annotated[str, Field(description="a fact in one sentence, or more")]
     about: Many[str] = Field(default_factory=list)
     cites: Annotated[Many[str], Field(description="path#symbol of the code that it says something about")] = Field(
         default_factory=list
@@ -130,8 +130,10 @@ class RememberParams(Params):
 
 def remember(session: Session, params: RememberParams) -> PutResult:
     """Writes down one fact, with a relation to each node or path it is about. The same fact again changes nothing."""
-    workspace = addressing.choose(session, params.workspace, params.about, writing=True)
     text = params.text.strip()
+    if not text:
+        raise Invalid("there is no text to remember", at="text")
+    workspace = addressing.choose(session, params.workspace, params.about, writing=True)
     relations = tuple(
         Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
         for index, target in enumerate(params.about)

@@ -231,3 +231,9 @@ def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None
     assert warning.startswith("no node is called concept://shop/src/chekout.py, and no file src/chekout.py: ")
     (warning,) = ask.remember(text="And this.", about=["decision:nobodys"])["warnings"]
     assert warning.startswith("no node is called decision://shop/nobodys: ")
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_a_text_of_blanks_is_no_fact(ask: Ask, text: str) -> None:
+    with pytest.raises(Invalid, match=r"^there is no text to remember \(text\)$"):
+        ask.remember(text=text)
