@@ -51,7 +51,7 @@ def _item(item: Answer) -> None:
     say(f"  {bold(item['name'])}  {item['uri']}")
     say(f"    {_line(item['why'])}")
     if stale := item.get("unverified"):
-        say(f"    ! not verified since {words.short(stale.get('commit', ''))}: {_line(stale.get('reason', ''))}")
+        say(f"    ! unverified: {_line(stale['reason'])}")
     if item.get("summary"):
         say(f"    {item['summary']}")
     for line in item.get("text", "").splitlines():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_agents, printing_exchange, printing_ingest
+from kgd.cli import printing, printing_agents, printing_context, printing_exchange, printing_ingest
 from kgd.cli.output import show
 from kgd.cli.refusals import spoken
 from kgd.cli.verbs import verb
@@ -116,3 +116,11 @@ def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_
     assert capsys.readouterr().out.endswith("the arguments are: mcp -C /home/me/memory\n")
     printing.up({"workspace": "shop", "path": "/home/me/shop/.kgd", "code_tree": "/home/me/shop", "published": []})
     assert "-C" not in capsys.readouterr().out
+
+
+def test_what_is_unverified_in_a_context_is_said_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    doubt = {"reason": "check in src/auth/session.py changed, in no commit yet"}
+    item = {"kind": "gotcha", "name": "Keys", "uri": "gotcha://shop/keys", "why": "cites it", "unverified": doubt}
+    answer: dict[str, Any] = {"items": [item], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
+    printing_context.context(answer)
+    assert f"    ! unverified: {doubt['reason']}\n" in capsys.readouterr().out

@@ -117,7 +117,7 @@ git -C ben/shop commit --quiet -am "payments: events are queued"
 git -C ben/shop push --quiet origin HEAD
 changed=$(git -C ben/shop rev-parse --short=10 HEAD)
 soon "unverified: src/payments/webhook.py changed in $changed" ben stale
-soon "not verified since $changed" ben context src/payments/webhook.py
+soon "unverified: src/payments/webhook.py changed in $changed" ben context src/payments/webhook.py
 
 say "He reads it again: the trap is still there, and he says so"
 gotcha=$(ben recall "Stripe delivers again" --json | grep -o 'gotcha://shop/[^"]*' | head -n 1)
