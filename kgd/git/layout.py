@@ -153,7 +153,10 @@ def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[s
     if git_dir.is_dir():
         return _take_clone(layout)
     if directory.exists() and any(directory.iterdir()):
-        raise InvariantViolation("the directory is not empty", at=str(directory), next="Name an empty or new one.")
+        raise InvariantViolation(
+            "there are files here already, and no git repository", at=str(directory),
+            next="Run `git init` first, or run this in an empty directory.",
+        )  # fmt: skip
     directory.mkdir(parents=True, exist_ok=True)
     build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
     fill_work_tree(layout)

@@ -247,8 +247,10 @@ def test_a_directory_with_files_does_not_become_one(code: Path, tmp_path: Path) 
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("x")
     for directory in (tmp_path / "full", code):
-        with pytest.raises(InvariantViolation):
+        with pytest.raises(InvariantViolation) as refused:
             layout.create_standalone(directory, "demo", FIRST_FILES)
+        if directory != code:
+            assert refused.value.next == "Run `git init` first, or run this in an empty directory."
 
 
 def test_uninstalling_keeps_the_knowledge_and_says_where(code: Path, pen: Pen) -> None:
