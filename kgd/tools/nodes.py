@@ -27,6 +27,10 @@ UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
 BESIDE, ALIKE = 500, 0.75
 """Nodes in one place that are compared with a name which is not there, and how alike they must be (`difflib`)."""
+LOOKED = 30
+"""Nodes with the words of a name that is not there, of which those that it cannot have meant are left out."""
+PIECES = frozenset({"chunk", "message", "symbol"})
+"""The schemes of parts of something: nobody means one who has not written its scheme."""
 SERVED = frozenset({"file", "dir", "symbol", "chunk"})
 """The schemes of what a code tree has."""
 
@@ -366,8 +370,9 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -
     folder, _, name = uri.rpartition("/")
     beside = {one.rpartition("/")[2]: one for one in _beside(workspace, folder) if sees is None or sees(Uri(one))}
     close = [beside[one] for one in get_close_matches(name, beside, n=limit, cutoff=ALIKE)]
-    found = (hit.uri for hit in workspace.text().search(words, limit=limit, sees=sees))
-    return list(dict.fromkeys([*close, *found]))[:limit]
+    found = (hit.uri for hit in workspace.text().search(words, limit=LOOKED, sees=sees))
+    left_out = PIECES - {scheme_of(uri)}
+    return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:limit]
 
 
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:

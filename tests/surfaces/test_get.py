@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -203,3 +204,14 @@ def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:
     until(lambda: not ask.get(uris="./src/auth/session.py")["missing"])
     (missing,) = ask.get(uris="./src/auth/sesion.py")["missing"]
     assert missing["similar"][0] == "file://shop/src/auth/session.py"
+
+
+def test_pieces_of_documents_are_offered_only_to_who_asks_for_one(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/keys.md").write_text("# Services\n\nThe services keys3 and keys4 rotate.\n")
+    ask.ingest(source=str(tmp_path / "notes"))
+    ask.put(changes=upsert("services/keys", summary="signs"))
+    (missing,) = ask.get(uris="concept://shop/services/keys3")["missing"]
+    assert missing["similar"] == ["concept://shop/services/keys", "document://shop/notes/keys.md"]
+    (missing,) = ask.get(uris="chunk://shop/notes/keys.md/0002")["missing"]
+    assert "chunk://shop/notes/keys.md/0001" in missing["similar"]
