@@ -413,7 +413,7 @@ def missing(answer: Answer) -> None:
         elif why := _UNKNOWN.get(one.get("reason", "")):
             seen = f"; last seen {one['last_seen']}" if one.get("last_seen") else ""
             said = why[0].format(workspace=one.get("workspace", ""))
-            said, then = f"{said}{tail(one.get('detail'))}{seen} ({one['uri']})", why[1]
+            said, then = f"{said}{tail(one.get('detail'))}{seen} ({one['uri']})", why[1].format(uri=one["uri"])
         else:
             close = ", ".join(one["similar"])
             said, then = f"there is no such node ({one['uri']})", f"Did you mean {close}?" if close else ""
@@ -421,6 +421,7 @@ def missing(answer: Answer) -> None:
 
 
 _UNKNOWN = {
+    "not_then": ("this node is there now, and was not at that commit", "`kgd history {uri}` says since when."),
     "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
     "forbidden": (
         "the hub of workspace '{workspace}' does not let you read this",
@@ -431,7 +432,7 @@ _UNKNOWN = {
         "`kgd whoami` lists what it serves.",
     ),
 }
-"""Why nobody can say whether a node is there, and what to do."""
+"""Why a node could not be had, where more is known than that it is not there, and what to do."""
 
 
 def health(state: str) -> str:

@@ -46,7 +46,8 @@ class GetParams(Params):
 
 
 class Missing(TypedDict):
-    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace."""
+    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace; and for a node that is
+    here now and was not at the commit that was asked about: not_then."""
 
     uri: str
     similar: list[str]
@@ -122,10 +123,19 @@ def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None
     owner = addressing.owner_of(session, workspace, asked)
     session.allow(owner, Verb.READ, [asked])
     sees = sight.sight(session, owner.id)
-    found = nodes.find(owner, asked, commit if owner is workspace else None, sees)
+    then = commit if owner is workspace else None
+    found = nodes.find(owner, asked, then, sees)
+    if found is None and then and _is_stored(session, owner, asked, sees):
+        return {"uri": asked, "similar": [], "reason": "not_then"}
     if found is None or not session.may(owner, found.uri, Verb.READ):  # it may have moved out of sight
         return _missing(owner, asked, sees, similar=similar)
     return found
+
+
+def _is_stored(session: Session, workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> bool:
+    """Whether it is there now, for this caller to see."""
+    now = nodes.find(workspace, uri, sees=sees)
+    return now is not None and now.stored is not None and session.may(workspace, now.uri, Verb.READ)
 
 
 def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> FarNode | Missing:

@@ -336,3 +336,15 @@ def test_what_is_taken_in_again_unchanged_is_well_though_a_file_beside_it_is_emp
     assert "1 document unchanged" in kgd("ingest", str(tmp_path))
     (tmp_path / "good.md").unlink()
     assert kgd.run("ingest", str(tmp_path)).returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+
+
+def test_a_node_that_came_later_is_told_from_one_that_never_was(kgd: Kgd) -> None:
+    before = kgd.json("put", "night/first", "--summary", "first")["commit"]
+    kgd("put", "night/keys", "--summary", "Keys rotate")
+    done = kgd.run("get", "night/keys", "--as-of", before)
+    assert done.returncode == EXIT_CODES["NOT_FOUND"][0]
+    assert done.stderr == (
+        "kgd: this node is there now, and was not at that commit (concept://shop/night/keys)\n"
+        "     `kgd history concept://shop/night/keys` says since when.\n"
+    )
+    assert "there is no such node" in kgd.run("get", "night/nokeys", "--as-of", before).stderr

@@ -71,7 +71,7 @@ def test_a_node_as_of_a_commit_is_what_it_was(ask: Ask) -> None:
     ask.put(changes=[upsert("a", summary="now"), upsert("b", summary="new")])
     answer = ask.get(uris=["a", "b"], as_of=first[:12])
     assert [node["summary"] for node in answer["nodes"]] == ["then"]
-    assert [one["uri"] for one in answer["missing"]] == ["concept://shop/b"]
+    assert answer["missing"] == [{"uri": "concept://shop/b", "similar": [], "reason": "not_then"}]
     assert answer["as_of"] == first
     with pytest.raises(NotFound):
         ask.get(uris="a", as_of="no-such-commit")
@@ -204,6 +204,9 @@ def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:
     until(lambda: not ask.get(uris="./src/auth/session.py")["missing"])
     (missing,) = ask.get(uris="./src/auth/sesion.py")["missing"]
     assert missing["similar"][0] == "file://shop/src/auth/session.py"
+    commit = ask.put(changes=upsert("later", summary="s"))["commit"]
+    (missing,) = ask.get(uris="./src/auth/session.py", as_of=commit)["missing"]
+    assert missing["uri"] not in missing["similar"], "what is only in the code tree is in no commit of knowledge"
 
 
 def test_pieces_of_documents_are_offered_only_to_who_asks_for_one(ask: Ask, tmp_path: Path) -> None:
