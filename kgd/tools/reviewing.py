@@ -53,7 +53,7 @@ FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """What is told of a node that has no room whole: so many fields, so many characters of each value."""
 By = tuple[str, str, bool]
 """Who wrote: the author, the client, and whether that is an agent."""
-UNASKED = ("init", "merge", "accept")
+UNASKED = ("init", "merge")
 """Operations that bring in what others wrote, which is reviewed as theirs."""
 
 

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kgd.errors import Invalid, NotFound
+from kgd.model.change import Author
 from kgd.tools.dates import moment_of
+from kgd.workspace import proposals
+from tests import builders
 from tests.surfaces.conftest import Ask, upsert
 
 THURSDAY = datetime(2026, 11, 19, 15, 30, tzinfo=timezone(timedelta(hours=2)))
@@ -162,3 +165,17 @@ def test_whoever_writes_in_the_pages_is_a_person(ask: Ask) -> None:
     Ask(replace(ask.session, client="kgd ui")).put(changes=upsert("notes/p", name="P"))  # type: ignore[type-var]
     assert [by["agent"] for by in ask.review(by="person")["authors"]] == [False]
     assert ask.review(by="agent")["authors"] == []
+
+
+def test_a_proposal_of_which_a_part_was_accepted_is_reviewed_as_its_authors(person: Ask) -> None:
+    ws = person.session.daemon.workspace("shop")
+    edits = [builders.upsert(f"concept://shop/{name}", name=name) for name in ("p", "q")]
+    bob = Author("Bob", "bob@example.org", "tests")
+    made, *_ = proposals.propose(ws, builders.change(*edits, author=bob), bytes.fromhex(ws.tip), holder="bob")
+    person.accept(name=made.id, only=["p"])
+    (author,) = person.review(by="Bob")["authors"]
+    assert [node["uri"] for node in author["nodes"]] == ["concept://shop/p"]
+    person.review(accept=True)
+    person.accept(name=made.id)
+    (author,) = person.review()["authors"]
+    assert (author["author"], author["commits"]) == ("Bob", 1)
