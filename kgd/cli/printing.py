@@ -171,7 +171,7 @@ def put(answer: Answer) -> None:
         say("nothing changed")
     created = set(answer.get("created", ()))
     if reverted := answer.get("reverted"):
-        say(f"  takes back {words.short(reverted['commit'])}, {reverted['message']}")
+        say(f"  takes back {words.short(reverted['commit'])} by {reverted['author']}, {reverted['message']}")
     for node in answer.get("nodes", ()):
         say(f"  {node['uri']}  {'new' if node['uri'] in created else 'version ' + str(node['version'])}")
     for uri in answer.get("deleted", ()):

@@ -209,16 +209,19 @@ class Past:
     def revert(self, edit: Revert, draft: Draft) -> None:
         """Put the opposite of a commit on the draft, through the merge: what changed since is kept.
 
+        That of an accepted proposal is the opposite of all that it brought in.
+
         Raises:
-            Invalid: It is a merge or the first commit, which have no opposite.
+            Invalid: It is another merge or the first commit, which have no opposite.
             NotFound: There is no such commit.
         """
         commit = self._store.commit(self.commit_id(edit.commit))
-        if len(commit.parents) != 1:
+        is_accepted = len(commit.parents) == 2 and dict(trailers(commit.message)).get("Kgd-Op") == "accept"
+        if len(commit.parents) != 1 and not is_accepted:
             what = "a merge" if commit.parents else "the first commit"
             raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes it brought in.")
         store = self.nodes()
-        for path, old, new, *_ in self._files(commit, store):
+        for path, old, new in store.diff(store.tree_of(commit.parents[0]), commit.tree):
             if edit.only and self._about(path, new or old, store) not in edit.only:
                 continue
             if paths.is_node_path(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kgd.model.change import ChangeSet, Revert
@@ -13,6 +13,8 @@ from kgd.workspace.past import Past
 UNDO = "undo"
 """The operation of a commit that steps back. One that a person named to be taken back, `revert`, is a change like any
 other, and the next undo takes it back in turn."""
+ACCEPT = "accept"
+"""The operation of a commit that brings in a proposal: in whole as a merge, in part as a plain commit."""
 LOOKED_AT = 100
 """Commits among which an undo looks for its own."""
 
@@ -20,19 +22,36 @@ _REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
 """What a commit says of one that it takes back in whole."""
 
 
-def undoable(entries: Iterable[Entry]) -> Iterator[str]:
+def undoable(entries: Sequence[Entry]) -> Iterator[str]:
     """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
 
-    What was undone is passed over with all that it had taken back, which is there again.
+    What was undone is passed over with all that it had taken back, which is there again. A proposal that was accepted
+    whole is one change: its merge stands for the commits which it brought in.
+
+    Args:
+        entries: The newest commits, the tip first.
     """
-    undone: set[str] = set()
+    undone, own = set[str](), _own(entries)
     for entry in entries:
-        if entry.commit in undone:
+        if entry.commit in undone or entry.commit not in own:
             continue
         if entry.operation == UNDO:
             undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
-        elif entry.operation not in ("init", "merge") and len(entry.parents) == 1:
+        elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
             yield entry.commit
+
+
+def _own(entries: Sequence[Entry]) -> set[str]:
+    """Those that were not brought in by an acceptance alone."""
+    known = {entry.commit: entry for entry in entries}
+    found, open = set[str](), [entry.commit for entry in entries[:1]]
+    while open:
+        commit = open.pop()
+        if commit in known and commit not in found:
+            found.add(commit)
+            entry = known[commit]
+            open += entry.parents[:1] if entry.operation == ACCEPT else entry.parents
+    return found
 
 
 def saying_so(changes: ChangeSet, past: Past) -> ChangeSet:

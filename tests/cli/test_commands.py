@@ -117,7 +117,9 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     then = kgd("get", "price", "--as-of", commits[1]["commit"])
     assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:12]}\n")
     assert "in cents" in then
-    assert f"takes back {commits[0]['commit'][:12]}, euros it is\n" in kgd("revert", commits[0]["commit"])
+    assert f"takes back {commits[0]['commit'][:12]} by {commits[0]['author']}, euros it is\n" in kgd(
+        "revert", commits[0]["commit"]
+    )
     assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"
     kgd("put", "fleeting", "--summary", "gone soon")
     undone = kgd("undo")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kgd.errors import Invalid, NotFound
+from kgd.model.change import Author
+from kgd.workspace import proposals
+from tests import builders
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
 
@@ -146,3 +149,40 @@ def test_an_unknown_commit_is_not_found(told: Ask) -> None:
     for call in (told.history, told.revert):
         with pytest.raises(NotFound):
             call(commit="0" * 40)
+
+
+def proposed(ask: Ask) -> str:
+    """The id of Bob's proposal of two commits; its node was changed meanwhile."""
+    ask.put(changes=upsert("p", summary="was", tags=["x"]), message="before")
+    ws, bob = ask.session.daemon.workspace("shop"), Author("Bob", "bob@example.org", "tests")
+    p, q, base = "concept://shop/p", "concept://shop/q", ws.tip
+    for edits in (
+        [builders.upsert(p, summary="draft")],
+        [builders.upsert(p, summary="proposed"), builders.upsert(q, summary="new")],
+    ):
+        made, *_ = proposals.propose(ws, builders.change(*edits, author=bob), bytes.fromhex(base), holder="bob")
+        base = made.commit
+    ask.put(changes=upsert("p", tags=["y"]), message="meanwhile")
+    return str(made.id)
+
+
+def test_undo_takes_back_a_proposal_that_was_accepted_whole_and_goes_on_behind_it(told: Ask) -> None:
+    accepted = told.accept(name=proposed(told))["commit"]
+    assert len(told.get(uris=["p", "q"])["nodes"]) == 2
+    assert told.undo(dry_run=True)["reverted"]["commit"] == accepted
+    undone = told.undo()
+    assert (undone["reverted"]["commit"], undone["reverted"]["author"]) == (accepted, "Ann Person")
+    (left,) = told.get(uris=["p", "q"])["nodes"]
+    assert (left["summary"], left["tags"]) == ("was", ["x", "y"])
+    assert [told.undo()["reverted"]["message"] for _ in range(3)] == ["meanwhile", "before", "third"]
+
+
+def test_an_accepted_proposal_is_reverted_by_name_and_what_changed_since_is_kept(told: Ask) -> None:
+    accepted = told.accept(name=proposed(told))["commit"]
+    told.put(changes=upsert("p", tags=["z"]), message="since")
+    back = told.revert(commit=accepted)["commit"]
+    (left,) = told.get(uris=["p", "q"])["nodes"]
+    assert (left["summary"], left["tags"]) == ("was", ["x", "y", "z"])
+    assert told.undo()["reverted"]["commit"] == back
+    assert len(told.get(uris=["p", "q"])["nodes"]) == 2
+    assert told.undo()["reverted"]["message"] == "since"
