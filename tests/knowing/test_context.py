@@ -147,6 +147,8 @@ def test_a_path_from_where_the_caller_is_and_several_in_one_text(known: Ask, cod
     assert there.context(paths="session.py") == known.context(paths=SESSION)
     assert there.context(paths="./session.py") == known.context(paths=SESSION)
     assert there.context(paths="../checkout.py") == known.context(paths="src/checkout.py")
+    for here in (".", "./", "../auth", "../auth/"):
+        assert there.context(paths=here) == known.context(paths="src/auth/"), here
     both = known.context(paths="src/auth/session.py, src/checkout.py\nlib/none.py")
     assert both == known.context(paths=["src/auth/session.py", "src/checkout.py", "lib/none.py"])
     assert known.context(paths="docs/My File.md")["unmatched_paths"] == ["docs/My File.md"]

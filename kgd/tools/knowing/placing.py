@@ -161,7 +161,8 @@ class _Caller:
             found = normalise(text, self.other, workspace=self.workspace)
         if not self.inside or self.root is None:
             return found
-        if found is None or text.strip().startswith(("./", ".\\")) or not os.path.lexists(self.root / found):
+        from_here = text.strip() == "." or text.strip().startswith(("./", ".\\"))
+        if found is None or from_here or not os.path.lexists(self.root / found):
             near = self._near(text)
             if near is not None and (found is None or os.path.lexists(self.root / near)):
                 return near
