@@ -81,8 +81,15 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
-    """The first of pydantic's complaints as one of ours; never quotes more than a short excerpt of the value."""
-    first = error.errors(include_url=False, include_context=True)[0]
+    """The first of pydantic's complaints as one of ours; never quotes more than a short excerpt of the value.
+
+    Where something is missing and something unknown stands beside it, that is what was meant, most likely.
+    """
+    complaints = error.errors(include_url=False, include_context=True)
+    first = complaints[0]
+    if first["type"] == "missing":
+        beside = (c for c in complaints if c["type"] == "extra_forbidden" and c["loc"][:-1] == first["loc"][:-1])
+        first = next(beside, first)
     at, kind = place(first["loc"]), first["type"]
     if kind == "extra_forbidden":
         name = str(first["loc"][-1])
@@ -91,10 +98,15 @@ def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
         return Invalid(f"'{first['loc'][-1]}' is required", at=at, next=_with(str(first["loc"][-1]), first["input"]))
     if kind in ("string_too_long", "too_long"):
         return Limit(f"{_sentence(first['msg'])}", at=at)
+    if kind == "too_short":
+        return Invalid("there has to be at least one", at=at)
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        wanted = _models_at(first["loc"], model)
+        known = _fields(wanted[0]) if len(wanted) == 1 else "Give it as {...}."
+        return Invalid("an object is expected", at=at, next=known)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        expected = str((first.get("ctx") or {}).get("expected_tags", "")).replace("'", "")
-        wanted = f"one of {expected}" if expected else "set"
-        return Invalid(f"'op' must be {wanted or 'set'}", at=f"{at}.op")
+        tags = [tag for one in _models_at(first["loc"], model) for tag in _tags(one)]
+        return Invalid(f"'op' must be one of {', '.join(tags)}", at=f"{at}.op")
     return Invalid(_sentence(first["msg"]), at=at)
 
 
@@ -142,18 +154,28 @@ def _known(name: str, location: Sequence[int | str], model: type[BaseModel]) -> 
     if inner is None:
         return "Leave it out."
     close = difflib.get_close_matches(name, inner.model_fields, n=1)
-    return f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(inner.model_fields)}."
+    return f"Did you mean '{close[0]}'?" if close else _fields(inner)
+
+
+def _fields(model: type[BaseModel]) -> str:
+    return f"Known: {', '.join(model.model_fields)}."
 
 
 def _model_of(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
     """The model that the last name of pydantic's location was looked for in, if that is clear."""
+    inside = _models_at(location[:-1], model)
+    return inside[0] if len(inside) == 1 else None
+
+
+def _models_at(location: Sequence[int | str], model: type[BaseModel]) -> list[type[BaseModel]]:
+    """Those that a value at pydantic's location may be of."""
     inside = [model]
-    for part in location[:-1]:
+    for part in location:
         if isinstance(part, str):
             tagged = [one for one in inside if part in _tags(one)]
             fields = [one.model_fields[part].annotation for one in inside if part in one.model_fields]
             inside = tagged or [one for annotation in fields for one in _models(annotation)]
-    return inside[0] if len(inside) == 1 else None
+    return inside
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:

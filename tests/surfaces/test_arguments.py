@@ -53,6 +53,26 @@ def test_an_unknown_field_is_refused_at_every_level_and_placed(model: Any, argum
     assert caught.value.at.startswith(at)
 
 
+@pytest.mark.parametrize(
+    ("model", "arguments", "at", "says"),
+    [
+        (GET, {"uri": "a"}, "uri", "Did you mean 'uris'?"),
+        (PUT, {"changes": {"op": "relate", "from": "a", "to": "b", "type": "t"}}, "changes[0].from",
+         "Known: op, source, target, type, weight, data."),
+        (PUT, {"changes": {"op": "upsert", "uri": "a", "relations": ["t:b"]}}, "changes[0].relations[0]",
+         "Known: type, target, weight, data."),
+        (PUT, {"changes": {"op": "upsert", "uri": "a", "data": [1]}}, "changes[0].data", "Give it as {...}."),
+        (PUT, {"changes": {"uri": "a"}}, "changes[0].op", "one of upsert, append, delete, relate"),
+        (PUT, {"changes": []}, "changes", "at least one"),
+    ],
+)  # fmt: skip
+def test_who_guessed_is_told_what_there_is(model: Any, arguments: Any, at: str, says: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        read(model, arguments)
+    assert caught.value.at == at
+    assert says in f"{caught.value.message} {caught.value.next}"
+
+
 def test_a_misspelt_argument_is_answered_with_the_right_one() -> None:
     with pytest.raises(Invalid) as caught:
         read(TRAVERSE, {"start": "a", "max_costs": 1})
