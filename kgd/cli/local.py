@@ -161,12 +161,24 @@ def uninstall(given: Given, options: Given) -> int:
     show("uninstall", answer, options)
     if given.get("all") and os.path.exists(os.path.join(home.state, "agents.json")) and not options.get("json"):
         _say("Clients of yours are still set up to start kgd: `kgd agents uninstall` takes that out.", options)
-    if given.get("all") and not given.get("dry_run"):
+    if given.get("all"):
+        _let_home_go(home, options, dry_run=bool(given.get("dry_run")))
+    return 0
+
+
+def _let_home_go(home: Home, options: Given, *, dry_run: bool) -> None:
+    has_tokens = os.path.exists(os.path.join(home.state, "hub.db"))
+    tokens = ", with the tokens that were minted here and the record of what they did" if has_tokens else ""
+    if not dry_run:
         down({}, {**options, "quiet": True})
         _remove_home(home)
-        if not options.get("json"):
-            _say("The home is gone. The program goes with `uv tool uninstall kgd` or `pipx uninstall kgd`.", options)
-    return 0
+    if options.get("json"):
+        return
+    if dry_run:
+        _say(f"The home would go, too: {home.state}{tokens}.", options)
+    else:
+        gone = f"The home is gone{tokens}."
+        _say(f"{gone} The program goes with `uv tool uninstall kgd` or `pipx uninstall kgd`.", options)
 
 
 def _remove_home(home: Home) -> None:

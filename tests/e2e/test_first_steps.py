@@ -91,7 +91,12 @@ def test_uninstall_leaves_nothing_but_the_knowledge_and_says_where_it_is(machine
     machine("up")
     machine("put", "fact", "--summary", "kept")
     until((code / ".kgd/nodes/concept/fact.yaml").exists)
+    machine("token", "mint", machine.json("status")["workspace"]["id"], "--name", "bob")
+    would = machine("uninstall", "--all", "--dry-run")
+    assert f"The home would go, too: {machine.home.state}, with the tokens that were minted here" in would
+    assert machine("get", "fact")
     said = machine("uninstall", "--all")
+    assert "The home is gone, with the tokens that were minted here" in said
     kept = next(Path(word) for word in said.split() if word.startswith(str(code)))
     assert "kept" in git(kept, "show", "refs/kgd/head:nodes/concept/fact.yaml")
     assert not (code / ".kgd").exists()
