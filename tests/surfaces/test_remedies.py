@@ -38,7 +38,8 @@ def test_no_stage_is_without_a_remedy() -> None:
 
 def _newer_format(ask: Ask, ws: Any) -> None:
     path = ws.layout.work_tree / "kgd.yaml"
-    until(path.exists)
+    until(lambda: ws.store.ref(ws.layout.branch) == bytes.fromhex(ws.tip))  # published: git's lock is free again
+    until(lambda: not (ws.layout.git_dir / "index.lock").exists())
     path.write_text(re.sub(r"format: \d+", "format: 99", path.read_text()))
     git(ws.layout.work_tree, "commit", "-qam", "by a newer one")
     ws.hint(None)
