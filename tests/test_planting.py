@@ -6,13 +6,14 @@ import pytest
 
 from tests.access.planted import BUGS as ACCESS
 from tests.conftest import ROOT
+from tests.defects import catalogue
 from tests.faults.planted import BUGS as FAULTS
 from tests.planting import Bug
 from tests.sim.planted import BUGS as SIM
 
 ALL = [
     pytest.param(bug, id=f"{room}-{name}")
-    for room, bugs in (("access", ACCESS), ("faults", FAULTS), ("sim", SIM))
+    for room, bugs in (("access", ACCESS), ("defects", catalogue()), ("faults", FAULTS), ("sim", SIM))
     for name, bug in bugs.items()
 ]
 

@@ -1,0 +1,25 @@
+"""Defects found from outside, each with the change that plants it again and the tests that find it.
+
+A module per subject holds ``BUGS``: keys are ``NUMBER-what-was-wrong``, where NUMBER counts the defects of one report.
+``tests/test_planting.py`` checks on every run that each entry still fits the code and names tests that exist;
+``python -m tests.defects [KEY...]`` plants them and prints a row for each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from tests.planting import Bug
+
+
+def catalogue() -> dict[str, Bug]:
+    """All defects by key, in the order of their numbers."""
+    found: dict[str, Bug] = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue
+        for key, bug in importlib.import_module(f"{__name__}.{module.name}").BUGS.items():
+            assert key not in found, f"two defects are called {key}"
+            found[key] = bug
+    return dict(sorted(found.items(), key=lambda item: (int(item[0].partition("-")[0]), item[0])))
