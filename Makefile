@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 TOGETHER := --dist loadfile --no-loadscope-reorder
 # What is compiled is kept: hundreds of processes of a test run would compile kgd again, each worker all the tests.
-# Of what is installed, though, most is never imported: it is compiled when it is, and installing takes two thirds as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help up down test test-all _tests test-deps pictures site lint bench bench-retrieval soak lock clean
@@ -60,18 +59,10 @@ lock: ## renew the locked dependencies
 clean: ## remove what the other targets made, but no knowledge
 	rm -rf $(VENV) .venv-mcp1 node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kgd needs Python 3.11 or newer: make PYTHON=python3.11 up")'
-	$(PYTHON) -m venv $(VENV)
-
-$(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(VENV)/bin/python
-	@echo "installing kgd and what it needs into $(VENV): a minute or so"
-	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r locks/runtime.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(VENV)/.runtime: locks/runtime.txt pyproject.toml scripts/install.sh
+	@sh scripts/install.sh "$(PYTHON)" locks/runtime.txt
 	@touch $@
 
-$(VENV)/.develop: locks/develop.txt pyproject.toml | $(VENV)/bin/python
-	@echo "installing what the tests need into $(VENV): a minute or so"
-	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check --require-hashes -r locks/develop.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+$(VENV)/.develop: locks/develop.txt pyproject.toml scripts/install.sh
+	@sh scripts/install.sh "$(PYTHON)" locks/develop.txt
 	@touch $@

@@ -54,9 +54,10 @@ def main(bugs: Mapping[str, Bug]) -> int:
 
 def plant(bug: Bug, place: Path) -> None:
     """Copy the code and the tests to `place`, with the bug."""
-    for folder in ("kgd", "tests"):
-        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", place)
+    for folder in ("kgd", "tests", "scripts", "locks", "docs"):
+        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
+    for file in ("pyproject.toml", "Makefile"):
+        shutil.copy(ROOT / file, place)
     (place / bug.file).write_text(bug.planted(place))
 
 

@@ -128,6 +128,9 @@ class _Parser(argparse.ArgumentParser):
 def _read(argv: Sequence[str]) -> dict[str, Any]:
     """The options of a command line; what the command does not know is told with the help of that command."""
     parser = _parser(argv)
+    if not argv:
+        parser.print_help()
+        parser.exit()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.prog = f"kgd {options.verb}"

@@ -75,7 +75,7 @@ def status(answer: Answer) -> None:
     for sentence in answer["degraded"]:
         say(f"  ! {sentence}")
     for file in answer["invalid_files"]:
-        say(f"  ! {file['path']}:{file['line']}: {file['reason']}")
+        say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
     broken_links(answer)
     if answer["proposals"]:
         say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
@@ -360,7 +360,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     if doubt := node.get("unverified"):
         say(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` once you looked")
     if invalid := node.get("invalid_file"):
-        say(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)")
+        say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
 
 
 def diffs(changes: Any, indent: str = "    ") -> None:
@@ -396,13 +396,10 @@ def warnings(answer: Answer) -> None:
 
 
 def more(answer: Answer, options: Answer) -> None:
-    """How to go on: in full for who pages; who asked for so many and got them needs no word about it."""
-    got = max((len(answer[name]) for name in ("commits", "hits", "conflicts") if name in answer), default=0)
-    limit = options.get("limit")
-    if "limit" not in options or options.get("cursor") or (limit and got < limit):
+    """How to continue. Silent after exactly as many rows as `--limit` asked for."""
+    got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
+    if options.get("cursor") or got != options.get("limit"):
         say(f"more: --cursor {answer['cursor']}")
-    elif not limit:
-        say("more: --limit N, or --json for a cursor")
 
 
 def missing(answer: Answer) -> None:

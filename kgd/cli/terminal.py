@@ -17,7 +17,7 @@ def bold(text: str) -> str:
 
 
 def red(text: str) -> str:
-    """What is missing; never told by its colour alone."""
+    """Missing or unreadable things; colour is never the only sign."""
     return f"\033[31m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
 
 

@@ -19,7 +19,7 @@ def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
     """While something runs that may take long; where nobody looks, nothing is said.
 
     Gives what is to be called with done, total and a message. One line on standard error is written over, and wiped at
-    the end; between two messages, and before the first, it says what is waited for and how long.
+    the end; a message that stays for a second is shown with the time that has passed.
     """
     if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
         yield None
@@ -27,7 +27,7 @@ def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
     from threading import Event, Lock, Thread
 
     began = last = time.monotonic()
-    ended, lock, is_shown = Event(), Lock(), False
+    ended, lock, is_shown, doing = Event(), Lock(), False, f"kgd {what}"
 
     def write(text: str) -> None:
         nonlocal is_shown, last
@@ -38,13 +38,17 @@ def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
                 is_shown, last = bool(text), time.monotonic()
 
     def progress(done: int, total: int | None, message: str) -> None:
-        bar = f"{done}/{total}" if total else f"{done}"
-        write(f"{message} {bar}" if done != total else "")
+        nonlocal doing
+        if done == total:
+            write("")
+            return
+        doing = f"{message} {done}/{total}" if total else f"{message} {done}"
+        write(doing)
 
     def tick() -> None:
         while not ended.wait(SILENT_SECONDS / 4):
             if time.monotonic() - last >= SILENT_SECONDS:
-                write(f"kgd {what}: {time.monotonic() - began:.0f} s so far, Ctrl-C ends the waiting")
+                write(f"{doing}: {time.monotonic() - began:.0f} s so far, Ctrl-C ends the waiting")
 
     Thread(target=tick, daemon=True).start()
     try:

@@ -43,7 +43,7 @@ class FsckResult(TypedDict):
 def fsck(session: Session, params: Nothing) -> FsckResult:
     """Everything stored can be read, and everything derived equals it. Reads all of the tip."""
     workspace = addressing.choose(session, params.workspace)
-    found = [_problem(one) for one in check(workspace)]
+    found = [_problem(one) for one in check(workspace, session.progress)]
     return {"ok": not found, "workspace": workspace.id, "problems": found}
 
 
@@ -87,7 +87,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
             raise
         chosen = session.daemon.opened()
     for workspace in chosen:
-        checks += _looked_at(workspace, params)
+        checks += _looked_at(session, workspace, params)
         checks += [_stage(workspace, stage, stage) for stage in session.daemon.syncing(workspace).stages()]
         checks += [_told(workspace, "warning", text) for text in session.daemon.degraded(workspace)]
     return {"ok": all(one["state"] in ("ok", "fixed", "waiting", "off") for one in checks), "checks": checks}
@@ -137,11 +137,11 @@ def _around(session: Session) -> Iterator[Check]:
             yield {"name": "elsewhere", "state": "warning", "detail": text, "next": remedies.of(text)}
 
 
-def _looked_at(workspace: Workspace, params: DoctorParams) -> list[Check]:
+def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> list[Check]:
     before = workspace.health()
     if params.confirm_deletions:
         workspace.confirm_deletions()
-    found = check(workspace)
+    found = check(workspace, session.progress)
     if params.fix:
         workspace.hint(None)
         if before["index"].state == "degraded" or any("reindex" in one.fix for one in found):

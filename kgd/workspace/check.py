@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.memories import Memory
@@ -21,13 +21,20 @@ from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 
 FSCK_DEADLINE = 600.0
+Progress = Callable[[int, int | None, str], None]
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 
-def check(workspace: Workspace) -> list[Finding]:
-    """Everything that is wrong, worst first: ``damage``, ``error``, ``warning``. An empty list is a clean bill."""
+def check(workspace: Workspace, progress: Progress = lambda done, total, message: None) -> list[Finding]:
+    """Everything that is wrong, worst first: ``damage``, ``error``, ``warning``. An empty list is a clean bill.
+
+    Args:
+        progress: Called before each part with the number of parts done, of all parts, and the part's name.
+    """
     found: list[Finding] = []
-    for part in (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref):
+    parts = (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref)
+    for number, part in enumerate(parts):
+        progress(number, len(parts), f"checking {part.__name__[1:]}")
         try:
             found += part(workspace)
         except KgdError as refusal:  # one part that cannot be read says so, and hides no other

@@ -208,7 +208,7 @@ def test_numbers_are_words_and_nothing_is_said_twice(kgd: Kgd) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"limit": None}, "more: --limit N, or --json for a cursor\n"),
+        ({"limit": None}, "more: --cursor abc\n"),
         ({"limit": 2}, ""),
         ({"limit": 3}, "more: --cursor abc\n"),
         ({"limit": 2, "cursor": "abb"}, "more: --cursor abc\n"),
@@ -350,3 +350,20 @@ def test_a_node_that_came_later_is_told_from_one_that_never_was(kgd: Kgd) -> Non
         "     `kgd history concept://shop/night/keys` says since when.\n"
     )
     assert "there is no such node" in kgd.run("get", "night/nokeys", "--as-of", before).stderr
+
+
+def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
+    assert kgd() == kgd("--help")
+
+
+def test_an_unreadable_file_is_red_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    file = {"path": "nodes/a.yaml", "line": 3, "reason": "is not YAML"}
+    daemon = {"version": "1", "pid": 1, "since": "now", "log": "l"}
+    answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
+    show("status", answer | {"proposals": 0, "conflicts": 0}, {})
+    assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out

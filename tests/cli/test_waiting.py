@@ -73,3 +73,11 @@ def test_building_anew_shows_no_more_than_it_takes(kgd: Kgd) -> None:
     waited = Watched(kgd, "reindex")
     assert "nodes" in waited.ended()
     assert waited.shown == "" or waited.shown.endswith("\r\x1b[K")
+
+
+def test_fsck_shows_which_part_it_checks(kgd: Kgd) -> None:
+    kgd("up", "--quiet")
+    waited = Watched(kgd, "fsck")
+    assert waited.until(re.compile(r"checking objects 0/\d").search)
+    assert "is whole" in waited.ended()
+    assert waited.shown.endswith("\r\x1b[K"), "the line is wiped"

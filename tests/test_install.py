@@ -1,0 +1,66 @@
+"""`make up` on machines that lack something: one message each, and nothing half-made is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A clone with the parts that installing reads, in a path with a blank."""
+    clone = tmp_path / "a clone"
+    for file in ("Makefile", "pyproject.toml", "scripts/install.sh", "scripts/first_walk.py", "locks/runtime.txt"):
+        (clone / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, clone / file)
+    return clone
+
+
+def pretended(folder: Path, script: str) -> Path:
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\n{script}\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def make_up(clone: Path, python: object, **environment: str) -> str:
+    done = subprocess.run(
+        ["make", f"PYTHON={python}", "up"], cwd=clone, env={**os.environ, **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert not (clone / ".venv" / ".runtime").exists()
+    told = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(told) == 2, done.stderr
+    return "\n".join(told)
+
+
+def test_a_missing_python_is_named(bare: Path) -> None:
+    assert "there is no program python9" in make_up(bare, "python9")
+
+
+def test_an_old_python_is_named_with_its_version(bare: Path) -> None:
+    old = pretended(bare, '[ "$1" = -V ] && { echo Python 3.9.2; exit; }; exit 1')
+    assert "Python 3.11 or newer is needed, and" in (said := make_up(bare, old))
+    assert "3.9.2" in said
+
+
+def test_a_python_without_the_venv_module_is_told_the_package(bare: Path) -> None:
+    without = pretended(bare, 'case "$2" in *ensurepip*) exit 1;; esac')
+    assert "apt install python3-venv" in make_up(bare, without)
+    assert not (bare / ".venv").exists()
+
+
+@pytest.mark.slow
+def test_without_a_network_the_download_is_named_and_the_log(bare: Path) -> None:
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0", "PIP_NO_CACHE_DIR": "1"}
+    said = make_up(bare, sys.executable, PIP_FIND_LINKS="", PIP_CONFIG_FILE=os.devnull, **nowhere)
+    assert "the packages could not be downloaded" in said
+    assert ".venv/install.log" in said
