@@ -7,7 +7,7 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # What is compiled is kept: hundreds of processes of a test run would compile kgd again, each worker all the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down test test-all _tests test-deps pictures site lint bench bench-retrieval soak lock clean
+.PHONY: help up down test test-all _tests test-deps pictures site lint bench bench-retrieval soak release lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ bench-retrieval: $(VENV)/.develop ## how well search finds, on the sets in DATA=
 
 soak: $(VENV)/.develop ## the long proofs and the tests at full size, by time (MINUTES=60), counted in tests/soak/ledger.jsonl
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
+
+release: $(VENV)/.develop ## build what a release publishes, into dist/ (DRAFT=1: without a section of the changelog)
+	@$(BIN)/python scripts/release.py $(if $(DRAFT),--draft)
 
 lock: ## renew the locked dependencies
 	printf 'hatchling>=1.27\neditables>=0.5\n' > locks/build.in

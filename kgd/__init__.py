@@ -4,7 +4,7 @@
 it is asked for: the command line begins with this file too.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,6 +25,8 @@ fi
 echo "Installing kgd and $lock into $venv. This takes about a minute."
 : >"$log"
 # Compiling happens on first import: most of the installed code is never imported.
+# Until 0.1.0 this project was installed as `kgd`, which an unrelated package owns.
+"$venv/bin/python" -m pip uninstall -q -y kgd >>"$log" 2>&1
 pip --no-compile --require-hashes -r "$lock" && pip --no-deps --no-build-isolation -e . && exit 0
 if grep -qiE 'connection|resol|timed out|no matching distribution|unreachable' "$log"; then
   stop "the packages could not be downloaded" "Check the network or the index that pip uses, then run make again. Details: $log"

@@ -31,6 +31,11 @@ class Bug(NamedTuple):
         return text.replace(self.right, self.wrong)
 
 
+NOT_OURS = shutil.ignore_patterns(
+    ".git", ".venv*", "node_modules", "__pycache__", ".*_cache", ".hypothesis", "dist", "site", "bench-results"
+)
+"""Names that a copy of the repository leaves out: all that git ignores, and git's own folder."""
+
 _CONTROL = Bug("nothing", "kgd/errors.py", "class KgdError", "class KgdError", ())
 
 
@@ -53,11 +58,8 @@ def main(bugs: Mapping[str, Bug]) -> int:
 
 
 def plant(bug: Bug, place: Path) -> None:
-    """Copy the code and the tests to `place`, with the bug."""
-    for folder in ("kgd", "tests", "scripts", "locks", "docs"):
-        shutil.copytree(ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
-    for file in ("pyproject.toml", "Makefile"):
-        shutil.copy(ROOT / file, place)
+    """Copy the repository to `place`, with the bug."""
+    shutil.copytree(ROOT, place, ignore=NOT_OURS, dirs_exist_ok=True)
     (place / bug.file).write_text(bug.planted(place))
 
 

@@ -11,6 +11,8 @@ from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
 
+NOTES = "agents.json"
+
 NONE_SEEN = "none of the clients that kgd knows is seen here"
 
 
@@ -116,7 +118,7 @@ def agents(given: Given, options: Given) -> int:
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
         return _show(printing_agents.agents, nothing, options)
     pieces = clients.pieces(chosen, where, create=bool(given.get("create")))
-    notes = install.Notes.read(Path(Home.find().state) / "agents.json")
+    notes = install.Notes.read(Path(Home.find().state) / NOTES)
     if action == "status":
         reports = install.status(pieces, notes)
     else:
@@ -135,6 +137,20 @@ def agents(given: Given, options: Given) -> int:
     from kgd.cli.verbs import EXIT_CODES
 
     return EXIT_CODES[refusal.code][0]
+
+
+def disconnect(*, dry_run: bool) -> list[str]:
+    """Remove every entry that kgd wrote into the user's own client settings; the files that had one."""
+    from pathlib import Path
+
+    from kgd.agents import clients, install
+    from kgd.cli.requests import program
+    from kgd.config.hosts import host_folders
+
+    where = clients.Where("user", _root(Path.cwd()), host_folders(), program())
+    notes = install.Notes.read(Path(Home.find().state) / NOTES)
+    done = install.uninstall(clients.pieces(list(clients.TITLES), where), notes, dry_run=dry_run)
+    return sorted({str(one.path) for one in done if one.did == "removed"})
 
 
 def _show(printer: Any, answer: Given, options: Given) -> int:

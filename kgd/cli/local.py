@@ -159,17 +159,24 @@ def uninstall(given: Given, options: Given) -> int:
         answer = connection.call("uninstall", given)
     answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
     show("uninstall", answer, options)
-    if given.get("all") and os.path.exists(os.path.join(home.state, "agents.json")) and not options.get("json"):
-        _say("Clients of yours are still set up to start kgd: `kgd agents uninstall` takes that out.", options)
     if given.get("all"):
-        _let_home_go(home, options, dry_run=bool(given.get("dry_run")))
+        _remove_rest(home, options, dry_run=bool(given.get("dry_run")))
     return 0
 
 
-def _let_home_go(home: Home, options: Given, *, dry_run: bool) -> None:
+def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
+    """End every process of the home, then remove clients' entries and the home."""
+    from kgd.cli.agents import disconnect
+    from kgd.client.start import UNINSTALLED
+
+    for file in disconnect(dry_run=dry_run):
+        if not options.get("json"):
+            _say(f"kgd {'would be' if dry_run else 'is'} taken out of {file}.", options)
     has_tokens = os.path.exists(os.path.join(home.state, "hub.db"))
     tokens = ", with the tokens that were minted here and the record of what they did" if has_tokens else ""
     if not dry_run:
+        with open(os.path.join(home.state, UNINSTALLED), "w"):
+            pass
         down({}, {**options, "quiet": True})
         _remove_home(home)
     if options.get("json"):
@@ -178,7 +185,7 @@ def _let_home_go(home: Home, options: Given, *, dry_run: bool) -> None:
         _say(f"The home would go, too: {home.state}{tokens}.", options)
     else:
         gone = f"The home is gone{tokens}."
-        _say(f"{gone} The program goes with `uv tool uninstall kgd` or `pipx uninstall kgd`.", options)
+        _say(f"{gone} The program goes with `uv tool uninstall kgd-daemon` or `pipx uninstall kgd-daemon`.", options)
 
 
 def _remove_home(home: Home) -> None:

@@ -29,6 +29,7 @@ NOTES_LIMIT = 64
 LINE_LIMIT = 8 * 2**20
 LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
+UNINSTALLED = "kgd was uninstalled"
 GONE = "the kgd daemon stopped before it answered. Ask again: a change with the same request_id is applied once."
 
 
@@ -182,6 +183,9 @@ class Pump:
     def _connect(self) -> None:
         """Get a daemon, tell it what its predecessor knew, and send it what is unanswered."""
         from_book = self._book is not None
+        if from_book and start.is_uninstalled(self._home):
+            self._lose_daemon(UNINSTALLED)
+            return
         try:
             self._sock = start.connect(self._home, self._greeting)
             assert self._sock is not None
@@ -231,8 +235,10 @@ class Pump:
         self._from_daemon.clear()
 
     def _lose_daemon(self, reason: str) -> None:
-        """Every unanswered request gets an error; the host's next line looks for a daemon again."""
+        """Answer every open request with an error. The next line looks for a daemon, unless kgd was uninstalled."""
         self._hang_up()
+        if start.is_uninstalled(self._home):
+            self._is_open, self._deadline, reason = False, time.monotonic() + LAST_ANSWERS_SECONDS, UNINSTALLED
         if self._book is None:
             return
         for key, _ in self._book.unanswered():

@@ -24,6 +24,8 @@ RETIRE_SECONDS = 25.0
 HELD = 75
 """Exit code of a daemon that found another one of its home (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536
+UNINSTALLED = "uninstalled"
+"""The file in the state folder that tells running `kgd mcp` processes to end: the home is being removed."""
 
 
 class Refused(Exception):
@@ -89,6 +91,11 @@ def retire(home: Home) -> float:
         finally:
             sock.close()
     return time.monotonic()
+
+
+def is_uninstalled(home: Home) -> bool:
+    """Whether `kgd uninstall --all` removes this home now, or has removed it."""
+    return not os.path.isdir(home.state) or os.path.exists(os.path.join(home.state, UNINSTALLED))
 
 
 def running(home: Home) -> bool:

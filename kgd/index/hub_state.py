@@ -182,10 +182,15 @@ class SqliteHubState:
         )
         if (application, version) == (APPLICATION, SCHEMA_VERSION):
             return
+        if application == APPLICATION and version > SCHEMA_VERSION:
+            raise Unavailable(
+                f"a newer kgd wrote the hub's tokens: format {version}, this kgd reads {SCHEMA_VERSION}",
+                at=str(self.path), next="Install that version again. Nothing was changed.",
+            )  # fmt: skip
         if application or version or self._kept.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise Damaged(
-                "the hub's state is of another version, or no such file", at=str(self.path),
-                next="Use the kgd that wrote it, or restore a copy of it.",
+                "this is not a file of a hub's tokens", at=str(self.path),
+                next="Restore it from a backup, or move it away to start without tokens.",
             )  # fmt: skip
         self._kept.executescript(
             f"PRAGMA journal_mode = WAL; BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION};"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from importlib import metadata
 from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
@@ -79,7 +80,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     `confirm_deletions` says of files that are missing in a work tree, and are kept because they are many, that they
     were meant to be deleted.
     """
-    checks = [_registry(session), _pages(session), *_around(session)]
+    checks = [_registry(session), _pages(session), *_import_clash(), *_around(session)]
     try:
         chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
     except NotFound:
@@ -101,6 +102,18 @@ def _registry(session: Session) -> Check:
     found: Check = {"name": "registry", "state": "error", "detail": problem.message}
     found["next"] = problem.next or remedies.of("registry:")
     return found
+
+
+def _import_clash() -> Iterator[Check]:
+    """The unrelated package `kgd` of the package index, which owns the same import name."""
+    try:
+        other = metadata.version("kgd")
+    except metadata.PackageNotFoundError:
+        return
+    yield {
+        "name": "program", "state": "error", "detail": f"another package, kgd {other}, is installed over kgd-daemon",
+        "next": "Run `pip uninstall kgd`, then install kgd-daemon again: both use the import name kgd.",
+    }  # fmt: skip
 
 
 def _pages(session: Session) -> Check:

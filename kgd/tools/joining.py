@@ -149,6 +149,15 @@ def leave(session: Session, params: LeaveParams) -> LeaveResult:
     return {"hub": wanted, "left": sorted(entry.id for entry in gone), "forgotten": any(forgotten)}
 
 
+def forget_all(session: Session) -> None:
+    """Delete the tokens of all hubs that `join` kept, in the keyring and in the home."""
+    state = session.daemon.home.state
+    for entry in session.daemon.registry.current().entries.values():
+        if entry.hub:
+            for reference in kept(state, _kept_name(Address.parse(entry.hub))):
+                drop(state, reference)
+
+
 def _forget_left_over(session: Session, url: str) -> bool:
     """Forget a token for this hub that no workspace of the registry is read with; whether there was one."""
     try:

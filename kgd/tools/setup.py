@@ -23,7 +23,7 @@ from kgd.git.refs import HEAD, checked_out
 from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
-from kgd.tools import addressing
+from kgd.tools import addressing, joining
 from kgd.tools.house import Nothing
 from kgd.tools.ingesting.tree import tree_counts
 from kgd.tools.parameters import JsonObject
@@ -293,6 +293,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
         if workspace.layout.in_code and workspace.layout.work_tree.exists():
             answer["left"].append(str(workspace.layout.work_tree))
     session.here = None
+    if params.all and not params.dry_run:
+        joining.forget_all(session)
     if params.dry_run:
         answer["dry_run"] = True
     return answer

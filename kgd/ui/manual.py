@@ -253,6 +253,8 @@ def _address(url: str, around: _Around) -> str:
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     around: _Around = env["around"]
     name = posixpath.basename(str(tokens[index].attrGet("src") or ""))
+    if not folder().joinpath(PICTURES, name).is_file():  # installed packages leave the pictures out
+        return str(Markup("<em>{}</em>").format(tokens[index].content))
     place = around.places.picture(name)
     return str(
         Markup('<a href="{}"><img src="{}" alt="{}" loading="lazy"></a>').format(place, place, tokens[index].content)

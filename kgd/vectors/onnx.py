@@ -1,6 +1,6 @@
 """This file is where a transformer of the person's own is run: a folder with `model.onnx` and `tokenizer.json`.
 
-The library is an extra (`kgd[onnx]`). It is kept to one thread that does not spin: the calls of the daemon come first.
+The library is the extra `kgd-daemon[onnx]`. It runs on one thread that does not spin, so that calls come first.
 """
 
 from __future__ import annotations
