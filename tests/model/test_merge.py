@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.model.conflict import WHOLE, canonical_json
-from kgd.model.fields import from_plain, plain, split, with_field
-from kgd.model.merge import Merged, merge
+from kgd.model.fields import FIELDS, from_plain, plain, plain_relation, split, with_field
+from kgd.model.merge import FIELD_RULES, RELATION_KEY, RELATION_RULES, Merged, merge
 from kgd.model.node import Node, Relation, Source
 from kgd.model.prose import merge_text
 from kgd.model.uri import Uri
@@ -274,3 +276,29 @@ def test_a_decision_for_what_was_shown_is_no_less_than_one_for_something_new() -
     merged = merge(shown, shown, replace(shown, name="new"), (disputed.records, {}, {}))
     assert merged.records["name"].fields["name"].sides == ("new", "y")
     assert merged.records["name"].fields["name"].round == 1
+
+
+FULL_RELATION = Relation("uses", Uri("concept://ws/b"), 0.5, {"why": "speed"})
+FULL = Node(
+    URI, type="idea", name="A", summary="s", content="text\n", tags=("t",), data={"x": 1}, source=Source("doc", "1"),
+    relations=(FULL_RELATION,), aliases=(Uri("concept://ws/old"),),
+)  # fmt: skip
+"""A node with every field set, so that a field which gets lost is missed."""
+
+
+def test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged() -> None:
+    assert FIELD_RULES.keys() == {each.name for each in fields(Node)} == set(FIELDS)
+    assert {*RELATION_KEY, *RELATION_RULES} == {each.name for each in fields(Relation)}
+    assert plain(FULL).keys() == set(FIELDS)
+    assert plain_relation(FULL_RELATION).keys() == {each.name for each in fields(Relation)}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Node) if each.name != "uri"])
+def test_a_field_that_one_side_sets_is_there_after_both_sides_changed_other_fields(name: str) -> None:
+    base = Node(URI)
+    change: dict[str, Any] = {name: getattr(FULL, name)}
+    theirs = replace(base, name="theirs") if name == "summary" else replace(base, summary="theirs")
+    merged = merge(base, replace(base, **change), theirs)
+    assert merged.node is not None
+    assert getattr(merged.node, name) == getattr(FULL, name) != getattr(base, name)
+    assert getattr(documents.decode(documents.encode(merged.node)), name) == getattr(FULL, name)

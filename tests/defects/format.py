@@ -1,0 +1,25 @@
+"""Defects of the format and of the merge."""
+
+from __future__ import annotations
+
+from tests.planting import Bug
+
+MODEL = "tests/model/test_merge.py::"
+
+BUGS = {
+    "10-field-without-a-rule": Bug(
+        "a new field of a node is lost where other fields are merged", "kgd/model/node.py",
+        "    aliases: tuple[Uri, ...] = ()\n", "    aliases: tuple[Uri, ...] = ()\n    stage: str = \"\"\n",
+        (f"{MODEL}test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged",),
+    ),
+    "10-field-of-a-relation": Bug(
+        "a new field of a relation is lost where its other fields are merged", "kgd/model/node.py",
+        "    weight: float = 1.0\n", "    weight: float = 1.0\n    note: str = \"\"\n",
+        (f"{MODEL}test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged",),
+    ),
+    "10-listed-by-hand": Bug(
+        "a merge lists the fields of a node by hand", "kgd/model/merge.py",
+        "for each in fields(Node)]", "for each in fields(Node) if each.name != \"source\"]",
+        (f"{MODEL}test_a_field_that_one_side_sets_is_there_after_both_sides_changed_other_fields",),
+    ),
+}  # fmt: skip
