@@ -22,4 +22,14 @@ BUGS = {
         "for each in fields(Node)]", "for each in fields(Node) if each.name != \"source\"]",
         (f"{MODEL}test_a_field_that_one_side_sets_is_there_after_both_sides_changed_other_fields",),
     ),
+    "39-block-twice": Bug(
+        "of a dated block that one side appended twice, one is dropped", "kgd/model/prose.py",
+        "(Counter(a) | Counter(b)).elements()", "{*a, *b}",
+        (f"{MODEL}test_a_dated_block_that_one_side_appended_twice_stays_twice",),
+    ),
+    "39-cleared-text": Bug(
+        "a cleared text and an append to it are one text without a conflict", "kgd/model/prose.py",
+        "    if base.strip() and not (a.strip() and b.strip()):", "    if False:",
+        (f"{MODEL}test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict",),
+    ),
 }  # fmt: skip

@@ -203,6 +203,31 @@ def test_dated_blocks_are_joined_where_there_was_nothing_before_however_they_sta
     assert merge_text("", one, "written at the same time, and undated") is None
 
 
+DATED = "---[2026-01-01T00:00:00Z task:t1]---\nsame"
+LATER = "---[2026-02-01T00:00:00Z task:t2]---\nother"
+
+
+@pytest.mark.parametrize("start", ["", "x", "x\n"])
+def test_a_dated_block_that_one_side_appended_twice_stays_twice(start: str) -> None:
+    end = "\n" if start.endswith("\n") else ""
+    above = f"{start.rstrip()}\n\n" if start else ""
+    merged = merge_text(start, f"{above}{DATED}\n\n{DATED}{end}", f"{above}{LATER}{end}")
+    assert merged == f"{above}{DATED}\n\n{DATED}\n\n{LATER}{end}"
+
+
+def test_a_dated_block_that_both_sides_appended_is_one_edit() -> None:
+    assert merge_text("x", f"x\n\n{DATED}", f"x\n\n{DATED}\n\n{LATER}") == f"x\n\n{DATED}\n\n{LATER}"
+
+
+@pytest.mark.parametrize("cleared", ["", "\n", "  \n\n"])
+@pytest.mark.parametrize("edited", ["- one\n\n- item", "- one\n\n- item\n", "- one\n- item\n", "\n- one\n"])
+def test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict(cleared: str, edited: str) -> None:
+    base = Node(URI, content="- one\n")
+    merged = merge(base, replace(base, content=cleared), replace(base, content=edited))
+    assert merged.conflict is not None
+    assert set(merged.conflict.fields["content"].sides) == {cleared or None, edited}
+
+
 def test_who_came_last_and_where_something_stands_is_nothing_to_disagree_about() -> None:
     base = Node(URI, data={"lastTaskId": "t0"}, relations=(Relation("related_to", URI, data={"position": 0}),))
     a = replace(base, data={"lastTaskId": "t1"}, relations=(Relation("related_to", URI, data={"position": 1}),))

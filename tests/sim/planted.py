@@ -23,7 +23,7 @@ BUGS = {
     ),
     "appended": Bug(
         "of blocks appended by both, one side's are kept", "kgd/model/prose.py",
-        "blocks = {block: None for side in (a, b)", "blocks = {block: None for side in (max(a, b),)",
+        "_of_both(_blocks(a), _blocks(b)) for", "_blocks(max(a, b)) for",
         (f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps",),
     ),
     "silent": Bug(
