@@ -264,7 +264,7 @@ def _same(a: Json, b: Json) -> bool:
         return True
     if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
         return type(a) is type(b) and bool(a == b)
-    return bool(a == b) and (not a or canonical_json(a) == canonical_json(b))
+    return bool(a == b) and (a == {} or canonical_json(a) == canonical_json(b))
 
 
 def _choose(name: str, base: Json, a: Json, b: Json, clashes: _Clashes) -> Json:

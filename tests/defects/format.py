@@ -32,4 +32,15 @@ BUGS = {
         "    if base.strip() and not (a.strip() and b.strip()):", "    if False:",
         (f"{MODEL}test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict",),
     ),
+    "37-zero-and-false": Bug(
+        "0 and false are one value, and which side wrote it decides", "kgd/model/merge.py",
+        "(a == {} or canonical_json(a)", "(not a or canonical_json(a)",
+        (f"{MODEL}test_zero_and_false_are_two_values_whichever_side_wrote_one",),
+    ),
+    "37-name-that-one-side-touched": Bug(
+        "what is merged beside a node changes the conflict about its name", "kgd/model/merge_graph.py",
+        "        if self.a.did(uri) and self.b.did(uri):", "        if True:",
+        ("tests/model/test_merge_graph.py::"
+         "test_a_conflict_about_a_name_that_one_side_alone_touched_stays_as_that_side_has_it",),
+    ),
 }  # fmt: skip

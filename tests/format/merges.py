@@ -27,6 +27,8 @@ URIS = [
         "decision://ws/2026-01-01-db", "https://example.com/a?q=1",
     )
 ]  # fmt: skip
+TWINS = [Uri("concept://ws/a"), Uri("concept://ws/A"), Uri("concept://ws/a/x"), Uri("concept://ws/A/x")]
+"""Names of which some file systems take two for one."""
 WORDS = ["red", "green", "blue", "one", "two", "null", "Größe", "a: b"]
 LINES = ["- one\n", "- two\n", "- three\n", "\n", "# Title\n", "end\n"]
 BLOCKS = [
@@ -70,9 +72,10 @@ def _tree(graph: Graph) -> Files:
 
 def _histories(chance: Random, kind: str) -> tuple[Graph, Graph, Graph]:
     count = {"fields": 1, "text": 1, "moves": 3, "open": 2}[kind]
-    uris = URIS[:count] if chance.random() < 0.6 else chance.sample(URIS, count)
+    known = TWINS if kind == "moves" and chance.random() < 0.2 else URIS
+    uris = known[:count] if chance.random() < 0.6 else chance.sample(known, count)
     start = Graph({uri: _node(chance, uri) for uri in uris if chance.random() < 0.9})
-    a, b = _side(chance, start, kind), _side(chance, start, kind)
+    a, b = _side(chance, start, kind, known), _side(chance, start, kind, known)
     if kind != "open":
         return start, a, b
     merged, third = merge_graphs(start, a, b).graph, _side(chance, start, kind)
@@ -81,9 +84,10 @@ def _histories(chance: Random, kind: str) -> tuple[Graph, Graph, Graph]:
     return start, _side(chance, merged, kind), third
 
 
-def _side(chance: Random, graph: Graph, kind: str) -> Graph:
+def _side(chance: Random, graph: Graph, kind: str, known: list[Uri] = URIS) -> Graph:
     for _ in range(chance.randint(1, 3)):
-        graph = chance.choice(_STEPS[kind])(chance, graph)
+        step = chance.choice(_STEPS[kind])
+        graph = step(chance, graph, known) if step in (_add, _move) else step(chance, graph)
     return graph
 
 
@@ -103,8 +107,8 @@ def _write(chance: Random, graph: Graph) -> Graph:
     return replace(graph, nodes={**graph.nodes, node.uri: node})
 
 
-def _add(chance: Random, graph: Graph) -> Graph:
-    uri = chance.choice(URIS)
+def _add(chance: Random, graph: Graph, known: list[Uri] = URIS) -> Graph:
+    uri = chance.choice(known)
     return graph if uri in graph.nodes else replace(graph, nodes={**graph.nodes, uri: _node(chance, uri)})
 
 
@@ -121,8 +125,8 @@ def _without(graph: Graph, gone: Uri) -> Graph:
     )
 
 
-def _move(chance: Random, graph: Graph) -> Graph:
-    free = [uri for uri in URIS if uri not in graph.nodes]
+def _move(chance: Random, graph: Graph, known: list[Uri] = URIS) -> Graph:
+    free = [uri for uri in known if uri not in graph.nodes]
     if not graph.nodes or not free:
         return graph
     old, new = chance.choice(list(graph.nodes)), chance.choice(free[:2])
@@ -170,7 +174,7 @@ def _edit_disputed(chance: Random, graph: Graph) -> Graph:
     return replace(graph, nodes={**graph.nodes, node.uri: node})
 
 
-_STEPS: dict[str, list[Callable[[Random, Graph], Graph]]] = {
+_STEPS: dict[str, list[Callable[..., Graph]]] = {
     "fields": [_edit, _edit, _edit, _edit, _edit, _edit, _delete, _add],
     "text": [_write, _write, _edit],
     "moves": [_edit, _edit, _move, _move, _move, _add, _delete],

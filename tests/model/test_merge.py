@@ -254,6 +254,15 @@ def test_one_and_true_are_two_values() -> None:
     assert merged.node.name == "b"
 
 
+@pytest.mark.parametrize(("old", "new"), [(0, False), (0.0, 0), (0.0, -0.0), (False, 0.0)])
+def test_zero_and_false_are_two_values_whichever_side_wrote_one(old: Any, new: Any) -> None:
+    base, changed = Node(URI, data={"x": old}), Node(URI, data={"x": new})
+    renamed = replace(base, name="b")
+    for merged in (merge(base, changed, renamed), merge(base, renamed, changed)):
+        assert merged.node is not None
+        assert canonical_json(merged.node.data) == canonical_json(changed.data)
+
+
 def test_a_third_opinion_about_a_disputed_field_joins_the_other_two_in_any_order() -> None:
     base, (x, y, z) = Node(URI, name="a"), (Node(URI, name=name) for name in "xyz")
     first, second = merge(base, x, y), merge(base, y, z)

@@ -48,7 +48,7 @@ BUGS = {
     ),
     "move": Bug(
         "a node that was moved is not followed", "kgd/model/merge_graph.py",
-        "                if not cares or old in found or", "                if cares or old in found or",
+        "if not other.did(old) or", "if other.did(old) or",
         (f"{TREES}test_a_node_moved_here_and_edited_there_is_one_node_at_the_new_place",),
     ),
     "two-moves": Bug(
