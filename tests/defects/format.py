@@ -43,4 +43,11 @@ BUGS = {
         ("tests/model/test_merge_graph.py::"
          "test_a_conflict_about_a_name_that_one_side_alone_touched_stays_as_that_side_has_it",),
     ),
+    "37-open-record-of-a-file": Bug(
+        "an open conflict about settings or a memory is forgotten where both sides edit the field",
+        "kgd/workspace/merge_tree.py",
+        "for path in both | self._disputed_files().keys():", "for path in set[str]():",
+        ("tests/workspace/test_integrate.py::"
+         "test_an_open_conflict_of_the_settings_is_merged_where_both_sides_edit_the_key_and_not_the_record",),
+    ),
 }  # fmt: skip

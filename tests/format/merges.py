@@ -17,7 +17,7 @@ from kgd.model.merge_graph import Graph, merge_graphs
 from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.settle import renamed, with_decision
 from kgd.model.uri import Uri
-from kgd.workspace.merge_files import record_files
+from kgd.workspace.merge_files import merge_file, record_files
 
 Files = Mapping[str, str]
 URIS = [
@@ -260,8 +260,35 @@ _EDITS = [_name, _summary, _type, _content, _tags, _source, _data, _data, _relat
 
 
 def _files(chance: Random) -> tuple[Files, Files, Files]:
-    make = chance.choice([_settings, _memory, _notes, _logs])
-    return make(chance), make(chance), make(chance)
+    make = chance.choice([_settings, _memory, _notes, _logs, _broken])
+    found = make(chance), make(chance), make(chance)
+    return _disputed(chance, make, found) if make in (_settings, _memory) and chance.random() < 0.5 else found
+
+
+def _disputed(
+    chance: Random, make: Callable[[Random], Files], found: tuple[Files, Files, Files]
+) -> tuple[Files, Files, Files]:
+    """A base that is itself a merge, with its conflicts, of which the sides settle or edit some."""
+    path = next((path for files in found for path in files), "")
+    texts = [files[path].encode() if path in files else None for files in found]
+    merged = merge_file(path, *texts)
+    base = {p: d.decode() for p, d in record_files(merged.conflicts, frozenset()).items()}
+    base |= {path: merged.data.decode()} if merged.data else {}
+
+    def side() -> Files:
+        files = {p: text for p, text in base.items() if p == path or chance.random() < 0.7}
+        return files | make(chance) if chance.random() < 0.6 else files
+
+    return base, side(), side()
+
+
+def _broken(chance: Random) -> Files:
+    """A node whose file may be no YAML, no node, or not there."""
+    path = paths.path_of(URIS[0])
+    texts = ["name: [open\n", "uri: concept://ws/other\n", "uri: concept://ws/a\nname: 'A'\n", "<<<<<<< x\n"]
+    if chance.random() < 0.5:
+        return {path: documents.encode(_node(chance, URIS[0])).decode()}
+    return {} if chance.random() < 0.2 else {path: chance.choice(texts)}
 
 
 def _settings(chance: Random) -> Files:

@@ -42,7 +42,7 @@ BY_HAND = [
     "uri: {u}\nname: ''\nsummary:\ntags: []\ndata: {{}}\n",
     "uri: {u}\ntype: concept\n",
     "uri: {u}\nrelations:\n- {{target: concept://ws/b, type: uses, weight: 1.0}}\n",
-    "uri: {u}\nrelations:\n- {{type: uses, target: concept://ws/c}}\n- {{type: uses, target: concept://ws/b, weight: 0.0}}\n",
+    "uri: {u}\nrelations: [{{type: uses, target: concept://ws/c}}, {{weight: 0.0, target: tag://ws/b, type: uses}}]\n",
     "uri: {u}\naliases: [concept://ws/z, concept://ws/b]\n",
     "uri: {u}\nsource: {{id: x, type: url}}\n",
     "---\nuri: {u}\n...\n",
