@@ -8,8 +8,8 @@ which side is called a; every edit of either side is in the result or in the con
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from kgd.errors import KgdError
 from kgd.model.conflict import PLACE, WHOLE, Conflict, FieldConflict, canonical_json
@@ -40,6 +40,7 @@ from kgd.model.register import (
     merge_held,
     shown_of,
 )
+from kgd.model.uri import Uri
 
 RULES_VERSION = 1
 """Written into `kgd.yaml`; replicas that know another number only fast-forward."""
@@ -70,8 +71,8 @@ class Merged:
         if not self.records:
             return None
         ones = list(self.records.values())
-        fields = {name: disputed for one in ones for name, disputed in one.fields.items()}
-        return Conflict(ones[0].uri, fields, {name: n for one in ones for name, n in one.shown.items()})
+        disputed = {name: one for each in ones for name, one in each.fields.items()}
+        return Conflict(ones[0].uri, disputed, {name: n for one in ones for name, n in one.shown.items()})
 
 
 @dataclass(slots=True)
@@ -203,18 +204,8 @@ def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged
     common = base or Node(a.uri)
     names = {name for each in records for name in _of_node(each)} - {WHOLE}
     clashes = _Clashes(names)
-    node = Node(
-        uri=a.uri,
-        type=_scalar("type", common.type, a.type, b.type, clashes),
-        name=_scalar("name", common.name, a.name, b.name, clashes),
-        summary=_scalar("summary", common.summary, a.summary, b.summary, clashes),
-        content=_content(common.content, a.content, b.content, clashes),
-        tags=merge_sets(common.tags, a.tags, b.tags),
-        aliases=merge_sets(common.aliases, a.aliases, b.aliases),
-        data=_data(common.data, a.data, b.data, ("data",), clashes),
-        source=_source(common, a, b, clashes),
-        relations=_relations(common.relations, a.relations, b.relations, clashes),
-    )
+    values = [(each.name, *(getattr(side, each.name) for side in (common, a, b))) for each in fields(Node)]
+    node = Node(**{name: FIELD_RULES[name](name, *three, clashes) for name, *three in values})
     for name in sorted(names):
         versions = zip((common, a, b), records, strict=True)
         was, ours, theirs = (held(name, field_of(version, name), each) for version, each in versions)
@@ -273,7 +264,7 @@ def _same(a: Json, b: Json) -> bool:
         return True
     if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
         return type(a) is type(b) and bool(a == b)
-    return bool(a == b) and (not a or canonical_json(a) == canonical_json(b))
+    return bool(a == b) and (a == {} or canonical_json(a) == canonical_json(b))
 
 
 def _choose(name: str, base: Json, a: Json, b: Json, clashes: _Clashes) -> Json:
@@ -285,6 +276,14 @@ def _choose(name: str, base: Json, a: Json, b: Json, clashes: _Clashes) -> Json:
     return clashes.add(name, base, a, b)
 
 
+def _uri(name: str, base: Uri, a: Uri, b: Uri, clashes: _Clashes) -> Uri:
+    return a
+
+
+def _set(name: str, base: Iterable[T], a: Iterable[T], b: Iterable[T], clashes: _Clashes) -> tuple[T, ...]:
+    return merge_sets(base, a, b)
+
+
 def _scalar(name: str, base: str, a: str, b: str, clashes: _Clashes) -> str:
     if a == b:
         return a
@@ -292,16 +291,27 @@ def _scalar(name: str, base: str, a: str, b: str, clashes: _Clashes) -> str:
     return str(value) if value is not None else ""
 
 
-def _content(base: str, a: str, b: str, clashes: _Clashes) -> str:
+def _text(name: str, base: str, a: str, b: str, clashes: _Clashes) -> str:
     merged = merge_text(base, a, b)
-    return merged if merged is not None else _scalar("content", base, a, b, clashes)
+    return merged if merged is not None else _scalar(name, base, a, b, clashes)
 
 
-def _source(base: Node, a: Node, b: Node, clashes: _Clashes) -> Source | None:
-    if a.source == b.source:
-        return a.source
-    value = _choose("source", plain_source(base.source), plain_source(a.source), plain_source(b.source), clashes)
+def _weight(name: str, base: float | None, a: float, b: float, clashes: _Clashes) -> float:
+    old = None if base is None else plain_weight(base)
+    return float(_choose(name, old, plain_weight(a), plain_weight(b), clashes))
+
+
+def _source(name: str, base: Source | None, a: Source | None, b: Source | None, clashes: _Clashes) -> Source | None:
+    if a == b:
+        return a
+    value = _choose(name, plain_source(base), plain_source(a), plain_source(b), clashes)
     return Source(value["type"], value["id"]) if value else None
+
+
+def _mapping(
+    name: str, base: Mapping[str, Json] | None, a: Mapping[str, Json], b: Mapping[str, Json], clashes: _Clashes
+) -> dict[str, Json]:
+    return _data(base or {}, a, b, tuple(split(name)), clashes)
 
 
 def _data(
@@ -338,31 +348,49 @@ def _by_key(
 
 
 def _relations(
-    base: Iterable[Relation], a: Iterable[Relation], b: Iterable[Relation], clashes: _Clashes
+    name: str, base: Iterable[Relation], a: Iterable[Relation], b: Iterable[Relation], clashes: _Clashes
 ) -> tuple[Relation, ...]:
     olds, ours, theirs = ({r.key: r for r in side} for side in (base, a, b))
-    merged = (_relation(olds.get(k), ours.get(k), theirs.get(k), clashes) for k in sorted({*olds, *ours, *theirs}))
+    keys = sorted({*olds, *ours, *theirs})
+    merged = (_relation(join(name, *key), key, olds.get(key), ours.get(key), theirs.get(key), clashes) for key in keys)
     return tuple(relation for relation in merged if relation)
 
 
-def _relation(base: Relation | None, a: Relation | None, b: Relation | None, clashes: _Clashes) -> Relation | None:
-    present = a or b or base
-    assert present is not None
-    name = join("relations", present.type, present.target)
+def _relation(
+    name: str, key: tuple[str, str], base: Relation | None, a: Relation | None, b: Relation | None, clashes: _Clashes
+) -> Relation | None:
     if a is None or b is None:
         value = _choose(name, _edge_values(base), _edge_values(a), _edge_values(b), clashes)
-        if value is None:
-            return None
-        return relation_from_plain({"type": present.type, "target": present.target, **value})
-    path = ("relations", a.type, a.target)
-    common = base or Relation(a.type, a.target)
-    weights = (plain_weight(base.weight) if base else None, plain_weight(a.weight), plain_weight(b.weight))
-    weight = _choose(join(*path, "weight"), *weights, clashes)
-    return Relation(a.type, a.target, weight, _data(common.data, a.data, b.data, (*path, "data"), clashes))
+        return None if value is None else relation_from_plain({"type": key[0], "target": key[1], **value})
+    values: dict[str, Any] = {}
+    for each in fields(Relation):
+        if each.name not in RELATION_KEY:
+            versions = (getattr(side, each.name, None) for side in (base, a, b))
+            values[each.name] = RELATION_RULES[each.name](f"{name}/{each.name}", *versions, clashes)
+    return Relation(a.type, a.target, **values)
 
 
 def _edge_values(relation: Relation | None) -> dict[str, Json] | None:
     if relation is None:
         return None
-    values = plain_relation(relation)
-    return {key: values[key] for key in ("weight", "data") if key in values}
+    return {key: value for key, value in plain_relation(relation).items() if key not in RELATION_KEY}
+
+
+Rule = Callable[..., Any]
+"""From the field's name, its three values and the clashes to the merged value."""
+FIELD_RULES: Mapping[str, Rule] = {
+    "uri": _uri,
+    "type": _scalar,
+    "name": _scalar,
+    "summary": _scalar,
+    "content": _text,
+    "tags": _set,
+    "aliases": _set,
+    "data": _mapping,
+    "source": _source,
+    "relations": _relations,
+}
+"""How each field of a node is merged. A field without a rule cannot be merged: the tests compare with `Node`."""
+RELATION_KEY = ("type", "target")
+RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping}
+"""The same for what a relation holds beside its key."""

@@ -81,6 +81,10 @@ class _Side:
     def changed(self, uri: Uri) -> bool:
         return not same(self.nodes.get(uri), self._base.nodes.get(uri))
 
+    def did(self, uri: Uri) -> bool:
+        """Whether this side changed the node, or added or settled a conflict about it."""
+        return uri in self.acted_on or self.changed(uri)
+
     def at(self, uri: Uri) -> Merged:
         node = self.nodes.get(uri)
         return Merged(node, _at(self.conflicts, {uri}, uri) if node else NO_RECORDS)
@@ -95,13 +99,12 @@ class _Side:
         Another node may have been made in the old place since. But a node may also list a URI that quite another node
         has; then the one that is still called so is the one that was.
         """
-        gone = {uri for uri in self._base.nodes if uri in self.acted_on or self.changed(uri)}
+        gone = {uri for uri in self._base.nodes if self.did(uri)}
         found: dict[Uri, Uri] = {}
         for uri, node in sorted(self.nodes.items()) if gone else ():
             before = self._base.nodes.get(uri)
             for old in gone.intersection(node.aliases):
-                cares = old in other.acted_on or other.changed(old)
-                if not cares or old in found or (before and old in before.aliases):
+                if not other.did(old) or old in found or (before and old in before.aliases):
                     continue
                 still = self.nodes.get(old)
                 if still is None or self._is_rather(old, node, still):
@@ -162,8 +165,12 @@ class _Merge:
         records = self._records({uri}, uri)
         self._take(uri, merge(self.base.nodes.get(uri), self.a.nodes.get(uri), self.b.nodes.get(uri), records))
         self._keep_others({uri}, uri)
-        if any(PLACE in each for each in records):
+        if not any(PLACE in each for each in records):
+            return
+        if self.a.did(uri) and self.b.did(uri):
             self._note_places(uri, self._places(_Lineage(uri, uri, uri, uri)))
+        elif PLACE in (record := records[1] if self.a.did(uri) else records[2]) and uri in self.nodes:
+            self._note(record[PLACE])
 
     # ---- nodes that were moved
 

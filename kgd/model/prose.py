@@ -10,22 +10,28 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
+from collections import Counter
 
-TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 SEPARATOR = re.compile(r"\s*(?:-{3,}|#{1,6}\s|\*{3,}|\[)")
 """A separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
+Block = tuple[str, ...]
+"""Lines that were appended together."""
 
 
 def merge_text(base: str, a: str, b: str) -> str | None:
     """The text with the edits of both sides, or None where they overlap.
 
     Blocks that both sides appended at the end are both kept, ordered by the timestamp in their separator line where
-    they have one, then by hash; a block that both appended is kept once.
+    they have one, then by hash. A block that both appended counts as one edit; a block that one side appended twice
+    stays twice. Where one side cleared the text, every other edit of it overlaps.
     """
     if a == b or b == base:
         return a
     if a == base:
         return b
+    if base.strip() and not (a.strip() and b.strip()):
+        return None  # split into lines, a cleared text is an empty line, which would match one of the base
     if not base.strip() and (joined := _begun(a, b)) is not None:
         return joined
     if base.endswith("\n") and a.endswith("\n") and b.endswith("\n"):
@@ -40,14 +46,10 @@ def _begun(a: str, b: str) -> str | None:
 
     Blank lines around a block do not tell it from itself: one that begins a text has none before it.
     """
-    blocks: dict[tuple[str, ...], None] = {}
-    for side in (a, b):
-        for block in _blocks(side.strip().split("\n")):
-            lines = tuple("\n".join(block).strip("\n").split("\n"))
-            if not _timestamp(lines):
-                return None
-            blocks[lines] = None
-    text = "\n\n".join("\n".join(block) for block in sorted(blocks, key=_order))
+    sides = [[_stripped(block) for block in _blocks(side.strip().split("\n"))] for side in (a, b)]
+    if not all(_timestamp(block) for side in sides for block in side):
+        return None
+    text = "\n\n".join("\n".join(block) for block in _of_both(*sides))
     return text + "\n" if a.endswith("\n") and b.endswith("\n") else text
 
 
@@ -80,15 +82,23 @@ def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[st
 
 
 def _appended(a: list[str], b: list[str]) -> list[str]:
-    blocks = {block: None for side in (a, b) for block in _blocks(side)}
-    return [line for block in sorted(blocks, key=_order) for line in block]
+    return [line for block in _of_both(_blocks(a), _blocks(b)) for line in block]
 
 
-def _order(block: tuple[str, ...]) -> tuple[str, bytes]:
+def _of_both(a: list[Block], b: list[Block]) -> list[Block]:
+    """The blocks of both sides in order, each as often as the side that has it more often."""
+    return sorted((Counter(a) | Counter(b)).elements(), key=_order)
+
+
+def _stripped(block: Block) -> Block:
+    return tuple("\n".join(block).strip("\n").split("\n"))
+
+
+def _order(block: Block) -> tuple[str, bytes]:
     return _timestamp(block), hashlib.sha256("\n".join(block).encode()).digest()
 
 
-def _blocks(lines: list[str]) -> list[tuple[str, ...]]:
+def _blocks(lines: list[str]) -> list[Block]:
     """The appended lines cut before each dated separator; blank lines before a separator go with it."""
     starts = [0]
     for n, line in enumerate(lines):
@@ -100,7 +110,7 @@ def _blocks(lines: list[str]) -> list[tuple[str, ...]]:
     return [tuple(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
 
 
-def _timestamp(block: tuple[str, ...]) -> str:
+def _timestamp(block: Block) -> str:
     line = next((line for line in block if line.strip()), "")
     found = TIMESTAMP.search(line) if SEPARATOR.match(line) else None
     return found.group() if found else ""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import decode_settings
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
@@ -24,7 +25,7 @@ from kgd.model.merge import either, is_of_node, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Node
 from kgd.model.register import NO_RECORDS, Records, by_field
-from kgd.model.uri import Uri, is_settings_uri, parse
+from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
 from kgd.workspace import memory_files, merge_twins
 from kgd.workspace.merge_files import (
     MEMORIES,
@@ -216,7 +217,11 @@ class _TreeMerge:
         self.conflicts += merged.clashes
 
     def _records_of(self, uris: Iterable[Uri]) -> dict[str, _Record]:
-        """The records of conflicts about these nodes, whether they changed or not."""
+        """Records of conflicts about the files and names of these nodes, whether they changed or not."""
+        return {path: record for path, record in self._records_at(uris).items() if record.is_of_nodes}
+
+    def _records_at(self, uris: Iterable[Uri]) -> dict[str, _Record]:
+        """All records under these URIs, whether they changed or not."""
         found: dict[str, _Record] = {}
         for uri in uris:
             folder = paths.conflict_path(uri, "x", self.sharded).rpartition("/")[0]
@@ -229,7 +234,7 @@ class _TreeMerge:
                     continue  # a file like any other
                 if record.uris <= {uri}:  # one that names another workspace's node has the same path
                     found[path] = record
-        return {path: record for path, record in found.items() if record.is_of_nodes}
+        return found
 
     def _listing(self, tree: ObjectId | None, folder: str) -> dict[str, ObjectId]:
         found = self.store.lookup(tree, folder) if tree else None
@@ -341,14 +346,10 @@ class _TreeMerge:
 
     def _merge_disputed_files(self) -> None:
         """Settings and memories with conflicts: who settled one wrote the file, even where nothing in it changed."""
-        about: dict[str, set[str]] = {}
-        for record_path, record in self.records.items():
-            for conflict in (conflict for version in record.versions for conflict in version):
-                head, *rest = split(next(iter(conflict.fields)))
-                if is_settings_uri(conflict.uri):
-                    about.setdefault(SETTINGS, set()).add(record_path)
-                elif head == MEMORIES and rest and conflict.uri in self._nodes_of(f"{MEMORIES}/{rest[0]}"):
-                    about.setdefault(f"{MEMORIES}/{rest[0]}", set()).add(record_path)
+        both = {p for p in self.ours.keys() & self.theirs.keys() if p == SETTINGS or p.startswith(f"{MEMORIES}/")}
+        for path in both | self._disputed_files().keys():  # an open conflict counts even if its record did not change
+            self.records |= self._records_at(self._nodes_of(path))
+        about = self._disputed_files()
         for path, record_paths in sorted(about.items()):
             old, ours, theirs = (self._open(record_paths, n) for n in range(3))
             if old == theirs and path not in self.theirs:
@@ -359,11 +360,26 @@ class _TreeMerge:
             self.done |= {path, *record_paths}
             self._took(path, merged)
 
+    def _disputed_files(self) -> dict[str, set[str]]:
+        """Settings and memories with the paths of the records about them."""
+        about: dict[str, set[str]] = {}
+        for record_path, record in self.records.items():
+            for conflict in (conflict for version in record.versions for conflict in version):
+                head, *rest = split(next(iter(conflict.fields)))
+                if is_settings_uri(conflict.uri):
+                    about.setdefault(SETTINGS, set()).add(record_path)
+                elif head == MEMORIES and rest and conflict.uri in self._nodes_of(f"{MEMORIES}/{rest[0]}"):
+                    about.setdefault(f"{MEMORIES}/{rest[0]}", set()).add(record_path)
+        return about
+
     def _nodes_of(self, path: str) -> set[Uri]:
-        """Of whom a memory says that it is theirs; a record under somebody else does not decide what it holds."""
+        """URIs under which records about the settings or about a memory count: the nodes that its versions name."""
         found = set[Uri]()
         for data in self._versions_at(path):
             with contextlib.suppress(KgdError):
+                if path == SETTINGS:
+                    found |= {settings_uri(decode_settings(data, newer=True).workspace)} if data is not None else set()
+                    continue
                 found |= {parse(str(memories.decode(data, at=path).front.get("id")))} if data is not None else set()
         return found
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import bulk, canonical, changelog, documents, paths
 from kgd.git.layout import first_commit
-from kgd.model.uri import OWNED, parse
+from kgd.model.uri import OWNED, parse, settings_uri
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/format.md").read_text()
 YAML = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
@@ -41,8 +42,24 @@ def test_its_examples_are_in_the_canonical_form() -> None:
 
 def test_it_names_every_scheme_and_every_field() -> None:
     assert set(re.search(r"^`(concept file .*)`$", TEXT, re.M)[1].split()) == OWNED  # type: ignore[index]
-    table = TEXT.partition("## Nodes")[2].partition("## Conflicts")[0]
+    table = TEXT.partition("## 5. Nodes")[2].partition("## 6. Conflicts")[0]
     assert re.findall(r"^\| `([a-z]+)` \|", table, re.M) == list(documents.fields.FIELDS)
+
+
+def test_its_changelog_entry_and_its_record_of_the_settings_are_those_of_the_code() -> None:
+    entry = re.search(r"```\n(id: .*?)```", TEXT, re.S)[1]  # type: ignore[index]
+    assert changelog.encode(changelog.decode(entry.encode())).decode() == entry
+    assert paths.conflict_path(settings_uri("ws"), "<digest>").replace("/ws/", "/<workspace>/") in TEXT
+
+
+@pytest.mark.parametrize("number", [1e-05, 0.0001, 1e15, 1e16, 1.5e300, 1.0, 0.5, -0.0])
+def test_numbers_look_as_it_says(number: float) -> None:
+    text = canonical.dump({"x": number})[3:-1]
+    mantissa, _, exponent = text.partition("e")
+    assert float(text) == number
+    assert bool(exponent) == (number != 0 and not -4 <= math.floor(math.log10(abs(number))) <= 15)
+    assert re.fullmatch(r"-?\d+\.\d+" if not exponent else r"-?\d(\.\d+)?", mantissa)
+    assert not exponent or re.fullmatch(r"[+-]\d\d+", exponent)
 
 
 def test_the_first_commit_is_the_one_the_document_names() -> None:

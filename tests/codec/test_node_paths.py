@@ -16,8 +16,9 @@ from kgd.errors import Invalid
 from kgd.model.uri import Uri, build, parse
 from tests.codec.hostile import PATHS, HostileName
 from tests.codec.made import AWKWARD_NAMES, external_uris, names, owned_uris, uris
+from tests.conftest import ROOT
 
-VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text())
+VECTORS = json.loads((ROOT / "docs/format/paths.json").read_text())
 
 WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.I)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.model.conflict import WHOLE, canonical_json
-from kgd.model.fields import from_plain, plain, split, with_field
-from kgd.model.merge import Merged, merge
+from kgd.model.fields import FIELDS, from_plain, plain, plain_relation, split, with_field
+from kgd.model.merge import FIELD_RULES, RELATION_KEY, RELATION_RULES, Merged, merge
 from kgd.model.node import Node, Relation, Source
 from kgd.model.prose import merge_text
 from kgd.model.uri import Uri
@@ -201,6 +203,31 @@ def test_dated_blocks_are_joined_where_there_was_nothing_before_however_they_sta
     assert merge_text("", one, "written at the same time, and undated") is None
 
 
+DATED = "---[2026-01-01T00:00:00Z task:t1]---\nsame"
+LATER = "---[2026-02-01T00:00:00Z task:t2]---\nother"
+
+
+@pytest.mark.parametrize("start", ["", "x", "x\n"])
+def test_a_dated_block_that_one_side_appended_twice_stays_twice(start: str) -> None:
+    end = "\n" if start.endswith("\n") else ""
+    above = f"{start.rstrip()}\n\n" if start else ""
+    merged = merge_text(start, f"{above}{DATED}\n\n{DATED}{end}", f"{above}{LATER}{end}")
+    assert merged == f"{above}{DATED}\n\n{DATED}\n\n{LATER}{end}"
+
+
+def test_a_dated_block_that_both_sides_appended_is_one_edit() -> None:
+    assert merge_text("x", f"x\n\n{DATED}", f"x\n\n{DATED}\n\n{LATER}") == f"x\n\n{DATED}\n\n{LATER}"
+
+
+@pytest.mark.parametrize("cleared", ["", "\n", "  \n\n"])
+@pytest.mark.parametrize("edited", ["- one\n\n- item", "- one\n\n- item\n", "- one\n- item\n", "\n- one\n"])
+def test_a_text_that_one_side_cleared_and_the_other_edited_is_a_conflict(cleared: str, edited: str) -> None:
+    base = Node(URI, content="- one\n")
+    merged = merge(base, replace(base, content=cleared), replace(base, content=edited))
+    assert merged.conflict is not None
+    assert set(merged.conflict.fields["content"].sides) == {cleared or None, edited}
+
+
 def test_who_came_last_and_where_something_stands_is_nothing_to_disagree_about() -> None:
     base = Node(URI, data={"lastTaskId": "t0"}, relations=(Relation("related_to", URI, data={"position": 0}),))
     a = replace(base, data={"lastTaskId": "t1"}, relations=(Relation("related_to", URI, data={"position": 1}),))
@@ -225,6 +252,15 @@ def test_one_and_true_are_two_values() -> None:
     assert merged.node is not None
     assert merged.node.data["x"] is True
     assert merged.node.name == "b"
+
+
+@pytest.mark.parametrize(("old", "new"), [(0, False), (0.0, 0), (0.0, -0.0), (False, 0.0)])
+def test_zero_and_false_are_two_values_whichever_side_wrote_one(old: Any, new: Any) -> None:
+    base, changed = Node(URI, data={"x": old}), Node(URI, data={"x": new})
+    renamed = replace(base, name="b")
+    for merged in (merge(base, changed, renamed), merge(base, renamed, changed)):
+        assert merged.node is not None
+        assert canonical_json(merged.node.data) == canonical_json(changed.data)
 
 
 def test_a_third_opinion_about_a_disputed_field_joins_the_other_two_in_any_order() -> None:
@@ -274,3 +310,29 @@ def test_a_decision_for_what_was_shown_is_no_less_than_one_for_something_new() -
     merged = merge(shown, shown, replace(shown, name="new"), (disputed.records, {}, {}))
     assert merged.records["name"].fields["name"].sides == ("new", "y")
     assert merged.records["name"].fields["name"].round == 1
+
+
+FULL_RELATION = Relation("uses", Uri("concept://ws/b"), 0.5, {"why": "speed"})
+FULL = Node(
+    URI, type="idea", name="A", summary="s", content="text\n", tags=("t",), data={"x": 1}, source=Source("doc", "1"),
+    relations=(FULL_RELATION,), aliases=(Uri("concept://ws/old"),),
+)  # fmt: skip
+"""A node with every field set, so that a field which gets lost is missed."""
+
+
+def test_each_field_of_a_node_and_of_a_relation_has_a_rule_by_which_it_is_merged() -> None:
+    assert FIELD_RULES.keys() == {each.name for each in fields(Node)} == set(FIELDS)
+    assert {*RELATION_KEY, *RELATION_RULES} == {each.name for each in fields(Relation)}
+    assert plain(FULL).keys() == set(FIELDS)
+    assert plain_relation(FULL_RELATION).keys() == {each.name for each in fields(Relation)}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Node) if each.name != "uri"])
+def test_a_field_that_one_side_sets_is_there_after_both_sides_changed_other_fields(name: str) -> None:
+    base = Node(URI)
+    change: dict[str, Any] = {name: getattr(FULL, name)}
+    theirs = replace(base, name="theirs") if name == "summary" else replace(base, summary="theirs")
+    merged = merge(base, replace(base, **change), theirs)
+    assert merged.node is not None
+    assert getattr(merged.node, name) == getattr(FULL, name) != getattr(base, name)
+    assert getattr(documents.decode(documents.encode(merged.node)), name) == getattr(FULL, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.model.conflict import TWIN
+from kgd.model.conflict import PLACE, TWIN
 from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
 from kgd.model.node import Node
 from kgd.model.register import conflict_of, disagreement
@@ -74,3 +74,14 @@ def test_a_node_made_anew_where_one_was_moved_from_is_another_node() -> None:
     merged = merge_graphs(base, Graph({a: moved}), Graph({a: moved, b: Node(b, name="y")}))
     assert merged.graph == Graph({a: moved, b: Node(b, name="y")})
     assert merged.clashes == ()
+
+
+def test_a_conflict_about_a_name_that_one_side_alone_touched_stays_as_that_side_has_it() -> None:
+    a, b, c = URIS
+    old = conflict_of(b, {PLACE: disagreement(a, (b, c))})
+    base = Graph({b: Node(b, name="x")}, {old.id: old})
+    back = conflict_of(a, {PLACE: disagreement(a, (b, c))})
+    moved_back = Graph({a: Node(a, name="x", aliases=(b,))}, {back.id: back})
+    other = Graph({**base.nodes, c: Node(c, name="z")}, base.conflicts)
+    assert merge_graphs(base, moved_back, other).graph.conflicts == {back.id: back}
+    assert merge_graphs(base, other, moved_back).graph.conflicts == {back.id: back}

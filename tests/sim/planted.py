@@ -23,7 +23,7 @@ BUGS = {
     ),
     "appended": Bug(
         "of blocks appended by both, one side's are kept", "kgd/model/prose.py",
-        "blocks = {block: None for side in (a, b)", "blocks = {block: None for side in (max(a, b),)",
+        "_of_both(_blocks(a), _blocks(b)) for", "_blocks(max(a, b)) for",
         (f"{MODEL}test_blocks_appended_by_both_are_both_kept_in_the_order_of_their_timestamps",),
     ),
     "silent": Bug(
@@ -48,7 +48,7 @@ BUGS = {
     ),
     "move": Bug(
         "a node that was moved is not followed", "kgd/model/merge_graph.py",
-        "                if not cares or old in found or", "                if cares or old in found or",
+        "if not other.did(old) or", "if other.did(old) or",
         (f"{TREES}test_a_node_moved_here_and_edited_there_is_one_node_at_the_new_place",),
     ),
     "two-moves": Bug(

@@ -11,7 +11,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
-from kgd.workspace.integrate import MergedTree, merge_file, merge_trees
+from kgd.workspace.integrate import MergedTree, merge_file, merge_trees, record_files
 from tests.builders import new_layout, uri
 
 NODE = "nodes/concept/a.yaml"
@@ -72,6 +72,19 @@ def test_a_settled_conflict_stays_settled_when_the_other_side_still_has_its_reco
     settled = tree(store, {NODE: node(name="B")})
     merged = merge_trees(store, base, base, settled, NONE)
     assert merged.files == {NODE: node(name="B"), record: None}
+
+
+def test_an_open_conflict_of_the_settings_is_merged_where_both_sides_edit_the_key_and_not_the_record(
+    store: ObjectStore,
+) -> None:
+    old, one, two, three, four = (f"workspace: ws\nformat: 1\nmerge_rules: 1\nowner: {n}\n".encode() for n in range(5))
+    first = merge_file("kgd.yaml", old, one, two)
+    record = record_files(first.conflicts, NONE)
+    base, a, b = (tree(store, {"kgd.yaml": data, **record}) for data in (first.data or b"", three, four))
+    merged = merge_trees(store, base, a, b, NONE)
+    records = [documents.decode_conflict(data) for path, data in merged.files.items() if data and "conflicts/" in path]
+    assert [each.fields["owner"].sides for each in records] == [(1, 3, 4)]
+    assert all(merged.files[path] is None for path in record)
 
 
 def test_a_hand_written_comment_survives_a_merge_whoever_is_called_ours() -> None:
