@@ -80,29 +80,6 @@ def vet(
     return Vetted(tuple(commits), related)
 
 
-def vet_here(
-    store: ObjectStore, ours: ObjectId, tip: ObjectId, workspace: str, sharded: frozenset[str], budget: Budget = BUDGET
-) -> None:
-    """The same for objects that are here already: a person's own ``git fetch`` brings them past `vet`.
-
-    What is looked through is what `tip` leads to and `ours` does not.
-
-    Raises:
-        Trouble: As `vet`.
-    """
-    try:
-        new = store.commits_between([ours], tip, limit=budget.objects)
-        measure(store, new, budget)
-        _check_top(store, tip, workspace, sharded)
-        refuse_newer(store, tip)
-        _check_commits(store, map(store.commit, new), budget)
-        bases = store.merge_bases(ours, tip)
-        _check_newest(store, store.commit(tip), store.tree_of(bases[0]) if bases else None, budget)
-    except (Limit, Damaged) as error:
-        raise Trouble("refused", f"what the remote holds cannot be taken: {error.message}", at=error.at,
-                      next=_DROP) from None  # fmt: skip
-
-
 def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:
     """The commits that are new here, from the tip on, and whether any of them continues one that we have."""
     if not incoming.is_new(tip):
