@@ -6,7 +6,6 @@ came has been vetted, its packs are moved in, flushed, and kept from a concurren
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -47,7 +46,12 @@ def _name(line: str) -> str:
 
 
 def copied(
-    home: ObjectStore, parent: Path, tips: Mapping[str, ObjectId], shared: Iterable[ObjectId], *, beside: Path | None = None
+    home: ObjectStore,
+    parent: Path,
+    tips: Mapping[str, ObjectId],
+    shared: Iterable[ObjectId],
+    *,
+    beside: Path | None = None,
 ) -> Incoming:
     """Copy what `tips` lead to and `shared` does not from `home` into a scratch repository, as if it had been fetched.
 

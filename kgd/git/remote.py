@@ -231,8 +231,8 @@ class GitRemote:
         Proposals are left out: one that is withdrawn meanwhile protects nothing any more.
         """
         ours = self._home.ref(refs.HEAD)
-        known = [id for name, id in refs.list_refs(self._home.git_dir, refs.INCOMING).items() if "/proposals/" not in name]
-        known = known[:HAVES_LIMIT]
+        incoming = refs.list_refs(self._home.git_dir, refs.INCOMING)
+        known = [id for name, id in incoming.items() if "/proposals/" not in name][:HAVES_LIMIT]
         return [id for id in dict.fromkeys([*([ours] if ours else []), *known]) if self._home.exists(id)]
 
     def _run(self, scratch: Path, arguments: list[str], *, borrows: bool = True) -> bytes:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError
-from kgd.git import identity, index_file, layout, refs
+from kgd.git import identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file
 from kgd.git.objects import ObjectId
 from kgd.workspace import adoption, git_state
@@ -30,6 +30,7 @@ from kgd.workspace.outcome import InvalidFile, Stage
 from kgd.workspace.placing import Blocked, Placing
 from kgd.workspace.recovery import INDEX, finish_interrupted, know_given_up, know_own
 from kgd.workspace.work_tree import WorkTree, same_device
+from kgd.workspace.writer import Staged
 
 DEBOUNCE = 0.25
 """Seconds between two publications; more after one that took long: three times its duration."""
@@ -189,6 +190,7 @@ class Publication:
     def _pass(self) -> None:
         self._unsettled = False
         self._recover_lock()
+        self._look_after_refs()
         found = git_state.signature(self._git_dir, self._branch)
         self._notice(found)
         if found.branch is not None and found.branch != self._published:
@@ -205,6 +207,13 @@ class Publication:
         self._take(found)
         if (self._published != self._tip or self._unpublished.lying()) and time.monotonic() >= self._not_before:
             self._publish(found)
+
+    def _look_after_refs(self) -> None:
+        """Have the writer follow a tip that another hand moved or removed, and give a lost branch its value again."""
+        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
+            self._host.run(lambda staging, tip: Staged(None))
+        if refs.value_of(self._git_dir, self._branch) is None:
+            ref_repair.repair(self._host.layout, {})
 
     @property
     def _tip(self) -> ObjectId:

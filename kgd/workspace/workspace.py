@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from kgd.codec import documents, paths
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
-from kgd.git import integrity
+from kgd.git import integrity, ref_repair
 from kgd.git.history import Change as FileChange
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -247,9 +247,7 @@ class Workspace:
         Raises:
             KgdError: What is wrong with it, and what to do next.
         """
-        if self.read_only and not dry_run:
-            way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
-            raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
+        self._check_writable(dry_run)
         self._check_request(changes.request_id)
         repeated = self.repeated(changes.request_id)
         if repeated:
@@ -259,6 +257,7 @@ class Workspace:
         transaction = Transaction(changes, self._ahead, self.past.revert, now, dry_run, permit, self.seal)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
+            self._check_writable(dry_run)  # a tip of a newer kgd may have been followed meanwhile
             # Once more: a first asking that was still under way before may be done by now.
             done = self.repeated(changes.request_id)
             return Staged(done) if done else transaction.stage(staging, parent)
@@ -365,6 +364,7 @@ class Workspace:
             if stage.state in ("blocked", "degraded")
         ]
         found += self.recovery.notes if self.recovery.damaged else []
+        found += ref_repair.kept_notes(self._store)
         return tuple(found)
 
     def reindex(self) -> None:
@@ -451,8 +451,9 @@ class Workspace:
         self._served.restore(self._store.tree_of(tip), rows, care)
         return Staged(None)
 
-    def _moved(self, tip: ObjectId) -> None:
-        """The ref is not where it was expected after a failed flush: follow it."""
+    def _moved(self, tip: ObjectId, left: ObjectId) -> None:
+        """The ref is not where it was expected: follow it, and keep what only `left` leads to."""
+        ref_repair.keep(self.layout, left, tip)
         changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
         self._tell(changes)
@@ -472,6 +473,11 @@ class Workspace:
 
     def _known_elsewhere(self, uri: Uri) -> bool:
         return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
+
+    def _check_writable(self, dry_run: bool) -> None:
+        if self.read_only and not dry_run:
+            way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
+            raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
 
     def _check_request(self, request: str) -> None:
         if len(request) > 200 or not request.isprintable():

@@ -20,12 +20,12 @@ BUGS: dict[str, Bug] = {
     "2-same-pack": Bug(
         "a pack that is here already is relied on, though a gc may have listed it",
         "kgd/git/incoming.py",
-        '''            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-''',
-        '''            if there.with_suffix(".idx").exists():
+        """            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
+""",
+        """            if there.with_suffix(".idx").exists():
                 continue
             while there.with_suffix(".pack").exists():
-''',
+""",
         (f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",),
     ),
     "2-half-pruned": Bug(
