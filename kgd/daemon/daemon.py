@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,14 @@ from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.elsewhere import Elsewhere
+from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.organisation import PACK_BYTES, Organisation
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
-from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
@@ -268,7 +269,7 @@ class Daemon:
             with self._lock:
                 if found := self._open.get(place):
                     return found.workspace
-            workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
+            workspace = self._opened_or_healed(layout, {} if publish else {"publish": False})
             workspace.is_registered = lambda id: id in self.registry.current().entries
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
@@ -287,6 +288,15 @@ class Daemon:
             jobs.start()
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
+
+    def _opened_or_healed(self, layout: Layout, how: Mapping[str, bool]) -> Workspace:
+        """Open a workspace. One whose tip lacks objects gets them from a remote first, which takes a fetch."""
+        try:
+            return self._open_workspace(layout, **how)
+        except Damaged:
+            if not self._syncs or not heal_closed(layout, self.registry.current()):
+                raise
+            return self._open_workspace(layout, **how)
 
     def _let_go_of_moved(self) -> None:
         """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""

@@ -51,7 +51,8 @@ def copied(
     tips: Mapping[str, ObjectId],
     shared: Iterable[ObjectId],
     *,
-    beside: Path | None = None,
+    beside: ObjectStore | None = None,
+    missing: bool = False,
 ) -> Incoming:
     """Copy what `tips` lead to and `shared` does not from `home` into a scratch repository, as if it had been fetched.
 
@@ -60,7 +61,8 @@ def copied(
 
     Args:
         shared: Commits that refs of ours protect.
-        beside: Another folder of objects to copy from.
+        beside: Another repository to copy from as well.
+        missing: Whether only that is copied which `home` does not have.
 
     Raises:
         GitFailed: Some object is missing.
@@ -68,16 +70,21 @@ def copied(
     scratch = scratch_repository(parent)
     try:
         lines = [*(id.hex() for id in tips.values()), *(f"^{id.hex()}" for id in shared)]
+        source, other = (beside, home) if missing and beside else (home, beside)
         program.run(
-            home.git_dir, ["pack-objects", "-q", "--revs", "--non-empty", "--threads=1", "--window=0",
-                           str(scratch / "objects/pack/pack")],
-            input="\n".join([*lines, ""]).encode(), deadline=COPY_SECONDS,
-            environment=program.nobody({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(beside)}) if beside else None,
+            source.git_dir,
+            ["-c", "core.commitGraph=false", "pack-objects", "-q", "--revs", "--non-empty", "--threads=1",
+             "--window=0", *(["--local"] if missing else []), str(scratch / "objects/pack/pack")],
+            input="\n".join([*lines, ""]).encode(), deadline=COPY_SECONDS, environment=_borrowing(other),
         )  # fmt: skip
         return Incoming(scratch, home, tips)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
+
+
+def _borrowing(other: ObjectStore | None) -> program.Person | None:
+    return program.nobody({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(other.objects_dir)}) if other else None
 
 
 def quoted(path: Path) -> str:

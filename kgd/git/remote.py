@@ -126,9 +126,19 @@ class GitRemote:
         """
         with self._download(wanted, ()) as whole:
             try:
-                return copied(self._home, self._scratch, whole.tips, self._haves(), beside=whole.objects_dir)
+                return copied(self._home, self._scratch, whole.tips, self._haves(), beside=whole)
             except GitFailed as failed:
                 raise of_failure(failed.complaints, failed.code, self.url) from None
+
+    def fetch_missing(self, wanted: Mapping[str, ObjectId], tip: ObjectId) -> Incoming:
+        """Fetch the objects that our `tip` leads to, that are missing here, and that these refs of the remote lead to.
+
+        Raises:
+            Trouble: The remote cannot be asked.
+            GitFailed: Some object is missing there too.
+        """
+        with self._download(wanted, ()) as whole:
+            return copied(self._home, self._scratch, {refs.HEAD: tip}, (), beside=whole, missing=True)
 
     def _download(self, wanted: Mapping[str, ObjectId], haves: Sequence[ObjectId]) -> Incoming:
         """What the remote sends to a repository that has `haves`; with none, nothing of ours is looked at."""

@@ -20,6 +20,7 @@ from kgd.errors import KgdError
 from kgd.git import identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file
 from kgd.git.objects import ObjectId
+from kgd.git.staging import Staging
 from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
 from kgd.workspace.adoption import Host, Taken
@@ -211,7 +212,7 @@ class Publication:
     def _look_after_refs(self) -> None:
         """Have the writer follow a tip that another hand moved or removed, and give a lost branch its value again."""
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
-            self._host.run(lambda staging, tip: Staged(None))
+            self._host.run(_look)
         if refs.value_of(self._git_dir, self._branch) is None:
             ref_repair.repair(self._host.layout, {})
 
@@ -433,6 +434,11 @@ class Publication:
     def _set_published(self, commit: ObjectId) -> None:
         self._published = commit
         replace(self._derived / "published", commit.hex().encode(), flush=False)
+
+
+def _look(staging: Staging, tip: ObjectId) -> Staged[object]:
+    """No change: a writer looks where the ref is before each of its jobs."""
+    return Staged(None)
 
 
 def _flush(folder: Path) -> None:

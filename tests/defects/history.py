@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Bug
 
+_REFS = "tests/workspace/test_lost_refs.py::"
 _TIDYING = "tests/sync/test_tidying.py::"
 
 BUGS: dict[str, Bug] = {
@@ -34,5 +35,63 @@ BUGS: dict[str, Bug] = {
         "        with contextlib.suppress(GitFailed):\n            return copied(",
         "        with contextlib.nullcontext():\n            return copied(",
         (f"{_TIDYING}test_a_commit_whose_files_a_prune_has_taken_is_fetched_again",),
+    ),
+    "2-hole-unseen": Bug(
+        "the history is not checked at a start",
+        "kgd/daemon/syncing.py",
+        "        self.history.start(whole=self.workspace.recovery.damaged)\n",
+        "",
+        (f"{_TIDYING}test_a_hole_is_healed_from_a_remote_by_itself",),
+    ),
+    "2-closed-unhealed": Bug(
+        "a workspace whose tip lacks objects is not opened, though a remote has them",
+        "kgd/daemon/daemon.py",
+        "if not self._syncs or not heal_closed(",
+        "if True or not heal_closed(",
+        (f"{_TIDYING}test_a_hole_is_healed_from_a_remote_by_itself[the tip-with its index]",),
+    ),
+    "2-applied-twice": Bug(
+        "a request id that cannot be looked up counts as new",
+        "kgd/workspace/counted.py",
+        "if commit is None and self._unreadable:",
+        "if False:",
+        (f"{_TIDYING}test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice",),
+    ),
+    "3-lost-head": Bug(
+        "a lost ref is left as it is at a start",
+        "kgd/git/refs.py",
+        "        if (value := read_ref(git_dir, name)) is not None:\n            return value\n",
+        "        return read_ref(git_dir, name)\n",
+        (
+            f"{_REFS}test_a_lost_tip_is_found_again_at_the_next_start",
+            f"{_REFS}test_a_tip_that_is_lost_under_an_open_workspace_is_written_again",
+        ),
+    ),
+    "3-lost-others": Bug(
+        "only the tip comes back when packed-refs is lost",
+        "kgd/git/ref_repair.py",
+        "for name in (layout.branch, refs.HEAD, *_lost(git_dir)):",
+        "for name in (refs.HEAD,):",
+        (
+            "tests/git/test_integrity.py::test_a_ref_whose_reflog_is_there_was_lost_and_comes_back",
+            f"{_REFS}test_an_idle_publication_writes_a_lost_tip_and_branch_again",
+        ),
+    ),
+    "8-moved-while-open": Bug(
+        "commits that a tip moved by hand left are dropped",
+        "kgd/workspace/workspace.py",
+        "        ref_repair.keep(self.layout, left, tip)\n",
+        "",
+        (f"{_REFS}test_a_tip_that_is_moved_back_by_hand_leaves_nothing_behind",),
+    ),
+    "8-moved-while-closed": Bug(
+        "commits that a tip moved by hand left while nothing ran are dropped",
+        "kgd/git/integrity.py",
+        "    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
+        "",
+        (
+            f"{_REFS}test_a_tip_that_was_moved_back_while_nothing_ran_leaves_nothing_behind",
+            f"{_REFS}test_what_was_moved_back_after_a_kill_is_found_in_the_reflog",
+        ),
     ),
 }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kgd.errors import Unavailable
 from tests.git.support import fsck
 from tests.sync.people import Person, git
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -100,3 +104,95 @@ def test_a_commit_whose_files_a_prune_has_taken_is_fetched_again(team: tuple[Per
     assert told["state"] == "ok", told
     assert ann.summary("bobs") == "by bob"
     assert has_all_of_it(ann)
+
+
+# ---- what an older kgd, or a disk, has made
+
+
+def without(person: Person, object: str) -> str:
+    """Take an object out of the repository of a person whose daemon is stopped; its id."""
+    git_dir = person.tree / ".git"
+    id = git(git_dir, "rev-parse", object)
+    packs = [(path, path.read_bytes()) for path in (git_dir / "objects/pack").glob("pack-*.pack")]
+    for path in (git_dir / "objects/pack").iterdir():
+        path.unlink()
+    for _, data in packs:
+        subprocess.run(["git", "-C", git_dir, "unpack-objects", "-q"], input=data, check=True)
+    (git_dir / "objects" / id[:2] / id[2:]).unlink()
+    return id
+
+
+HOLES = {
+    "a file of the tip": "refs/kgd/head:nodes/concept/bobs.yaml",
+    "a folder of the tip": "refs/kgd/head:nodes/concept",
+    "the tree of the tip": "refs/kgd/head^{tree}",
+    "the tip": "refs/kgd/head",
+    "an older commit": "refs/kgd/head~3",
+    "an older tree": "refs/kgd/head~3^{tree}",
+}
+
+
+@pytest.fixture
+def long_team(team: tuple[Person, Person]) -> tuple[Person, Person]:
+    ann, bob = team
+    for number in range(4):
+        bob.put("bobs", summary=f"version {number}")
+    bob.call("put", changes=[{"op": "upsert", "uri": "concept://infra/once", "summary": "s"}], request_id="once")
+    bob.sync()
+    ann.sync()
+    ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/own", "summary": "s"}], request_id="own")
+    ann.sync()
+    bob.sync()
+    return ann, bob
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("derived", ["with its index", "without its index"])
+@pytest.mark.parametrize("hole", HOLES)
+def test_a_hole_is_healed_from_a_remote_by_itself(long_team: tuple[Person, Person], hole: str, derived: str) -> None:
+    ann, _ = long_team
+    tip = ann.tip
+    ann.daemon.close()
+    id = without(ann, HOLES[hole])
+    if derived == "without its index":
+        for path in (ann.tree / ".git/kgd").glob("*.sqlite*"):
+            path.unlink()
+        for path in (ann.tree / ".git/kgd").glob("*.snapshot"):
+            path.unlink()
+    (ann.tree / ".git/kgd/history.checked").unlink(missing_ok=True)
+    ann.daemon = ann._start()
+    ann.daemon.open_shared()
+    until(lambda: fsck(ann.tree / ".git") == [], say=lambda: ann.call("status")["degraded"])
+    until(lambda: ann.call("status")["degraded"] == [], say=lambda: ann.call("status")["degraded"])
+    assert ann.tip == tip
+    assert git(ann.tree, "cat-file", "-t", id)
+    assert ann.summary("bobs") == "version 3"
+    ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/own", "summary": "s"}], request_id="own")
+    assert ann.tip == tip, "a request that was carried out is not carried out again"
+    assert ann.sync()["state"] == "ok"
+    assert ann.call("search", query="version")["hits"]
+
+
+@pytest.mark.slow
+def test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice(long_team: tuple[Person, Person], hub: Path) -> None:
+    ann, _ = long_team
+    tip = ann.tip
+    ann.daemon.close()
+    copy = ann.folder / "copy.git"
+    git(ann.tree, "clone", "-q", "--mirror", ".git", str(copy))
+    without(ann, HOLES["an older commit"])
+    shutil.rmtree(ann.tree / ".git/kgd")
+    shutil.rmtree(hub)
+    ann.daemon = ann._start()
+    ann.daemon.open_shared()
+    until(lambda: [one for one in ann.call("status")["degraded"] if one.startswith("history:")])
+    again = [{"op": "upsert", "uri": "concept://infra/own", "summary": "s"}]
+    with pytest.raises(Unavailable, match="not known"):
+        ann.call("put", changes=again, request_id="own")
+    assert ann.summary("bobs") == "version 3"
+    ann.put("without-a-request", summary="goes on")
+    git(ann.tree, "fetch", "-q", "--refetch", str(copy))
+    ann.call("reindex")
+    before = ann.tip
+    ann.call("put", changes=again, request_id="own")
+    assert ann.tip == before != tip
