@@ -261,7 +261,8 @@ class Daemon:
         with self._lock:
             if self._closed:
                 raise Unavailable("the daemon is leaving", next="Ask again.")
-            if found := self._open.get(place):
+            found = self._open.get(place)
+            if found and found.workspace.is_in_place:
                 return found.workspace
             opening = self._opening.setdefault(place, threading.Lock())
         with opening:
@@ -273,6 +274,9 @@ class Daemon:
             workspace.is_registered = lambda id: id in self.registry.current().entries
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
+            workspace.on_displaced(
+                lambda: threading.Thread(target=self._open_anew, args=(layout,), daemon=True).start()
+            )
             workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
             tending = Tending(
                 workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
@@ -289,6 +293,14 @@ class Daemon:
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
+    def _open_anew(self, layout: Layout) -> None:
+        """The folder of what is derived was removed under an open workspace."""
+        try:
+            if layout.git_dir.exists():
+                self._at(layout)
+        except (KgdError, OSError):
+            log.exception("not opened anew", extra={"path": layout.git_dir})
+
     def _opened_or_healed(self, layout: Layout, how: Mapping[str, bool]) -> Workspace:
         """Open a workspace. One whose tip lacks objects gets them from a remote first, which takes a fetch."""
         try:
@@ -301,7 +313,10 @@ class Daemon:
     def _let_go_of_moved(self) -> None:
         """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""
         with self._lock:
-            gone = [place for place, one in self._open.items() if _inode(place) != one.inode]
+            gone = [
+                place for place, one in self._open.items()
+                if _inode(place) != one.inode or not one.workspace.is_in_place
+            ]  # fmt: skip
             closing = [self._open.pop(place) for place in gone]
         for one in closing:
             log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})

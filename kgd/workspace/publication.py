@@ -58,6 +58,7 @@ class Publication:
 
     Args:
         publish: False for tools that only read or write objects: then nothing is touched or looked at.
+        in_place: Whether the folder of what is derived is still the one that was opened.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
 
@@ -67,12 +68,13 @@ class Publication:
         *,
         publish: bool = True,
         clock: Callable[[], float] = time.time,
+        in_place: Callable[[], bool] = lambda: True,
         at_step: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._host, self._store, self._clock = host, host.store, clock
         self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
         self._branch = host.layout.branch
-        self._off = not publish
+        self._off, self._in_place = not publish, in_place
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
         if self._off:
@@ -190,6 +192,10 @@ class Publication:
 
     def _pass(self) -> None:
         self._unsettled = False
+        if not self._in_place():
+            raise Blocked(
+                f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
+            )
         self._recover_lock()
         self._look_after_refs()
         found = git_state.signature(self._git_dir, self._branch)

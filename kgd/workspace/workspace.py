@@ -77,6 +77,7 @@ class Workspace:
         """Whether the registry knows another workspace; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
         self._uncommitted_listeners: list[Callable[[], object]] = []
+        self._displaced_listeners: list[Callable[[], object]] = []
         self._closing = list[Callable[[], None]]()
         self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
@@ -114,7 +115,9 @@ class Workspace:
             self.on_indexed(self.meaning.wake)
             self.on_close(self.meaning.close)
             self._upkeep = Upkeep(self._store, clock)
-            self._publication = Publication(self, publish=publish and not self.read_only, clock=clock)
+            self._publication = Publication(
+                self, publish=publish and not self.read_only, clock=clock, in_place=self._look_around
+            )
             self._wake_publication = self._publication.wake
         except BaseException as failure:
             self._owner.release()
@@ -329,6 +332,15 @@ class Workspace:
         for listener in self._uncommitted_listeners:
             listener()
 
+    def on_displaced(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called once if the workspace's folder is found moved or removed: it must not block."""
+        self._displaced_listeners.append(listener)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the folder of what is derived is the one that was opened; else only opening it anew helps."""
+        return self._owner.is_in_place()
+
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
         """What a feature keeps in memory for this workspace: made at the first call, dropped with the workspace."""
         with self._beside_lock:
@@ -442,6 +454,15 @@ class Workspace:
         touched = frozenset(change.uri for change in changes)
         for listener in self._listeners:
             listener(touched)
+
+    def _look_around(self) -> bool:
+        """`is_in_place`, told to those who asked for it."""
+        if self.is_in_place:
+            return True
+        listeners, self._displaced_listeners = self._displaced_listeners, []
+        for listener in listeners:
+            listener()
+        return False
 
     def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
         """The graph as the tip's files say it; it takes the place of the old one in one moment."""
