@@ -21,7 +21,7 @@ import pygit2
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.files import sync_folder, write_new
-from kgd.git.objects import FILE, Object, Signature, commit_body, make, tree_body
+from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
 from kgd.git.place import Place, find_place, setting
 from kgd.git.store import ObjectStore
 
@@ -240,10 +240,11 @@ def fill_work_tree(layout: Layout) -> list[str]:
     store = layout.open()
     index, skipped = pygit2.Index(str(index_path)), []
     for path, mode, id in store.files(store.tree_of(tip)):
-        if mode != FILE or not _place_new(layout.work_tree, path, store.read(id)):
+        if not mode.startswith(PLAIN) or not _place_new(layout.work_tree, path, store.read(id)):
             skipped.append(path)
         else:
-            index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), pygit2.enums.FileMode.BLOB))
+            kind = pygit2.enums.FileMode.BLOB if mode == FILE else pygit2.enums.FileMode.BLOB_EXECUTABLE
+            index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), kind))
     index.write()
     return skipped
 
