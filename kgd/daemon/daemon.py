@@ -150,9 +150,10 @@ class Daemon:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
 
     def opened(self) -> list[Workspace]:
-        """Those that are open now, by id."""
+        """Those that are open now and where they were opened, by id."""
         with self._lock:
-            return sorted((one.workspace for one in self._open.values()), key=lambda one: one.id)
+            there = [one.workspace for one in self._open.values() if one.workspace.is_in_place]
+        return sorted(there, key=lambda one: one.id)
 
     def degraded(self, workspace: Workspace) -> list[str]:
         """What does not work around an open workspace, one sentence each."""

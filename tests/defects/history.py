@@ -94,4 +94,52 @@ BUGS: dict[str, Bug] = {
             f"{_REFS}test_what_was_moved_back_after_a_kill_is_found_in_the_reflog",
         ),
     ),
+    "6-half-made": Bug(
+        "what a kill left in the first up counts as a person's file",
+        "kgd/git/layout.py",
+        "any(not _HALF(file.name) for file in directory.iterdir())",
+        "any(directory.iterdir())",
+        ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
+    ),
+    "6-half-made-in-code": Bug(
+        "what a kill left in the first up stays for ever",
+        "kgd/git/layout.py",
+        "            shutil.rmtree(left, ignore_errors=True)\n",
+        "            pass\n",
+        (
+            "tests/git/test_layout.py::test_a_kill_in_the_first_up_leaves_nothing_in_a_code_repository",
+            "tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",
+        ),
+    ),
+    "7-folder-removed": Bug(
+        "a call uses a workspace whose derived folder was removed",
+        "kgd/workspace/owner.py",
+        "        except FileNotFoundError:\n            return False\n",
+        "        except FileNotFoundError:\n            return True\n",
+        (
+            "tests/daemon/test_removed_folder.py::test_writes_and_publication_go_on",
+            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_anew_by_itself",
+        ),
+    ),
+    "8-mode-left-staged": Bug(
+        "a mode that changed alone is not brought into the index",
+        "kgd/git/index_file.py",
+        "        elif present != new or _mode(mode, entry) != _mode(None, entry):\n",
+        "        elif present != new:\n",
+        ("tests/workspace/test_publication.py::test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged",),
+    ),
+    "8-mode-lost-anew": Bug(
+        "an index that is made anew leaves executable files out",
+        "kgd/workspace/placing.py",
+        "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
+        '(entry for entry in files_after if entry.mode == b"100644")',
+        ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_an_index_that_is_made_anew[garbage]",),
+    ),
+    "8-stderr-unread": Bug(
+        "a log line waits for whoever reads standard error",
+        "kgd/daemon/logs.py",
+        "handlers.append(_Unhurried(sys.stderr.fileno()))",
+        "handlers.append(logging.StreamHandler(sys.stderr))",
+        ("tests/daemon/test_logs.py::test_a_daemon_whose_standard_error_is_not_read_does_not_wait",),
+    ),
 }
