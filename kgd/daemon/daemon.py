@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +18,14 @@ from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.elsewhere import Elsewhere
+from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.organisation import PACK_BYTES, Organisation
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
-from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
@@ -149,9 +150,10 @@ class Daemon:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
 
     def opened(self) -> list[Workspace]:
-        """Those that are open now, by id."""
+        """Those that are open now and where they were opened, by id."""
         with self._lock:
-            return sorted((one.workspace for one in self._open.values()), key=lambda one: one.id)
+            there = [one.workspace for one in self._open.values() if one.workspace.is_in_place]
+        return sorted(there, key=lambda one: one.id)
 
     def degraded(self, workspace: Workspace) -> list[str]:
         """What does not work around an open workspace, one sentence each."""
@@ -260,7 +262,8 @@ class Daemon:
         with self._lock:
             if self._closed:
                 raise Unavailable("the daemon is leaving", next="Ask again.")
-            if found := self._open.get(place):
+            found = self._open.get(place)
+            if found and found.workspace.is_in_place:
                 return found.workspace
             opening = self._opening.setdefault(place, threading.Lock())
         with opening:
@@ -268,10 +271,13 @@ class Daemon:
             with self._lock:
                 if found := self._open.get(place):
                     return found.workspace
-            workspace = self._open_workspace(layout) if publish else self._open_workspace(layout, publish=False)
+            workspace = self._opened_or_healed(layout, {} if publish else {"publish": False})
             workspace.is_registered = lambda id: id in self.registry.current().entries
             workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
             workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
+            workspace.on_displaced(
+                lambda: threading.Thread(target=self._open_anew, args=(layout,), daemon=True).start()
+            )
             workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
             tending = Tending(
                 workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
@@ -288,10 +294,30 @@ class Daemon:
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
+    def _open_anew(self, layout: Layout) -> None:
+        """The folder of what is derived was removed under an open workspace."""
+        try:
+            if layout.git_dir.exists():
+                self._at(layout)
+        except (KgdError, OSError):
+            log.exception("not opened anew", extra={"path": layout.git_dir})
+
+    def _opened_or_healed(self, layout: Layout, how: Mapping[str, bool]) -> Workspace:
+        """Open a workspace. One whose tip lacks objects gets them from a remote first, which takes a fetch."""
+        try:
+            return self._open_workspace(layout, **how)
+        except Damaged:
+            if not self._syncs or not heal_closed(layout, self.registry.current()):
+                raise
+            return self._open_workspace(layout, **how)
+
     def _let_go_of_moved(self) -> None:
         """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""
         with self._lock:
-            gone = [place for place, one in self._open.items() if _inode(place) != one.inode]
+            gone = [
+                place for place, one in self._open.items()
+                if _inode(place) != one.inode or not one.workspace.is_in_place
+            ]  # fmt: skip
             closing = [self._open.pop(place) for place in gone]
         for one in closing:
             log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})

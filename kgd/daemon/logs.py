@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import os
+import select
 import sys
 import time
 
@@ -12,6 +13,33 @@ BYTES = 5 * 2**20
 KEPT = 3
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class _Unhurried(logging.Handler):
+    """Lines to standard error. What its reader does not take is left out: a full pipe would stop every thread."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self._fd, self._left_out = fd, 0
+        self._room = select.poll()
+        self._room.register(fd, select.POLLOUT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record) + "\n"
+            if self._left_out:
+                line = f"({self._left_out} lines are only in the log file)\n{line}"
+            self._left_out = 0 if self._write(line.encode("utf-8", "replace")) else self._left_out + 1
+        except OSError:  # nobody is there to read any more
+            self._left_out += 1
+
+    def _write(self, data: bytes) -> bool:
+        """Whether there was room for all of it. A pipe that can be written takes `PIPE_BUF` bytes without a wait."""
+        for start in range(0, len(data), select.PIPE_BUF):
+            if not any(events & select.POLLOUT for _, events in self._room.poll(0)):
+                return False
+            os.write(self._fd, data[start : start + select.PIPE_BUF])
+        return True
 
 
 class _Lines(logging.Formatter):
@@ -42,7 +70,7 @@ def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
     finally:
         os.umask(before)
     if to_stderr:
-        handlers.append(logging.StreamHandler(sys.stderr))
+        handlers.append(_Unhurried(sys.stderr.fileno()))
     for handler in handlers:
         handler.setFormatter(form)
         root.addHandler(handler)

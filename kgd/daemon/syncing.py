@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 from kgd.config import person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry
+from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
-from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.errors import Damaged, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
 from kgd.git.remote import PATIENCE, GitRemote, Network, repository_at
 from kgd.git.remote_settings import Remote
@@ -81,6 +82,7 @@ class Syncing:
         self._lock = threading.Lock()
         self._runners: dict[str, _Runner] = {}
         self.scratch = workspace.layout.derived_dir / "sync"
+        self.history = HistoryCheck(workspace, self._sources, self._healed)
 
     def start(self) -> None:
         """Begin; a remote that cannot be reached is no error."""
@@ -89,6 +91,7 @@ class Syncing:
         shutil.rmtree(self.scratch, ignore_errors=True)  # of a round that a kill ended
         self.workspace.on_commit(lambda uris: self._wake())
         self.reload()
+        self.history.start(whole=self.workspace.recovery.damaged)
 
     def reload(self, *, waiting: bool = False) -> None:
         """Read again which remotes there are. Those that are as they were go on.
@@ -155,16 +158,28 @@ class Syncing:
         return tuple(stage for one in machines for stage in one.stages(f" {one.remote.name}" if several else ""))
 
     def degraded(self) -> list[str]:
-        return [self.problem] if self.problem else []
+        return [one for one in (self.problem, self.history.problem) if one]
 
     def close(self) -> None:
         """End every round; a git program under way is killed. What is not pushed is pushed after the next start."""
         self.stopping.set()
+        self.history.close()
         with self._lock:
             ending = list(self._runners.values())
         for one in ending:
             one.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _sources(self) -> list[tuple[Remote, GitRemote]]:
+        with self._lock:
+            return [(one.machine.remote, one.transport()) for one in self._runners.values()]
+
+    def _healed(self) -> None:
+        """What was refused while objects were missing is looked at again."""
+        with self._lock:
+            runners = list(self._runners.values())
+        for one in runners:
+            one.look_again()
 
     def _wake(self) -> None:
         with self._lock:
@@ -239,7 +254,7 @@ class _Runner:
 
     def is_cloned(self) -> bool:
         with self._busy, contextlib.suppress(KgdError):
-            return self._transport().point_head(self.machine.remote.ref)
+            return self.transport().point_head(self.machine.remote.ref)
         return True
 
     def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
@@ -248,7 +263,7 @@ class _Runner:
         if by_hand:
             machine.refused.clear()
         try:
-            transport = self._transport()
+            transport = self.transport()
             answer.done = rounds.run(
                 syncing.workspace, machine.remote, transport, direction=direction, confirm=confirm,
                 chance=syncing.chance, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
@@ -262,6 +277,8 @@ class _Runner:
         except (KgdError, OSError) as error:
             known = error if isinstance(error, KgdError) else Unavailable(f"the disk said: {error.strerror}")
             answer.error = known
+            if isinstance(known, Damaged) or (isinstance(known, Trouble) and known.kind in rounds.REMEMBERED):
+                syncing.history.start(whole=True)
             if not (isinstance(known, Trouble) and known.kind == "stopped"):
                 machine.went_wrong(known, answer.done.stage, now, syncing.chance)
                 log.warning("sync failed", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
@@ -272,7 +289,7 @@ class _Runner:
             machine.went_wrong(answer.error, answer.done.stage, now, syncing.chance)
         return answer
 
-    def _transport(self) -> GitRemote:
+    def transport(self) -> GitRemote:
         syncing, remote = self._syncing, self.machine.remote
         reference = remote.token or syncing.registered_token(remote)
         environment = dict(syncing.environment) or person_environment()
@@ -312,6 +329,12 @@ class _Runner:
             gap = self._last + DEBOUNCE - time.monotonic() if self._commit else 0.0
             self._stopping.wait(max(SETTLE, gap))
         self._wake.clear()
+
+    def look_again(self) -> None:
+        """What stopped the last round is mended."""
+        self.machine.refused.clear()
+        self.machine.next_at = self._syncing.now().tick
+        self._wake.set()
 
     def _changed_there(self, changed: frozenset[str] | None) -> None:
         self._rung = True

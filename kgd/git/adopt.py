@@ -6,8 +6,6 @@ Nothing of the code repository changes by asking: what is fetched goes straight 
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,7 +163,7 @@ def _fill(
     for name in (refs.HEAD, layout.branch):
         refs.move_ref(half, half / "kgd", name, None, tip, note=f"kgd: adopted {ref}")
     (half / _INCOMING).unlink()
-    shutil.rmtree(half / "logs" / os.path.dirname(_INCOMING) / "incoming", ignore_errors=True)
+    (half / "logs" / _INCOMING).unlink(missing_ok=True)
 
 
 def vet(store: ObjectStore, tip: ObjectId) -> None:

@@ -6,7 +6,7 @@ came has been vetted, its packs are moved in, flushed, and kept from a concurren
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kgd.errors import Damaged
-from kgd.git import pack
+from kgd.git import pack, program
 from kgd.git.files import sync_folder, write_new
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 
+COPY_SECONDS = 600.0
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n"
 
 
@@ -44,6 +45,56 @@ def _name(line: str) -> str:
     return line[41:]
 
 
+def copied(
+    home: ObjectStore,
+    parent: Path,
+    tips: Mapping[str, ObjectId],
+    shared: Iterable[ObjectId],
+    *,
+    beside: ObjectStore | None = None,
+    missing: bool = False,
+) -> Incoming:
+    """Copy what `tips` lead to and `shared` does not from `home` into a scratch repository, as if it had been fetched.
+
+    An object of ours that no ref leads to may be on the list of a running gc, whatever is done to it from now on. Its
+    copy is in a pack that no such list can have.
+
+    Args:
+        shared: Commits that refs of ours protect.
+        beside: Another repository to copy from as well.
+        missing: Whether only that is copied which `home` does not have.
+
+    Raises:
+        GitFailed: Some object is missing.
+    """
+    scratch = scratch_repository(parent)
+    try:
+        lines = [*(id.hex() for id in tips.values()), *(f"^{id.hex()}" for id in shared)]
+        source, other = (beside, home) if missing and beside else (home, beside)
+        program.run(
+            source.git_dir,
+            ["-c", "core.commitGraph=false", "pack-objects", "-q", "--revs", "--non-empty", "--threads=1",
+             "--window=0", *(["--local"] if missing else []), str(scratch / "objects/pack/pack")],
+            input="\n".join([*lines, ""]).encode(), deadline=COPY_SECONDS, environment=_borrowing(other),
+        )  # fmt: skip
+        return Incoming(scratch, home, tips)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def _borrowing(other: ObjectStore | None) -> program.Person | None:
+    return program.nobody({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(other.objects_dir)}) if other else None
+
+
+def quoted(path: Path) -> str:
+    """The path as git's variables of several paths want it: one with a colon or quote is written as a C string."""
+    text = str(path)
+    if ":" not in text and not text.startswith('"'):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 class Incoming(ObjectStore):
     """Objects that were fetched, over those that we have. `ids` are the new ones; `tips` what the remote's refs hold.
 
@@ -62,8 +113,15 @@ class Incoming(ObjectStore):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.release_kept()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def with_ours(self) -> ObjectStore:
+        """Our repository, read as if what came were in it."""
+        return ObjectStore(self._home.git_dir, beside=self.objects_dir)
 
     def is_new(self, id: ObjectId) -> bool:
         return id in self.ids
@@ -84,16 +142,15 @@ class Incoming(ObjectStore):
         target = self._home.pack_dir
         for stem in self._stems:
             there = target / stem.name
-            if there.with_suffix(".idx").exists():
-                continue  # the very same objects came before
+            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
+                # The same objects came before. A gc that runs may be about to remove that pack, but not a new name.
+                there = target / f"pack-{hashlib.sha1(there.name.encode()).hexdigest()}"
             keep = there.with_suffix(".keep")
             keep.unlink(missing_ok=True)
             write_new(keep, pack.KEEP, flush=False)
             self._kept.append(there)
             for suffix in (".pack", ".idx"):
                 _flush(stem.with_suffix(suffix))
-                with contextlib.suppress(FileNotFoundError):
-                    there.with_suffix(suffix).unlink()
                 os.rename(stem.with_suffix(suffix), there.with_suffix(suffix))
         sync_folder(target)
         for tip in self.tips.values():

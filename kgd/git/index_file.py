@@ -16,14 +16,19 @@ import pygit2
 
 from kgd.errors import Unavailable
 from kgd.git.objects import ObjectId
+from kgd.git.store import FileEntry
 
 
 class Replacement(NamedTuple):
-    """What a path shall hold; `expected` are the values it may hold now. None is absence."""
+    """What a path shall hold; `expected` are the values it may hold now. None is absence.
+
+    `mode` is git's, of a file; None leaves it as it is.
+    """
 
     path: str
     expected: frozenset[ObjectId | None]
     new: ObjectId | None
+    mode: bytes | None = None
 
 
 class Unmerged(Exception):
@@ -68,25 +73,26 @@ def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> 
         target.unlink(missing_ok=True)
         raise Unmerged(next(side.path for side in unmerged if side is not None))
     staged = []
-    for path, expected, new in replacements:
-        present = bytes(index[path].id.raw) if path in index else None
+    for path, expected, new, mode in replacements:
+        entry = _present(index, path)
+        present = bytes(entry.id.raw) if entry else None
         if present not in expected:
             staged.append(path)
-        elif present != new:
-            if new is None:
+        elif new is None:
+            if entry:
                 index.remove(path)
-            else:
-                index.add(_entry(path, new))
+        elif present != new or _mode(mode, entry) != _mode(None, entry):
+            index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=new), _mode(mode, entry)))
     _write(index)
     return staged
 
 
-def build(target: Path, files: Iterable[tuple[str, ObjectId]]) -> None:
+def build(target: Path, files: Iterable[FileEntry]) -> None:
     """Write a new index that holds exactly these files."""
     target.unlink(missing_ok=True)
     index = pygit2.Index(str(target))
-    for path, id in files:
-        index.add(_entry(path, id))
+    for path, mode, id in files:
+        index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), _mode(mode, None)))
     _write(index)
 
 
@@ -106,8 +112,16 @@ def _write(index: pygit2.Index) -> None:
         raise OSError(f"the index could not be written: {error}") from error
 
 
-def _entry(path: str, id: ObjectId) -> pygit2.IndexEntry:
-    return pygit2.IndexEntry(path, pygit2.Oid(raw=id), pygit2.enums.FileMode.BLOB)
+def _present(index: pygit2.Index, path: str) -> pygit2.IndexEntry | None:
+    try:
+        return index[path]
+    except KeyError:
+        return None
+
+
+def _mode(wanted: bytes | None, present: pygit2.IndexEntry | None) -> pygit2.enums.FileMode:
+    bits = int(wanted, 8) if wanted else int(present.mode) if present else 0
+    return pygit2.enums.FileMode.BLOB_EXECUTABLE if bits & 0o100 else pygit2.enums.FileMode.BLOB
 
 
 def _is_intact(path: Path) -> bool:

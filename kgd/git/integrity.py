@@ -14,11 +14,10 @@ import os
 import time
 import zlib
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from kgd.errors import KgdError
-from kgd.git import pack, refs
+from kgd.git import pack, ref_repair, refs
 from kgd.git.files import replace
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
@@ -68,7 +67,9 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     _settle_packs(layout, report)
     good = _last_checkpoint(layout)
     _check_loose(layout, report, time.monotonic() + budget)
-    _repair_refs(layout, report, good)
+    found = ref_repair.repair(layout, good)
+    report.repaired_refs, report.notes = found.repaired, found.notes
+    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
     if not report.unchecked:
         with contextlib.suppress(OSError):  # a full disk; then the next start looks at more
             checkpoint(layout)
@@ -101,7 +102,7 @@ def way_out(layout: Layout) -> str:
             if tried == WAYS_TRIED:
                 break
             tried += 1
-            if _is_whole(store, id) and _can_be_walked(store, id):
+            if ref_repair.is_whole(store, id) and _can_be_walked(store, id):
                 back = f"`git update-ref refs/kgd/head {id.hex()}`"
                 return f"{fetch}; without one, {back} goes back to the newest change that is whole."
     return f"{fetch}."
@@ -204,11 +205,15 @@ def _loose_objects(objects: Path) -> list[Path]:
 
 def _checked_until(layout: Layout) -> float:
     """The file system's own time of the last checkpoint; a clock that went backwards makes it worthless."""
+    at = _checkpoint_time(layout)
+    return at - _SLACK if at <= time.time() else 0.0
+
+
+def _checkpoint_time(layout: Layout) -> float:
     try:
-        at = (layout.derived_dir / _CHECKPOINT).stat().st_mtime
+        return (layout.derived_dir / _CHECKPOINT).stat().st_mtime
     except FileNotFoundError:
         return 0.0
-    return at - _SLACK if at <= time.time() else 0.0
 
 
 # ---- refs
@@ -220,42 +225,6 @@ def _last_checkpoint(layout: Layout) -> dict[str, ObjectId]:
         return {str(name): parse_id(str(id)) for name, id in noted.items()}
     except (OSError, ValueError, KgdError, AttributeError):
         return {}
-
-
-def _repair_refs(layout: Layout, report: Report, good: dict[str, ObjectId]) -> None:
-    _repair_head_file(layout, report)
-    if refs.mend_packed_refs(layout.git_dir, layout.derived_dir):
-        report.repaired_refs.append("packed-refs")
-    for name in (refs.HEAD, layout.branch):
-        known = (good[name],) if name in good else ()
-        try:
-            if refs.read_ref(layout.git_dir, name) is None and known:
-                report.notes.append(f"{name} is gone; it was {known[0].hex()}")
-        except KgdError:
-            usable = partial(_is_whole, layout.open())
-            if refs.repair_ref(layout.git_dir, layout.derived_dir, name, usable, known_good=known):
-                report.repaired_refs.append(name)
-            else:
-                report.notes.append(f"{name} is damaged and no good value of it is known")
-
-
-def _repair_head_file(layout: Layout, report: Report) -> None:
-    """HEAD says which branch is checked out; without it git and libgit2 see no repository at all."""
-    try:
-        refs.checked_out(layout.git_dir)
-    except KgdError:
-        replace(layout.git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
-        report.repaired_refs.append("HEAD")
-
-
-def _is_whole(store: ObjectStore, id: ObjectId) -> bool:
-    """Whether a commit, its top folder and its parents are there; files are looked at when they are read."""
-    try:
-        commit = store.commit(id)
-        store.tree(commit.tree)
-        return all(store.kind_and_size(parent) for parent in commit.parents)
-    except KgdError:
-        return False
 
 
 def _can_be_walked(store: ObjectStore, id: ObjectId) -> bool:

@@ -8,6 +8,7 @@ Of the code repository only ``info/exclude`` gets a line.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ import pygit2
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.files import sync_folder, write_new
-from kgd.git.objects import FILE, Object, Signature, commit_body, make, tree_body
+from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
 from kgd.git.place import Place, find_place, setting
 from kgd.git.store import ObjectStore
 
@@ -37,6 +38,8 @@ EXCLUDE = "/.kgd/"
 """The line in ``info/exclude`` of the code repository."""
 
 _GIT_DIR = "kgd"
+_HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
+"""The name of a git directory in the making, with the pid of the process that makes it."""
 _MARK_LIMIT = 1 << 16
 _MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
 """What the settings of a workspace have, and no other file of that name by chance."""
@@ -152,7 +155,7 @@ def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[s
         return _on_its_own(Place(directory, git_dir, git_dir, directory))
     if git_dir.is_dir():
         return _take_clone(layout)
-    if directory.exists() and any(directory.iterdir()):
+    if directory.exists() and any(not _HALF(file.name) for file in directory.iterdir()):
         raise InvariantViolation(
             "there are files here already, and no git repository", at=str(directory),
             next="Run `git init` first, or run this in an empty directory.",
@@ -183,7 +186,9 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
         retired.rename(layout.git_dir)
         return
     half = layout.git_dir.with_name(f"{layout.git_dir.name}.new-{os.getpid()}")
-    shutil.rmtree(half, ignore_errors=True)
+    for left in layout.git_dir.parent.glob(f"{layout.git_dir.name}.new-*"):  # by a process that was killed in this
+        if (made_by := _HALF(left.name)) and (left == half or not _is_alive(int(made_by[1]))):
+            shutil.rmtree(left, ignore_errors=True)
     try:
         _skeleton(half, layout)
         fill(half)
@@ -235,10 +240,11 @@ def fill_work_tree(layout: Layout) -> list[str]:
     store = layout.open()
     index, skipped = pygit2.Index(str(index_path)), []
     for path, mode, id in store.files(store.tree_of(tip)):
-        if mode != FILE or not _place_new(layout.work_tree, path, store.read(id)):
+        if not mode.startswith(PLAIN) or not _place_new(layout.work_tree, path, store.read(id)):
             skipped.append(path)
         else:
-            index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), pygit2.enums.FileMode.BLOB))
+            kind = pygit2.enums.FileMode.BLOB if mode == FILE else pygit2.enums.FileMode.BLOB_EXECUTABLE
+            index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), kind))
     index.write()
     return skipped
 
@@ -384,6 +390,14 @@ def _place_new(work_tree: Path, path: str, data: bytes) -> bool:
         write_new(target, data, flush=False)
     except FileExistsError:
         return target.is_file() and not target.is_symlink()
+    return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno != errno.ESRCH
     return True
 
 

@@ -30,6 +30,8 @@ REJECTED = "refs/kgd/rejected/"
 """How those begin that keep a proposal which was rejected."""
 INCOMING = "refs/kgd/in/"
 """How those begin that say what a remote holds; its name follows."""
+KGD = "kgd <kgd@kgd.invalid>"
+"""Who moves a ref in lines of a reflog that kgd wrote."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)
@@ -73,6 +75,14 @@ def read_ref(git_dir: Path, name: str) -> ObjectId | None:
             return _value(content, name)
         name = text(content[5:].strip())
     raise Damaged("a ref leads in a circle", at=name)
+
+
+def value_of(git_dir: Path, name: str) -> ObjectId | None:
+    """As `read_ref`; None also where the ref is damaged."""
+    try:
+        return read_ref(git_dir, name)
+    except Damaged:
+        return None
 
 
 def checked_out(git_dir: Path) -> str | None:
@@ -179,13 +189,14 @@ def repair_ref(
     *,
     known_good: tuple[ObjectId, ...] = (),
 ) -> ObjectId | None:
-    """Give a damaged ref its newest usable value again and return it; None if there is none to be found.
+    """Give a lost or damaged ref its newest usable value again and return it; None if there is none to be found.
 
     Tried in this order: the reflog from its end, `known_good`, what packed-refs held. The bad bytes are kept in
     ``broken/`` of the scratch folder. A ref that can be read is left alone and returned.
     """
     try:
-        return read_ref(git_dir, name)
+        if (value := read_ref(git_dir, name)) is not None:
+            return value
     except Damaged:
         pass
     kept = scratch_dir / "broken"
@@ -286,7 +297,7 @@ def _mend_packed(git_dir: Path, kept: Path) -> None:
 def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:
     """The undo log, before the move, so that a tip that was ever in place is always in it. Not flushed: the ref is."""
     path = git_dir / "logs" / name
-    who = f"kgd <kgd@kgd.invalid> {int(time.time())} +0000"
+    who = f"{KGD} {int(time.time())} +0000"
     line = f"{(old or _ZERO).hex()} {new.hex()} {who}\t{' '.join(note.split())}\n"
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

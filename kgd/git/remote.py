@@ -15,13 +15,13 @@ import re
 import shlex
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import KgdError, Limit, Unavailable
 from kgd.git import peek, place, program, refs
-from kgd.git.incoming import Incoming, scratch_repository
+from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
 from kgd.git.store import ObjectStore
@@ -102,15 +102,52 @@ class GitRemote:
     def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming:
         """Fetch these refs into a repository of their own. Whoever calls leaves the answer as a context.
 
+        It holds everything that no ref of ours protects, also what our repository happens to have.
+
         Raises:
             Trouble: They cannot be had, or are more than may be taken.
         """
-        scratch = scratch_repository(self._scratch, self._haves())
+        haves = self._haves()
+        if not all(map(self._home.exists, wanted.values())):
+            incoming = self._download(wanted, haves)
+            if all(map(incoming.is_new, incoming.tips.values())):
+                return incoming
+            wanted = incoming.tips
+            incoming.close()
+        with contextlib.suppress(GitFailed):
+            return copied(self._home, self._scratch, wanted, haves)
+        return self.fetch_whole(wanted)
+
+    def fetch_whole(self, wanted: Mapping[str, ObjectId]) -> Incoming:
+        """Fetch as `fetch` does, without relying on any object of ours: all history comes over the network.
+
+        Raises:
+            Trouble: As `fetch`, or these refs lead to objects that the remote does not have either.
+        """
+        with self._download(wanted, ()) as whole:
+            try:
+                return copied(self._home, self._scratch, whole.tips, self._haves(), beside=whole)
+            except GitFailed as failed:
+                raise of_failure(failed.complaints, failed.code, self.url) from None
+
+    def fetch_missing(self, wanted: Mapping[str, ObjectId], tip: ObjectId) -> Incoming:
+        """Fetch the objects that our `tip` leads to, that are missing here, and that these refs of the remote lead to.
+
+        Raises:
+            Trouble: The remote cannot be asked.
+            GitFailed: Some object is missing there too.
+        """
+        with self._download(wanted, ()) as whole:
+            return copied(self._home, self._scratch, {refs.HEAD: tip}, (), beside=whole, missing=True)
+
+    def _download(self, wanted: Mapping[str, ObjectId], haves: Sequence[ObjectId]) -> Incoming:
+        """What the remote sends to a repository that has `haves`; with none, nothing of ours is looked at."""
+        scratch = scratch_repository(self._scratch, haves)
         try:
             arguments = ["fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune",
                          "--no-auto-maintenance", "--", self.url.text]  # fmt: skip
             arguments += [f"+{ref}:refs/in/{number}" for number, ref in enumerate(wanted)]
-            self._run(scratch, arguments)
+            self._run(scratch, arguments, borrows=bool(haves))
             tips = {}
             for number, ref in enumerate(wanted):
                 tip = refs.read_ref(scratch, f"refs/in/{number}")
@@ -199,12 +236,16 @@ class GitRemote:
             shutil.rmtree(self._empty, ignore_errors=True)
 
     def _haves(self) -> list[ObjectId]:
-        """What both sides may have: our tip, and what was taken over from remotes."""
+        """What both sides may have, and a ref of ours keeps: our tip, and what was taken over from remotes.
+
+        Proposals are left out: one that is withdrawn meanwhile protects nothing any more.
+        """
         ours = self._home.ref(refs.HEAD)
-        known = list(refs.list_refs(self._home.git_dir, refs.INCOMING).values())[:HAVES_LIMIT]
+        incoming = refs.list_refs(self._home.git_dir, refs.INCOMING)
+        known = [id for name, id in incoming.items() if "/proposals/" not in name][:HAVES_LIMIT]
         return [id for id in dict.fromkeys([*([ours] if ours else []), *known]) if self._home.exists(id)]
 
-    def _run(self, scratch: Path, arguments: list[str]) -> bytes:
+    def _run(self, scratch: Path, arguments: list[str], *, borrows: bool = True) -> bytes:
         directory = self.url.directory
         if directory is not None and repository_at(directory) is None:
             what = "there is no git repository" if directory.exists() else "there is nothing"
@@ -217,7 +258,7 @@ class GitRemote:
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]
         # Certificates are checked, whatever the person's shell says: a token may depend on it.
         theirs = {name: value for name, value in network.environment.items() if name != "GIT_SSL_NO_VERIFY"}
-        person = Person(theirs, self._variables())
+        person = Person(theirs, self._variables(borrows))
         try:
             return program.run(scratch, [*switches, *arguments], limit=LISTING_LIMIT, environment=person, bounds=bounds)
         except GitFailed as failed:
@@ -233,7 +274,7 @@ class GitRemote:
                 raise Trouble("stopped", error.message) if "was stopped" in error.message else error from None
             raise Trouble("hangs", f"the remote did not answer within {network.patience:g} s") from None
 
-    def _variables(self) -> dict[str, str]:
+    def _variables(self, borrows: bool) -> dict[str, str]:
         """What is set for this call alone; the configuration in it wins over the person's own."""
         url, network = self.url, self.network
         settings: dict[str, str] = {}
@@ -250,8 +291,9 @@ class GitRemote:
             variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         if url.kind == SSH:
             variables["GIT_SSH_COMMAND"] = self._ssh()
+        if borrows:
+            variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = quoted(self._home.objects_dir)
         return variables | {
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self._home.objects_dir),
             "GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH})),
         }
 
@@ -320,14 +362,6 @@ def repository_at(directory: Path) -> Path | None:
         if found is not None and found.top == directory.resolve():
             return found.common_dir
     return None
-
-
-def _quoted(path: Path) -> str:
-    """As the variable wants it: a path with a colon or quote in it is written as a C string."""
-    text = str(path)
-    if ":" not in text and not text.startswith('"'):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _configured_ssh(environment: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ tip is kept under a ref, and a person decides.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,9 +19,10 @@ from kgd.git.incoming import Incoming
 from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved
 from kgd.git.remote_settings import Remote
+from kgd.git.store import ObjectStore
 from kgd.git.trouble import LostRace, Trouble
 from kgd.sync import brake, proposed
-from kgd.sync.vetting import vet, vet_here
+from kgd.sync.vetting import vet
 from kgd.workspace import adoption
 from kgd.workspace.adoption import Host
 from kgd.workspace.proposals import is_name
@@ -158,44 +159,46 @@ def _take(
         if _holds(host, theirs):
             return True
         raise Trouble("behind", "the remote has commits that are not here", next="`kgd sync` takes them first.")
-    with _fetched(host, remote, transport, theirs) as incoming:
-        if incoming is not None:
-            theirs = done.theirs = incoming.tips[remote.ref]  # it may have moved on while it was fetched
-            vetted = vet(incoming, theirs, host.workspace, host.sharded)
-            if not vetted.related:
-                raise _unrelated(host, remote, known)
-            incoming.keep()
-        else:
-            if not host.store.merge_bases(bytes.fromhex(host.tip), theirs):
-                raise _unrelated(host, remote, known)
-            if not _holds(host, theirs):
-                vet_here(host.store, bytes.fromhex(host.tip), theirs, host.workspace, host.sharded)
-        if not _may_follow(host, remote, theirs, known, done, confirm):
-            return False
-        _merge(host, theirs, done)
-        _note(host, remote, theirs)
+    if _holds(host, theirs):
+        return _follow(host, remote, host.store, theirs, done, confirm, bring=_nothing)
+    with transport.fetch({remote.ref: theirs}) as incoming:
+        theirs = done.theirs = incoming.tips[remote.ref]  # it may have moved on while it was fetched
+        vetted = vet(incoming, theirs, host.workspace, host.sharded)
+        if not vetted.related:
+            raise _unrelated(host, remote, known)
+        return _follow(host, remote, incoming.with_ours(), theirs, done, confirm, bring=incoming.keep)
+
+
+def _follow(
+    host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str,
+    *, bring: Callable[[], None],
+) -> bool:  # fmt: skip
+    """Merge what was vetted, or note what it waits for; `store` reads it, `bring` makes it ours."""
+    if not _may_follow(host, remote, store, theirs, done, confirm):
+        if _known(host, remote.tracking) != theirs:
+            bring()
+            _note_seen(host, remote, theirs)
+        return False
+    bring()
+    _merge(host, theirs, done)
+    _note(host, remote, theirs)
     return True
 
 
-@contextlib.contextmanager
-def _fetched(host: Host, remote: Remote, transport: Transport, theirs: ObjectId) -> Iterator[Incoming | None]:
-    """What is new, or None where we have it all."""
-    if host.store.exists(theirs):
-        yield None
-        return
-    with transport.fetch({remote.ref: theirs}) as incoming:
-        yield incoming
+def _nothing() -> None:
+    """Everything is here, and part of the tip."""
 
 
-def _may_follow(host: Host, remote: Remote, theirs: ObjectId, known: ObjectId | None, done: Done, confirm: str) -> bool:
-    store, ours = host.store, bytes.fromhex(host.tip)
+def _may_follow(
+    host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str
+) -> bool:  # fmt: skip
+    known, ours = _known(host, remote.incoming), bytes.fromhex(host.tip)
     confirmed = _confirms(confirm, theirs)
     if known is not None and known != theirs and not store.is_ancestor(known, theirs):
         _keep(host, remote, known)
         done.shared.discard(known)
         decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)  # by hand, in the work tree
         if not confirmed and not decided:
-            _note_seen(host, remote, theirs)
             done.waits.append(Wait(
                 "diverged", "the remote's history was rewritten: it does not hold "
                 f"{known.hex()[:10]} any more, which is kept as {remote.kept(known)}",
@@ -211,7 +214,6 @@ def _may_follow(host: Host, remote: Remote, theirs: ObjectId, known: ObjectId | 
             f"{theirs.hex()[:10]}; `kgd sync --confirm` lets them go, a revert on the remote brings them back.",
             theirs.hex(),
         ))  # fmt: skip
-        _note_seen(host, remote, theirs)
         return False
     return True
 
@@ -253,15 +255,11 @@ def _take_proposals(
         if known.get(local) == tip:
             continue
         try:
-            with contextlib.ExitStack() as stack:
-                if not host.store.exists(tip):
-                    incoming = stack.enter_context(transport.fetch({name: tip}))
-                    tip = incoming.tips[name]
-                    if not vet(incoming, tip, host.workspace, host.sharded).related:
-                        raise Trouble("unrelated", "it shares no commit with this workspace")
-                    incoming.keep()
-                else:
-                    vet_here(host.store, bytes.fromhex(host.tip), tip, host.workspace, host.sharded)
+            with transport.fetch({name: tip}) as incoming:
+                tip = incoming.tips[name]
+                if not vet(incoming, tip, host.workspace, host.sharded).related:
+                    raise Trouble("unrelated", "it shares no commit with this workspace")
+                incoming.keep()
                 _move(host, local, known.get(local), tip)
                 done.proposals += 1
         except Trouble as trouble:

@@ -16,7 +16,7 @@ from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
 from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.incoming import Incoming
-from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId
+from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble
 
@@ -64,6 +64,7 @@ def vet(
 
     Raises:
         Trouble: Of kind ``refused``: what is wrong, and where. Of kind ``newer``: nothing is wrong with it.
+        Damaged: An object of this workspace cannot be read.
     """
     try:
         measure(incoming, incoming.ids, budget)
@@ -75,32 +76,19 @@ def vet(
         if commits:
             _check_newest(incoming, commits[0], _known_tree(incoming, commits), budget)
     except (Limit, Damaged) as error:
+        if isinstance(error, Damaged) and _is_ours(incoming, error.at):
+            raise
         raise Trouble("refused", f"what the remote sent cannot be taken: {error.message}", at=error.at,
                       next=_DROP) from None  # fmt: skip
     return Vetted(tuple(commits), related)
 
 
-def vet_here(
-    store: ObjectStore, ours: ObjectId, tip: ObjectId, workspace: str, sharded: frozenset[str], budget: Budget = BUDGET
-) -> None:
-    """The same for objects that are here already: a person's own ``git fetch`` brings them past `vet`.
-
-    What is looked through is what `tip` leads to and `ours` does not.
-
-    Raises:
-        Trouble: As `vet`.
-    """
+def _is_ours(incoming: Incoming, at: str) -> bool:
+    """Whether this is the id of an object that did not come, so that git took our having it for granted."""
     try:
-        new = store.commits_between([ours], tip, limit=budget.objects)
-        measure(store, new, budget)
-        _check_top(store, tip, workspace, sharded)
-        refuse_newer(store, tip)
-        _check_commits(store, map(store.commit, new), budget)
-        bases = store.merge_bases(ours, tip)
-        _check_newest(store, store.commit(tip), store.tree_of(bases[0]) if bases else None, budget)
-    except (Limit, Damaged) as error:
-        raise Trouble("refused", f"what the remote holds cannot be taken: {error.message}", at=error.at,
-                      next=_DROP) from None  # fmt: skip
+        return not incoming.is_new(parse_id(at))
+    except Damaged:
+        return False
 
 
 def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:

@@ -36,6 +36,8 @@ SENTENCES = {
     "code tree:": "Put the code tree back where it was, or make it readable; what is stored is served meanwhile.",
     "too many folders": "They are noticed within seconds all the same; the command that is named makes it at once.",
     "changes cannot be watched": "They are noticed within seconds all the same; `kgd down` and any command try again.",
+    "refs/kgd/head was moved": "Bring the commits back, or drop them, with one of the two commands of the line.",
+    "history:": "Nothing, once a remote has the objects; until then take them from a copy, as the line says.",
     "refs/": "In the repository of the workspace: `git update-ref NAME VALUE`, from this line or from another copy.",
 }
 """What helps in the other states of `kgd status`, by how their sentence begins."""

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kgd.errors import Unavailable
+from kgd.errors import Damaged, Unavailable
 from kgd.git.history import Change, Versioned
 from kgd.git.history import versions as git_versions
 from kgd.git.objects import ObjectId
+from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.versions import VersionRow, Versions, values_of
@@ -57,6 +58,8 @@ class Counted:
         self._era = 0
         """Rises whenever something in `_looked` may have become untrue: what was being looked up is not kept then."""
         self._requests: dict[str, ObjectId] = {}
+        self._unreadable = ""
+        """Why history could not be counted; empty where it was."""
         self._owed = 0
         self._ready = threading.Event()
         self._ready.set()
@@ -139,12 +142,21 @@ class Counted:
         return Version(*values_of(row)) if row else None
 
     def request(self, request: str) -> ObjectId | None:
-        """The commit that a request id made, this session or an earlier one. Errors as for `version`."""
+        """The commit that a request id made, this session or an earlier one. Errors as for `version`.
+
+        Raises:
+            Unavailable: History cannot be read, so that an id which is not known here may have been used.
+        """
         with self._lock:
             fresh = self._requests.get(request)
         if fresh is not None:
             return fresh
         commit = self._ask(lambda: self._rows.request(request), "request ids are being read from history")
+        if commit is None and self._unreadable:
+            raise Unavailable(
+                f"whether this request id was used is not known, since history cannot be read: {self._unreadable}",
+                next="Ask again with the same request_id when `kgd status` shows the history as whole.",
+            )
         return bytes.fromhex(commit) if commit else None
 
     # ---- the follower's thread
@@ -178,11 +190,10 @@ class Counted:
             since = bytes.fromhex(head) if head else None
             if since and not (self._store.exists(since) and self._store.is_ancestor(since, tip)):
                 since = None
-            rows = self._counted(since, tip)
+            rows, requests = self._read(since, tip)
         except Unavailable:
             since = None
-            rows = self._counted(since, tip)
-        requests = list(self._requests_since(since, tip))[::-1]  # the oldest first: the first note stays
+            rows, requests = self._read(since, tip)
         try:
             with self._database.write():
                 if since:
@@ -199,6 +210,16 @@ class Counted:
             raise
 
     # ---- inside
+
+    def _read(self, since: ObjectId | None, tip: ObjectId) -> tuple[dict[str, VersionRow], list[tuple[str, ObjectId]]]:
+        """Versions and request ids up to `tip`, the oldest request first: the first note stays."""
+        try:
+            found = self._counted(since, tip), list(self._requests_since(since, tip))[::-1]
+        except (Damaged, GitFailed) as error:
+            self._unreadable = str(error)[:200]
+            raise
+        self._unreadable = ""
+        return found
 
     def _counted(self, since: ObjectId | None, tip: ObjectId) -> dict[str, VersionRow]:
         """What git counts up to `tip`, from what the file says of `since` or from the first commit."""

@@ -31,7 +31,7 @@ class Ownership:
 
     def __init__(self, derived_dir: Path, *, gives_way: bool = False) -> None:
         self._file, self.can_write, self._gives_way = -1, True, gives_way
-        lock = derived_dir / "lock"
+        self._lock = lock = derived_dir / "lock"
         try:
             derived_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -43,6 +43,17 @@ class Ownership:
                 self._file = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
         if self._file >= 0:
             self._take(derived_dir)
+
+    def is_in_place(self) -> bool:
+        """Whether the lock file is still where others look for it: not so once its folder was moved or removed."""
+        if self._file < 0:
+            return True
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self._lock))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
 
     def _take(self, derived_dir: Path) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kgd.errors import KgdError
 from kgd.git import index_file, refs
 from kgd.git.files import same_file
-from kgd.git.objects import FILE, ObjectId
+from kgd.git.objects import PLAIN, ObjectId
 from kgd.workspace import git_state
 from kgd.workspace.adoption import Host
 from kgd.workspace.aside import Aside, Placement, Plan
@@ -65,7 +65,7 @@ class Placing:
         began = time.monotonic()
         files, passed = self._divide(before, after)
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
-        staged = self._prepare_index(mine, [*files, *passed], after)
+        staged = self._prepare_index(mine, [*files, *passed], before, after)
         plan = self._aside.begin(before, after, files)
         try:
             self._prepare_files(plan)
@@ -135,11 +135,16 @@ class Placing:
     def _placement(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Placement:
         return Placement(path, old, new, self._unpublished.ids(path), self._unpublished.is_undone(path, Found(old)))
 
-    def _prepare_index(self, mine: Path, files: list[Placement], after: ObjectId) -> list[str]:
+    def _prepare_index(self, mine: Path, files: list[Placement], before: ObjectId, after: ObjectId) -> list[str]:
         """Write the index that will be; the paths in it that a person staged and that stay so."""
         mine.unlink(missing_ok=True)
+        trees = self._store.tree_of(before), self._store.tree_of(after)
+        modes = {path: entry[0] for path, entry in self._store.changed_entries(*trees) if entry}
         replacements = [
-            index_file.Replacement(f.path, f.known | {f.old} | self._edits.seen_before(f.path), f.new) for f in files
+            index_file.Replacement(
+                f.path, f.known | {f.old} | self._edits.seen_before(f.path), f.new, modes.get(f.path)
+            )
+            for f in files
         ]
         try:
             return index_file.rewrite(self._git_dir / "index", mine, replacements)
@@ -149,7 +154,7 @@ class Placing:
             ) from None
         except (index_file.DamagedIndex, FileNotFoundError):
             files_after = self._store.files(self._store.tree_of(after))
-            index_file.build(mine, ((entry.path, entry.id) for entry in files_after if entry.mode == FILE))
+            index_file.build(mine, (entry for entry in files_after if entry.mode.startswith(PLAIN)))
             return []
 
     def _prepare_files(self, plan: Plan) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError
-from kgd.git import identity, index_file, layout, refs
+from kgd.git import identity, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file
 from kgd.git.objects import ObjectId
+from kgd.git.staging import Staging
 from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
 from kgd.workspace.adoption import Host, Taken
@@ -30,6 +31,7 @@ from kgd.workspace.outcome import InvalidFile, Stage
 from kgd.workspace.placing import Blocked, Placing
 from kgd.workspace.recovery import INDEX, finish_interrupted, know_given_up, know_own
 from kgd.workspace.work_tree import WorkTree, same_device
+from kgd.workspace.writer import Staged
 
 DEBOUNCE = 0.25
 """Seconds between two publications; more after one that took long: three times its duration."""
@@ -56,6 +58,7 @@ class Publication:
 
     Args:
         publish: False for tools that only read or write objects: then nothing is touched or looked at.
+        in_place: Whether the folder of what is derived is still the one that was opened.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
 
@@ -65,12 +68,13 @@ class Publication:
         *,
         publish: bool = True,
         clock: Callable[[], float] = time.time,
+        in_place: Callable[[], bool] = lambda: True,
         at_step: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._host, self._store, self._clock = host, host.store, clock
         self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
         self._branch = host.layout.branch
-        self._off = not publish
+        self._off, self._in_place = not publish, in_place
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
         if self._off:
@@ -188,7 +192,12 @@ class Publication:
 
     def _pass(self) -> None:
         self._unsettled = False
+        if not self._in_place():
+            raise Blocked(
+                f"{self._derived} was moved or removed; the next command opens the workspace anew", stuck=True
+            )
         self._recover_lock()
+        self._look_after_refs()
         found = git_state.signature(self._git_dir, self._branch)
         self._notice(found)
         if found.branch is not None and found.branch != self._published:
@@ -205,6 +214,13 @@ class Publication:
         self._take(found)
         if (self._published != self._tip or self._unpublished.lying()) and time.monotonic() >= self._not_before:
             self._publish(found)
+
+    def _look_after_refs(self) -> None:
+        """Have the writer follow a tip that another hand moved or removed, and give a lost branch its value again."""
+        if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
+            self._host.run(_look)
+        if refs.value_of(self._git_dir, self._branch) is None:
+            ref_repair.repair(self._host.layout, {})
 
     @property
     def _tip(self) -> ObjectId:
@@ -424,6 +440,11 @@ class Publication:
     def _set_published(self, commit: ObjectId) -> None:
         self._published = commit
         replace(self._derived / "published", commit.hex().encode(), flush=False)
+
+
+def _look(staging: Staging, tip: ObjectId) -> Staged[object]:
+    """No change: a writer looks where the ref is before each of its jobs."""
+    return Staged(None)
 
 
 def _flush(folder: Path) -> None:

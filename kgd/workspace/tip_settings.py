@@ -15,11 +15,15 @@ def read(layout: Layout, store: ObjectStore) -> Settings:
     """The settings as the ref has them, those of a newer kgd as far as they are known here.
 
     Raises:
-        Unavailable: The tip has none.
+        Unavailable: The tip has none, or there is no tip.
         KgdError: They cannot be read.
     """
     tip = store.ref(HEAD)
-    assert tip is not None
+    if tip is None:
+        raise Unavailable(
+            f"{HEAD} is lost and no value of it is known", at=str(layout.git_dir),
+            next="There: `git update-ref refs/kgd/head COMMIT`, with the newest commit of another copy.",
+        )  # fmt: skip
     blob = store.entry(store.tree_of(tip), PATH)
     if blob is None:
         raise Unavailable(

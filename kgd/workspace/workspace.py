@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from kgd.codec import documents, paths
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
-from kgd.git import integrity
+from kgd.git import integrity, ref_repair
 from kgd.git.history import Change as FileChange
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
@@ -77,6 +77,7 @@ class Workspace:
         """Whether the registry knows another workspace; relations into others are warned about."""
         self._clock, self._listeners = clock, list[Listener]()
         self._uncommitted_listeners: list[Callable[[], object]] = []
+        self._displaced_listeners: list[Callable[[], object]] = []
         self._closing = list[Callable[[], None]]()
         self._stages = list[Callable[[], Stage]]()
         self._last_commit: float | None = None
@@ -114,7 +115,9 @@ class Workspace:
             self.on_indexed(self.meaning.wake)
             self.on_close(self.meaning.close)
             self._upkeep = Upkeep(self._store, clock)
-            self._publication = Publication(self, publish=publish and not self.read_only, clock=clock)
+            self._publication = Publication(
+                self, publish=publish and not self.read_only, clock=clock, in_place=self._look_around
+            )
             self._wake_publication = self._publication.wake
         except BaseException as failure:
             self._owner.release()
@@ -247,9 +250,7 @@ class Workspace:
         Raises:
             KgdError: What is wrong with it, and what to do next.
         """
-        if self.read_only and not dry_run:
-            way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
-            raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
+        self._check_writable(dry_run)
         self._check_request(changes.request_id)
         repeated = self.repeated(changes.request_id)
         if repeated:
@@ -259,6 +260,7 @@ class Workspace:
         transaction = Transaction(changes, self._ahead, self.past.revert, now, dry_run, permit, self.seal)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
+            self._check_writable(dry_run)  # a tip of a newer kgd may have been followed meanwhile
             # Once more: a first asking that was still under way before may be done by now.
             done = self.repeated(changes.request_id)
             return Staged(done) if done else transaction.stage(staging, parent)
@@ -330,6 +332,15 @@ class Workspace:
         for listener in self._uncommitted_listeners:
             listener()
 
+    def on_displaced(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called once if the workspace's folder is found moved or removed: it must not block."""
+        self._displaced_listeners.append(listener)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the folder of what is derived is the one that was opened; else only opening it anew helps."""
+        return self._owner.is_in_place()
+
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
         """What a feature keeps in memory for this workspace: made at the first call, dropped with the workspace."""
         with self._beside_lock:
@@ -365,6 +376,7 @@ class Workspace:
             if stage.state in ("blocked", "degraded")
         ]
         found += self.recovery.notes if self.recovery.damaged else []
+        found += ref_repair.kept_notes(self._store)
         return tuple(found)
 
     def reindex(self) -> None:
@@ -443,6 +455,15 @@ class Workspace:
         for listener in self._listeners:
             listener(touched)
 
+    def _look_around(self) -> bool:
+        """`is_in_place`, told to those who asked for it."""
+        if self.is_in_place:
+            return True
+        listeners, self._displaced_listeners = self._displaced_listeners, []
+        for listener in listeners:
+            listener()
+        return False
+
     def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
         """The graph as the tip's files say it; it takes the place of the old one in one moment."""
         fresh = Served(self._store, self.id, self.sharded, self.past.last_good)
@@ -451,8 +472,9 @@ class Workspace:
         self._served.restore(self._store.tree_of(tip), rows, care)
         return Staged(None)
 
-    def _moved(self, tip: ObjectId) -> None:
-        """The ref is not where it was expected after a failed flush: follow it."""
+    def _moved(self, tip: ObjectId, left: ObjectId) -> None:
+        """The ref is not where it was expected: follow it, and keep what only `left` leads to."""
+        ref_repair.keep(self.layout, left, tip)
         changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
         self._tell(changes)
@@ -472,6 +494,11 @@ class Workspace:
 
     def _known_elsewhere(self, uri: Uri) -> bool:
         return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
+
+    def _check_writable(self, dry_run: bool) -> None:
+        if self.read_only and not dry_run:
+            way_out = "Make its disk writable, then `kgd down`." if self._spare else "Install a newer kgd."
+            raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
 
     def _check_request(self, request: str) -> None:
         if len(request) > 200 or not request.isprintable():

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from kgd.errors import KgdError, Unavailable
+from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git.objects import ObjectId, Signature
-from kgd.git.refs import HEAD, RefMoved, move_ref
+from kgd.git.refs import HEAD, RefMoved, move_ref, repair_ref, value_of
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
@@ -65,7 +65,8 @@ class Writer:
         ahead: What jobs look at beside the tree; it is told what each of them staged.
         flushed: Called in the writer's thread after each flush, before anybody is acknowledged, with what was staged
             and the old and new tip. It must only do memory work.
-        moved: Called when a failed flush left the ref elsewhere than expected, with the tip that is now true.
+        moved: Called when the ref turned out to be elsewhere than expected, with the tip that is now true and the one
+            that was.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Writer:
         *,
         ahead: Ahead,
         flushed: Flushed,
-        moved: Callable[[ObjectId], None],
+        moved: Callable[[ObjectId, ObjectId], None],
     ) -> None:
         self._store, self._scratch, self._ahead = store, scratch, ahead
         self._flushed, self._moved = flushed, moved
@@ -165,7 +166,7 @@ class Writer:
         return batch, None, False
 
     def _flush(self, batch: list[_Waiting]) -> None:
-        if self._astray:
+        if self._astray or value_of(self._store.git_dir, HEAD) != self._tip:
             self._find_back()
         staged: list[tuple[_Waiting, Staged[object]]] = []
         requested: dict[str, Staged[object]] = {}
@@ -234,7 +235,7 @@ class Writer:
         """Nothing was acknowledged; look where the ref is and go on from there."""
         self.failure = str(error)[:300]
         log.warning("flush failed", extra={"reason": self.failure})
-        now = self._store.ref(HEAD) or old
+        now = value_of(self._store.git_dir, HEAD) or old
         self._staging.reset(self._store.tree_of(now))
         self._tip = now
         if now == head:
@@ -244,7 +245,7 @@ class Writer:
                 next="Ask again with the same request_id: it applies once.",
             )
         if now != old:
-            self._moved(now)
+            self._moved(now, old)
         return Unavailable(
             f"nothing was written: {self.failure}",
             next="Free or repair the disk, then ask again with the same request_id.",
@@ -262,9 +263,17 @@ class Writer:
                 )
 
     def _find_back(self) -> None:
-        """After a flush whose end is not known, or that memory could not follow: everything from what the ref says."""
-        tip = self._store.ref(HEAD) or self._tip
-        self._staging.reset(self._store.tree_of(tip))
-        self._tip = tip
-        self._moved(tip)
+        """Start again from what the ref says: after a flush whose end is not known or that memory could not follow, and
+        after another hand was at the ref. A lost ref gets its value again.
+
+        Raises:
+            Damaged: No value of it is known.
+        """
+        tip = repair_ref(self._store.git_dir, self._scratch, HEAD, self._store.exists, known_good=(self._tip,))
+        if tip is None:
+            raise Damaged("the ref is lost and no value of it is known", at=HEAD, next="Take it from another copy.")
+        if tip != self._tip or self._astray:
+            self._staging.reset(self._store.tree_of(tip))
+            left, self._tip = self._tip, tip
+            self._moved(tip, left)
         self._astray, self.failure = False, ""

@@ -117,7 +117,7 @@ BUGS = {
     "ref-cas": Bug(
         "the ref is moved whatever it holds", "kgd/git/refs.py",
         "        if found != old:\n", "        if False:\n",
-        ("tests/faults/test_together.py::test_a_tip_that_somebody_else_moved_is_followed_and_never_buried",),
+        ("tests/git/test_refs.py::test_a_move_from_a_stale_value_is_refused_and_changes_nothing",),
     ),
     "fsync": Bug(
         "files are not flushed", "kgd/git/files.py",

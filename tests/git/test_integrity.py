@@ -179,8 +179,9 @@ def test_a_damaged_ref_is_given_back_its_last_value(pen: Pen, content: bytes, wh
 def test_a_ref_that_cannot_be_repaired_is_reported_not_invented(pen: Pen) -> None:
     layout = pen.layout
     pen.write({"nodes/a.yaml": b"x\n"})
-    (layout.git_dir / refs.HEAD).write_bytes(b"")
-    (layout.git_dir / "logs" / refs.HEAD).unlink()
+    for name in (refs.HEAD, layout.branch):
+        (layout.git_dir / name).write_bytes(b"")
+        (layout.git_dir / "logs" / name).unlink()
     report = recover(layout)
     assert report.repaired_refs == []
     assert "no good value" in report.notes[0]
@@ -196,12 +197,23 @@ def test_the_last_checkpoint_serves_where_the_reflog_is_gone(pen: Pen) -> None:
     assert refs.read_ref(layout.git_dir, refs.HEAD) == tip
 
 
-def test_a_ref_that_vanished_is_noted(pen: Pen) -> None:
-    tip = pen.write({"nodes/a.yaml": b"x\n"})
+def test_a_branch_that_was_deleted_with_its_reflog_is_noted(pen: Pen) -> None:
     integrity.checkpoint(pen.layout)
-    (pen.layout.git_dir / refs.HEAD).unlink()
+    tip = git(pen.layout.git_dir, "rev-parse", pen.layout.branch).strip()
+    git(pen.layout.git_dir, "update-ref", "-d", pen.layout.branch)
     report = recover(pen.layout)
-    assert tip.hex() in report.notes[0]
+    assert report.repaired_refs == []
+    assert tip in report.notes[0]
+
+
+def test_a_ref_whose_reflog_is_there_was_lost_and_comes_back(pen: Pen) -> None:
+    git(pen.layout.git_dir, "update-ref", "refs/heads/proposals/wish", refs.HEAD)
+    tip = refs.read_ref(pen.layout.git_dir, refs.HEAD)
+    git(pen.layout.git_dir, "pack-refs", "--all")
+    (pen.layout.git_dir / "packed-refs").unlink()
+    report = recover(pen.layout)
+    assert report.repaired_refs == [pen.layout.branch, refs.HEAD, "refs/heads/proposals/wish"]
+    assert set(refs.list_refs(pen.layout.git_dir).values()) == {tip}
 
 
 def test_what_a_killed_git_left_half_written_goes_after_a_day(pen: Pen) -> None:

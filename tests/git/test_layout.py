@@ -3,6 +3,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -287,3 +289,44 @@ def test_files_are_written_past_no_link_and_in_one_mode_only(workspace: Layout, 
     (workspace.work_tree / "nodes").symlink_to(outside)
     assert layout.fill_work_tree(workspace) == ["nodes/a.yaml", "nodes/sub/b.yaml"]
     assert list(outside.iterdir()) == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from kgd.git import layout
+layout.build_repository(
+    layout.Layout(Path(sys.argv[1]), Path(sys.argv[1]).parent, None, layout.OWN_BRANCH), lambda half: os._exit(9)
+)
+"""
+
+
+def killed_while_it_was_made(git_dir: Path) -> None:
+    """A process that dies in the first `kgd up`, before the repository is in place."""
+    git_dir.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(git_dir)], check=False)
+    assert done.returncode == 9
+    assert len(list(git_dir.parent.glob(f"{git_dir.name}.new-*"))) == 1
+
+
+def test_a_kill_in_the_first_up_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    place = tmp_path / "knowledge"
+    killed_while_it_was_made(place / ".git")
+    made = layout.create_standalone(place, "demo", FIRST_FILES)
+    assert fsck(made.git_dir) == []
+    assert sorted(file.name for file in place.iterdir()) == [".git", ".gitattributes", "kgd.yaml"]
+
+
+def test_a_kill_in_the_first_up_leaves_nothing_in_a_code_repository(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    killed_while_it_was_made(tmp_path / ".git/kgd")
+    layout.create_in_code_repository(tmp_path, "demo", FIRST_FILES)
+    assert not list((tmp_path / ".git").glob("kgd.new-*"))
+
+
+def test_files_of_a_person_beside_the_leftover_are_still_refused(tmp_path: Path) -> None:
+    place = tmp_path / "knowledge"
+    killed_while_it_was_made(place / ".git")
+    (place / "letter.txt").write_text("mine")
+    with pytest.raises(InvariantViolation, match="files here already"):
+        layout.create_standalone(place, "demo", FIRST_FILES)

@@ -112,6 +112,13 @@ def sync(place: Path, seed: int) -> Counts:
     return asdict(killed_while_syncing(place, 60, seed))
 
 
+def tidying(place: Path, seed: int) -> Counts:
+    """Some eight minutes."""
+    from tests.sync.killed import CHORES, killed_while_syncing
+
+    return asdict(killed_while_syncing(place, 300, seed, CHORES))
+
+
 def hub(place: Path, seed: int) -> Counts:
     from bench import corpus
     from bench import hub as measured
@@ -145,8 +152,8 @@ def large(place: Path, seed: int) -> Counts:
 
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "person": person,
-    "planner": planner, "teams": teams, "sync": sync, "hub": hub, "scopes": scopes, "pushes": pushes,
-    "large": large,
+    "planner": planner, "teams": teams, "sync": sync, "tidying": tidying, "hub": hub, "scopes": scopes,
+    "pushes": pushes, "large": large,
 }  # fmt: skip
 
 

@@ -212,9 +212,9 @@ def test_sizes_and_counts_are_asked_of_headers_before_anything_is_read(shared: P
     (runner,) = syncing._runners.values()
     for budget in (Budget(objects=3), Budget(bytes=100), Budget(blob=8), Budget(tree=8), Budget(changes=3),
                    Budget(depth=1), Budget(name=2), Budget(file=3)):  # fmt: skip
-        with runner._transport().fetch({"refs/heads/main": tip}) as incoming, pytest.raises(Trouble):
+        with runner.transport().fetch({"refs/heads/main": tip}) as incoming, pytest.raises(Trouble):
             vet(incoming, tip, "infra", frozenset(), budget)
-    with runner._transport().fetch({"refs/heads/main": tip}) as incoming:
+    with runner.transport().fetch({"refs/heads/main": tip}) as incoming:
         vetted = vet(incoming, tip, "infra", frozenset(), vetting.BUDGET)
     assert len(vetted.commits) == 1
     assert vetted.related

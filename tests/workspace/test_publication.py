@@ -663,3 +663,38 @@ def test_an_edit_is_not_taken_back_by_our_putting_back_what_was_missing(desk: De
     desk.published()
     assert desk.ws.node(uri("n1")).summary == "mine"  # type: ignore[union-attr]
     assert "mine" in desk.file("n1").read_text()
+
+
+def test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged(layout: Layout) -> None:
+    """Nor does the index lose the file when git's index is damaged or gone."""
+    ws = Workspace.open(layout)
+    ws.submit(change(upsert("a", name="A"), upsert("b", name="B")))
+    Desk(ws).published()
+    ws.close()
+    ahead = Workspace.open(layout, publish=False)
+    ahead.submit(change(upsert("b", summary="not published")))
+    ahead.close()
+    git(layout.work_tree, "update-index", "--chmod=+x", "nodes/concept/a.yaml")
+    git(layout.work_tree, "commit", "-qm", "executable")
+    ws = Workspace.open(layout)
+    Desk(ws).published()
+    assert git(layout.work_tree, "status", "--porcelain") == ""
+    ws.close()
+
+
+@pytest.mark.parametrize("damage", ["gone", "garbage"])
+def test_an_executable_file_stays_in_an_index_that_is_made_anew(layout: Layout, damage: str) -> None:
+    ws = Workspace.open(layout)
+    ws.submit(change(upsert("a", name="A")))
+    desk = Desk(ws)
+    desk.published()
+    git(layout.work_tree, "update-index", "--chmod=+x", "nodes/concept/a.yaml")
+    git(layout.work_tree, "commit", "-qm", "executable")
+    desk.published()
+    index = layout.git_dir / "index"
+    index.write_bytes(b"garbage") if damage == "garbage" else index.unlink()
+    ws.submit(change(upsert("b", name="B")))
+    desk.published()
+    assert git(layout.work_tree, "status", "--porcelain") == ""
+    assert ws.exists(uri("a"))
+    ws.close()

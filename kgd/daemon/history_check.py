@@ -1,0 +1,147 @@
+"""The check of history at a start: a hole in it is found in the background, and healed from a remote.
+
+A hole is a missing object that the tip leads to, after a gc at a bad moment, a failing disk or a deleted pack. While
+there is one, work continues as far as it can, and `kgd status` shows it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.config import person_environment
+from kgd.config.credentials import secret
+from kgd.config.registry import Registry
+from kgd.errors import KgdError
+from kgd.git import holes, refs, remote_settings
+from kgd.git.files import replace
+from kgd.git.objects import ObjectId, parse_id
+from kgd.git.program import GitFailed
+from kgd.git.remote import GitRemote, Network
+from kgd.git.remote_settings import Remote
+from kgd.git.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kgd.git.layout import Layout
+    from kgd.workspace.workspace import Workspace
+
+RETRY_SECONDS = 60.0
+_CHECKED = "history.checked"
+
+log = logging.getLogger("kgd.history")
+
+Sources = Callable[[], Iterable[tuple[Remote, GitRemote]]]
+
+
+class HistoryCheck:
+    """Checks the history of one open workspace, from `start` to `close`. Safe for threads.
+
+    Args:
+        sources: The workspace's remotes.
+        healed: Called after a hole was healed.
+    """
+
+    def __init__(self, workspace: Workspace, sources: Sources, healed: Callable[[], None]) -> None:
+        self._workspace, self._sources, self._healed = workspace, sources, healed
+        self._file = workspace.derived_dir / _CHECKED
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._whole_at = b""
+        """The tip of the last check of the whole history that found nothing."""
+        self.problem = ""
+
+    def start(self, *, whole: bool = False) -> None:
+        """Check what came since the last check, or the `whole` history; returns at once."""
+        with self._lock:
+            if self._stopping.is_set() or (self._thread and self._thread.is_alive()):
+                return
+            if whole and self._whole_at == self._tip:
+                return
+            self._thread = threading.Thread(target=self._run, args=(whole,), name="kgd-history", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+
+    @property
+    def _tip(self) -> ObjectId:
+        return bytes.fromhex(self._workspace.tip)
+
+    def _run(self, whole: bool) -> None:
+        try:
+            tip = self._tip
+            found = holes.find(self._workspace.store.git_dir, tip, None if whole else self._checked(tip))
+            if found:
+                self._heal(found)
+            self._whole_at = tip if whole else self._whole_at
+            if not self._stopping.is_set():
+                replace(self._file, tip.hex().encode(), flush=False)
+        except (KgdError, OSError):
+            log.exception("the history could not be checked")
+
+    def _heal(self, found: str) -> None:
+        """Try until no object is missing or the workspace is closed."""
+        workspace = self._workspace
+        git_dir = workspace.layout.git_dir
+        log.warning("objects are missing in the history", extra={"workspace": workspace.id, "reason": found})
+        while not self._stopping.is_set():
+            if heal(workspace.store, self._sources()):
+                workspace.reindex()
+                self.problem = ""
+                self._healed()
+                log.info("the history is whole again", extra={"workspace": workspace.id})
+                return
+            self.problem = (
+                f"history: objects are missing ({found}), and no remote has them; in {git_dir}: "
+                "`git fetch --refetch COPY` gets them from a clone that has them, then `kgd reindex`"
+            )
+            if self._stopping.wait(RETRY_SECONDS) or not holes.find(git_dir, self._tip):
+                self.problem = "" if not self._stopping.is_set() else self.problem
+                return
+
+    def _checked(self, tip: ObjectId) -> ObjectId | None:
+        try:
+            known = parse_id(self._file.read_bytes())
+        except (OSError, KgdError):
+            return None
+        store = self._workspace.store
+        return known if store.exists(known) and store.is_ancestor(known, tip) else None
+
+
+def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> bool:
+    """Take what the tip leads to and is missing here from the first remote that has all of it; whether one had.
+
+    Costs a fetch of a remote's whole history.
+    """
+    tip = refs.value_of(store.git_dir, refs.HEAD)
+    for remote, transport in sources:
+        if tip is None:
+            break
+        try:
+            with transport.fetch_missing(transport.ls(remote.ref, remote.proposals), tip) as found:
+                found.keep()
+            if not holes.find(store.git_dir, tip):
+                return True
+        except (KgdError, GitFailed, OSError) as error:
+            log.warning(
+                "a hole cannot be healed from a remote", extra={"remote": remote.name, "reason": f"{error}"[:300]}
+            )
+    return False
+
+
+def heal_closed(layout: Layout, registry: Registry) -> bool:
+    """As `heal`, of a workspace that cannot be opened; credentials are those that the registry has for its place."""
+    store, places = layout.open(), (layout.work_tree, layout.code_tree)
+    entry = next((one for one in registry.entries.values() if one.path and Path(one.path) in places), None)
+    sources = []
+    for remote in remote_settings.remotes(layout):
+        token = remote.token
+        if entry and entry.remote and remote_settings.parse_stored(layout, entry.remote) == remote.url:
+            token = token or entry.token
+        network = Network(person_environment(), secret(token) if token else "", registry.settings.remote_seconds)
+        sources.append((remote, GitRemote(remote.url, store, layout.derived_dir / "sync", network)))
+    return heal(store, sources)

@@ -1,0 +1,163 @@
+"""Repair of refs at a start: values that were lost or damaged come back, and what a hand moved away stays reachable.
+
+The reflog is the source, since each move is in it before the ref has it. Deleting a ref with git deletes its reflog, so
+a reflog without a ref means that the ref was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from kgd.errors import KgdError
+from kgd.git import program, refs
+from kgd.git.files import replace
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+
+KEPT = "refs/kgd/kept/head/"
+"""Prefix of the refs that keep tips from which ``refs/kgd/head`` was moved back by hand."""
+LINES_READ = 200
+"""Newest lines of the reflog in which a move by hand is looked for."""
+_LOGGED = ("refs/kgd", "refs/heads")
+
+
+@dataclass(slots=True)
+class Repair:
+    """The refs that have their value again, and a sentence for each that has not."""
+
+    repaired: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
+    """Give lost and damaged refs their last value; `good` has the values of the last checkpoint.
+
+    ``refs/kgd/head`` without a reflog gets the newest of the checkpoint and the branch. What came after it and is still
+    in the repository is kept under a ref of its own.
+    """
+    done, git_dir, scratch = Repair(), layout.git_dir, layout.derived_dir
+    _repair_head_file(layout, done)
+    if refs.mend_packed_refs(git_dir, scratch):
+        done.repaired.append("packed-refs")
+    for name in (layout.branch, refs.HEAD, *_lost(git_dir)):
+        try:
+            is_lost = (value := refs.read_ref(git_dir, name)) is None
+            if value is not None or (name != refs.HEAD and not refs.read_log(git_dir, name)):
+                if is_lost and name in good:
+                    done.notes.append(f"{name} is gone; it was {good[name].hex()}")
+                continue
+        except KgdError:
+            is_lost = False
+        store = layout.open()
+        known = [good[name]] if name in good else []
+        logged = refs.read_log(git_dir, name)
+        if name == refs.HEAD:
+            known = _newest_first(store, filter(None, [*known, refs.value_of(git_dir, layout.branch)]))
+        with contextlib.suppress(OSError):  # a folder has the name now
+            if tip := refs.repair_ref(git_dir, scratch, name, partial(is_whole, store), known_good=tuple(known)):
+                done.repaired.append(name)
+                for newer in _dangling(layout, tip) if name == refs.HEAD and not logged else ():
+                    keep(layout, newer, tip)
+            elif not is_lost or name == refs.HEAD:
+                done.notes.append(f"{name} is damaged and no good value of it is known")
+    return done
+
+
+def keep_dropped(layout: Layout, known: ObjectId | None, since: float) -> None:
+    """Keep the tips that ``refs/kgd/head`` was moved away from by hand, each under a ref below `KEPT`.
+
+    Args:
+        known: The tip of the last checkpoint.
+        since: Unix time of the last checkpoint; what was moved before was seen then.
+    """
+    git_dir = layout.git_dir
+    with contextlib.suppress(KgdError):
+        head = refs.read_ref(git_dir, refs.HEAD)
+        logged = [line for line in refs.read_log(git_dir, refs.HEAD)[-LINES_READ:] if line.time > since]
+        left = [line.old for line in logged if refs.KGD not in line.who]
+        if head is not None:
+            for tip in dict.fromkeys(id for id in (known, *left) if id and id != head):
+                keep(layout, tip, head)
+
+
+def keep(layout: Layout, dropped: ObjectId, head: ObjectId) -> None:
+    """Let a ref lead to `dropped` if `head` does not, and all of it is here."""
+    store = layout.open()
+    try:
+        if not is_whole(store, dropped) or store.is_ancestor(dropped, head):
+            return
+        program.run(layout.git_dir, ["rev-list", "--objects", "--quiet", dropped.hex(), f"^{head.hex()}"])
+        name = KEPT + dropped.hex()[:12]
+        if store.ref(name) is None:
+            refs.move_ref(layout.git_dir, layout.derived_dir, name, None, dropped, note="kgd: moved by hand")
+    except (program.GitFailed, KgdError, OSError, refs.RefMoved):
+        return  # a ref to what is not whole would stop every gc
+
+
+def kept_notes(store: ObjectStore) -> list[str]:
+    """A sentence for each kept tip that is not part of the workspace again."""
+    notes = []
+    with contextlib.suppress(KgdError):
+        head = store.ref(refs.HEAD)
+        for name, tip in refs.list_refs(store.git_dir, KEPT).items():
+            if head and not store.is_ancestor(tip, head):
+                ahead = store.apart(tip, head)[0]
+                notes.append(
+                    f"refs/kgd/head was moved back or lost: {ahead} commits are only in {name} now; `git merge {name}` "
+                    f"in the work tree brings them back, `git update-ref -d {name}` drops them"
+                )
+    return notes
+
+
+def is_whole(store: ObjectStore, id: ObjectId) -> bool:
+    """Whether a commit, its top folder and its parents are there; files are looked at when they are read."""
+    try:
+        commit = store.commit(id)
+        store.tree(commit.tree)
+        return all(store.kind_and_size(parent) for parent in commit.parents)
+    except KgdError:
+        return False
+
+
+def _repair_head_file(layout: Layout, done: Repair) -> None:
+    """HEAD says which branch is checked out; without it git and libgit2 see no repository at all."""
+    try:
+        refs.checked_out(layout.git_dir)
+    except KgdError:
+        replace(layout.git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
+        done.repaired.append("HEAD")
+
+
+def _lost(git_dir: Path) -> list[str]:
+    """Refs that have a reflog and no value."""
+    logs = git_dir / "logs"
+    names = [
+        os.path.relpath(os.path.join(folder, file), logs)
+        for above in _LOGGED for folder, _, files in os.walk(logs / above) for file in files
+    ]  # fmt: skip
+    there = refs.list_refs(git_dir)
+    return sorted(name for name in names if name not in there and name != refs.HEAD)
+
+
+def _dangling(layout: Layout, tip: ObjectId) -> list[ObjectId]:
+    """Commits that continue `tip` and that no ref leads to. Reads the whole history."""
+    try:
+        said = program.run(
+            layout.git_dir, ["fsck", "--connectivity-only", "--dangling", "--no-reflogs", "--no-progress"]
+        )
+    except (program.GitFailed, KgdError):
+        return []
+    found = [line.split()[2] for line in said.decode().splitlines() if line.startswith("dangling commit ")]
+    store = layout.open()
+    return [id for id in map(bytes.fromhex, found) if store.is_ancestor(tip, id)]
+
+
+def _newest_first(store: ObjectStore, ids: Iterable[ObjectId]) -> list[ObjectId]:
+    found = [id for id in dict.fromkeys(ids) if is_whole(store, id)]
+    return sorted(found, key=lambda id: -sum(store.is_ancestor(other, id) for other in found))

@@ -1,0 +1,51 @@
+"""The folder of what is derived is removed under a running daemon: work goes on, published as before."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.git.support import fsck
+from tests.sync.people import Person
+from tests.waiting import until
+
+
+@pytest.fixture
+def ann(tmp_path: Path) -> Iterator[Person]:
+    person = Person(tmp_path / "ann")
+    person.put("before", summary="s")
+    person.published()
+    yield person
+    person.close()
+
+
+def remove_derived(person: Person) -> None:
+    shutil.rmtree(person.tree / ".git/kgd")
+
+
+def test_writes_and_publication_go_on(ann: Person) -> None:
+    remove_derived(ann)
+    ann.put("after", summary="s")
+    ann.published()
+    assert (ann.tree / "nodes/concept/after.yaml").exists()
+    assert ann.call("status")["degraded"] == []
+    assert fsck(ann.tree / ".git") == []
+
+
+def test_an_idle_daemon_opens_the_workspace_anew_by_itself(ann: Person) -> None:
+    remove_derived(ann)
+    until(lambda: (ann.tree / ".git/kgd/lock").exists())
+    file = ann.tree / "nodes/concept/before.yaml"
+    file.write_text(file.read_text().replace("summary: s", "summary: by hand"))
+    until(lambda: ann.summary("before") == "by hand")
+
+
+def test_a_request_is_not_carried_out_again(ann: Person) -> None:
+    change = [{"op": "append", "uri": "concept://infra/log", "text": "once"}]
+    ann.call("put", changes=change, request_id="r")
+    remove_derived(ann)
+    ann.call("put", changes=change, request_id="r")
+    assert (ann.node("log") or {})["content"].count("once") == 1

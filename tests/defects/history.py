@@ -1,0 +1,145 @@
+"""Defects of history: objects that a gc takes, refs that are lost, and what a kill or a hand leaves."""
+
+from __future__ import annotations
+
+from tests.planting import Bug
+
+_REFS = "tests/workspace/test_lost_refs.py::"
+_TIDYING = "tests/sync/test_tidying.py::"
+
+BUGS: dict[str, Bug] = {
+    "2-existence-is-proof": Bug(
+        "an object that is here without a ref is merged as it lies there",
+        "kgd/git/remote.py",
+        "return copied(self._home, self._scratch, wanted, haves)",
+        "return Incoming(scratch_repository(self._scratch), self._home, wanted)",
+        (
+            f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",
+            f"{_TIDYING}test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repack",
+        ),
+    ),
+    "2-same-pack": Bug(
+        "a pack that is here already is relied on, though a gc may have listed it",
+        "kgd/git/incoming.py",
+        """            while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
+""",
+        """            if there.with_suffix(".idx").exists():
+                continue
+            while there.with_suffix(".pack").exists():
+""",
+        (f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",),
+    ),
+    "2-half-pruned": Bug(
+        "a commit whose files were pruned stops the sync",
+        "kgd/git/remote.py",
+        "        with contextlib.suppress(GitFailed):\n            return copied(",
+        "        with contextlib.nullcontext():\n            return copied(",
+        (f"{_TIDYING}test_a_commit_whose_files_a_prune_has_taken_is_fetched_again",),
+    ),
+    "2-hole-unseen": Bug(
+        "the history is not checked at a start",
+        "kgd/daemon/syncing.py",
+        "        self.history.start(whole=self.workspace.recovery.damaged)\n",
+        "",
+        (f"{_TIDYING}test_a_hole_is_healed_from_a_remote_by_itself",),
+    ),
+    "2-closed-unhealed": Bug(
+        "a workspace whose tip lacks objects is not opened, though a remote has them",
+        "kgd/daemon/daemon.py",
+        "if not self._syncs or not heal_closed(",
+        "if True or not heal_closed(",
+        (f"{_TIDYING}test_a_hole_is_healed_from_a_remote_by_itself[the tip-with its index]",),
+    ),
+    "2-applied-twice": Bug(
+        "a request id that cannot be looked up counts as new",
+        "kgd/workspace/counted.py",
+        "if commit is None and self._unreadable:",
+        "if False:",
+        (f"{_TIDYING}test_with_a_hole_that_no_remote_can_fill_nothing_is_done_twice",),
+    ),
+    "3-lost-head": Bug(
+        "a lost ref is left as it is at a start",
+        "kgd/git/refs.py",
+        "        if (value := read_ref(git_dir, name)) is not None:\n            return value\n",
+        "        return read_ref(git_dir, name)\n",
+        (
+            f"{_REFS}test_a_lost_tip_is_found_again_at_the_next_start",
+            f"{_REFS}test_a_tip_that_is_lost_under_an_open_workspace_is_written_again",
+        ),
+    ),
+    "3-lost-others": Bug(
+        "only the tip comes back when packed-refs is lost",
+        "kgd/git/ref_repair.py",
+        "for name in (layout.branch, refs.HEAD, *_lost(git_dir)):",
+        "for name in (refs.HEAD,):",
+        (
+            "tests/git/test_integrity.py::test_a_ref_whose_reflog_is_there_was_lost_and_comes_back",
+            f"{_REFS}test_an_idle_publication_writes_a_lost_tip_and_branch_again",
+        ),
+    ),
+    "8-moved-while-open": Bug(
+        "commits that a tip moved by hand left are dropped",
+        "kgd/workspace/workspace.py",
+        "        ref_repair.keep(self.layout, left, tip)\n",
+        "",
+        (f"{_REFS}test_a_tip_that_is_moved_back_by_hand_leaves_nothing_behind",),
+    ),
+    "8-moved-while-closed": Bug(
+        "commits that a tip moved by hand left while nothing ran are dropped",
+        "kgd/git/integrity.py",
+        "    ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))\n",
+        "",
+        (
+            f"{_REFS}test_a_tip_that_was_moved_back_while_nothing_ran_leaves_nothing_behind",
+            f"{_REFS}test_what_was_moved_back_after_a_kill_is_found_in_the_reflog",
+        ),
+    ),
+    "6-half-made": Bug(
+        "what a kill left in the first up counts as a person's file",
+        "kgd/git/layout.py",
+        "any(not _HALF(file.name) for file in directory.iterdir())",
+        "any(directory.iterdir())",
+        ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
+    ),
+    "6-half-made-in-code": Bug(
+        "what a kill left in the first up stays for ever",
+        "kgd/git/layout.py",
+        "            shutil.rmtree(left, ignore_errors=True)\n",
+        "            pass\n",
+        (
+            "tests/git/test_layout.py::test_a_kill_in_the_first_up_leaves_nothing_in_a_code_repository",
+            "tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",
+        ),
+    ),
+    "7-folder-removed": Bug(
+        "a call uses a workspace whose derived folder was removed",
+        "kgd/workspace/owner.py",
+        "        except FileNotFoundError:\n            return False\n",
+        "        except FileNotFoundError:\n            return True\n",
+        (
+            "tests/daemon/test_removed_folder.py::test_writes_and_publication_go_on",
+            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_anew_by_itself",
+        ),
+    ),
+    "8-mode-left-staged": Bug(
+        "a mode that changed alone is not brought into the index",
+        "kgd/git/index_file.py",
+        "        elif present != new or _mode(mode, entry) != _mode(None, entry):\n",
+        "        elif present != new:\n",
+        ("tests/workspace/test_publication.py::test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged",),
+    ),
+    "8-mode-lost-anew": Bug(
+        "an index that is made anew leaves executable files out",
+        "kgd/workspace/placing.py",
+        "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
+        '(entry for entry in files_after if entry.mode == b"100644")',
+        ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_an_index_that_is_made_anew[garbage]",),
+    ),
+    "8-stderr-unread": Bug(
+        "a log line waits for whoever reads standard error",
+        "kgd/daemon/logs.py",
+        "handlers.append(_Unhurried(sys.stderr.fileno()))",
+        "handlers.append(logging.StreamHandler(sys.stderr))",
+        ("tests/daemon/test_logs.py::test_a_daemon_whose_standard_error_is_not_read_does_not_wait",),
+    ),
+}
