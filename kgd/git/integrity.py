@@ -69,6 +69,7 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     good = _last_checkpoint(layout)
     _check_loose(layout, report, time.monotonic() + budget)
     _repair_refs(layout, report, good)
+    _drop_overtaken_locks(layout, report)
     if not report.unchecked:
         with contextlib.suppress(OSError):  # a full disk; then the next start looks at more
             checkpoint(layout)
@@ -237,6 +238,23 @@ def _repair_refs(layout: Layout, report: Report, good: dict[str, ObjectId]) -> N
                 report.repaired_refs.append(name)
             else:
                 report.notes.append(f"{name} is damaged and no good value of it is known")
+
+
+def _drop_overtaken_locks(layout: Layout, report: Report) -> None:
+    """Remove locks of refs that hold what the ref held already: a power cut on btrfs brings them back.
+
+    Replaying its log, btrfs restores the name that the lock of a completed move had, without the twin that
+    `refs.drop_stale_locks` knows it by. A move that is still to come does not go back in history.
+    """
+    store = None
+    for lock in (layout.git_dir / "refs").rglob("*.lock"):
+        name = lock.relative_to(layout.git_dir).as_posix().removesuffix(".lock")
+        with contextlib.suppress(KgdError, OSError):
+            store = store or layout.open()
+            moved, now = parse_id(lock.read_bytes().strip()), refs.read_ref(layout.git_dir, name)
+            if now and store.exists(moved) and store.is_ancestor(moved, now):
+                lock.unlink()
+                report.stale_locks.append(name)
 
 
 def _repair_head_file(layout: Layout, report: Report) -> None:
