@@ -27,6 +27,8 @@ got chromium-headless-shell chromium-headless-shell 2>/dev/null || package chrom
 package zsh zsh
 package fish fish
 package man man-db
+PATH=$PATH:/usr/sbin package mkfs.xfs xfsprogs
+PATH=$PATH:/usr/sbin package mkfs.btrfs btrfs-progs
 
 if [ ! -x .venv-mcp1/bin/python ] || ! .venv-mcp1/bin/python -c 'import mcp' 2>/dev/null; then
   .venv/bin/python -m venv .venv-mcp1 &&

@@ -72,6 +72,8 @@ PROGRAMS = {
     "strace": lambda: bool(shutil.which("strace")),
     "sshd": lambda: bool(shutil.which("ssh") and shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")),
     "mount": _can_mount,
+    "mkfs.xfs": lambda: bool(shutil.which("mkfs.xfs", path=f"{os.environ['PATH']}:/usr/sbin")),
+    "mkfs.btrfs": lambda: bool(shutil.which("mkfs.btrfs", path=f"{os.environ['PATH']}:/usr/sbin")),
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
     "registry": _can_download,
     "chromium": lambda: bool(chromium()) and (ROOT / "node_modules/axe-core/axe.min.js").exists(),

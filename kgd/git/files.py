@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
@@ -43,6 +46,23 @@ def sync_folder(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def sync_file_system(folder: Path) -> None:
+    """Flush everything on the folder's file system: one call, whatever was written there and by which program."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _libc.syncfs(fd):
+            raise OSError(ctypes.get_errno(), "the disk could not be flushed")
+    except AttributeError:  # not on every system
+        os.sync()
+    finally:
+        os.close(fd)
+
+
+def is_cut(data: bytes, whole: bytes) -> bool:
+    """Whether `data` is what a power cut may leave of an unflushed `whole`: its start, or zeros in place of bytes."""
+    return len(data) <= len(whole) and all(there in (0, meant) for there, meant in zip(data, whole, strict=False))
 
 
 def same_file(a: Path, b: Path) -> bool:

@@ -56,7 +56,7 @@ def rewrite(source: Path, target: Path, replacements: Iterable[Replacement]) -> 
         OSError: The disk refused.
     """
     shutil.copyfile(source, target)
-    if not _is_intact(target):
+    if not is_intact(target):
         target.unlink()
         raise DamagedIndex
     try:
@@ -124,7 +124,7 @@ def _mode(wanted: bytes | None, present: pygit2.IndexEntry | None) -> pygit2.enu
     return pygit2.enums.FileMode.BLOB_EXECUTABLE if bits & 0o100 else pygit2.enums.FileMode.BLOB
 
 
-def _is_intact(path: Path) -> bool:
+def is_intact(path: Path) -> bool:
     """Whether the checksum holds (zeros: `index.skipHash`), so that it is the format that libgit2 does not know."""
     data = path.read_bytes()
     return data[:4] == b"DIRC" and data[-20:] in (bytes(20), hashlib.sha1(data[:-20]).digest())

@@ -70,6 +70,7 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     found = ref_repair.repair(layout, good)
     report.repaired_refs, report.notes = found.repaired, found.notes
     ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
+    _drop_overtaken_locks(layout, report)
     if not report.unchecked:
         with contextlib.suppress(OSError):  # a full disk; then the next start looks at more
             checkpoint(layout)
@@ -225,6 +226,23 @@ def _last_checkpoint(layout: Layout) -> dict[str, ObjectId]:
         return {str(name): parse_id(str(id)) for name, id in noted.items()}
     except (OSError, ValueError, KgdError, AttributeError):
         return {}
+
+
+def _drop_overtaken_locks(layout: Layout, report: Report) -> None:
+    """Remove locks of refs that hold what the ref held already: a power cut on btrfs brings them back.
+
+    Replaying its log, btrfs restores the name that the lock of a completed move had, without the twin that
+    `refs.drop_stale_locks` knows it by. A move that is still to come does not go back in history.
+    """
+    store = None
+    for lock in (layout.git_dir / "refs").rglob("*.lock"):
+        name = lock.relative_to(layout.git_dir).as_posix().removesuffix(".lock")
+        with contextlib.suppress(KgdError, OSError):
+            store = store or layout.open()
+            moved, now = parse_id(lock.read_bytes().strip()), refs.read_ref(layout.git_dir, name)
+            if now and store.exists(moved) and store.is_ancestor(moved, now):
+                lock.unlink()
+                report.stale_locks.append(name)
 
 
 def _can_be_walked(store: ObjectStore, id: ObjectId) -> bool:

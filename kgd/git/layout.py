@@ -20,7 +20,7 @@ import pygit2
 
 from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import pack, refs
-from kgd.git.files import sync_folder, write_new
+from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
 from kgd.git.place import Place, find_place, setting
 from kgd.git.store import ObjectStore
@@ -223,7 +223,7 @@ def link_work_tree(layout: Layout) -> bool:
     link = layout.work_tree / ".git"
     if link.exists():
         return made
-    write_new(link, f"gitdir: {_relative(layout.git_dir, layout.work_tree)}\n".encode(), flush=False)
+    write_new(link, f"gitdir: {_relative(layout.git_dir, layout.work_tree)}\n".encode())
     return True
 
 
@@ -231,7 +231,8 @@ def fill_work_tree(layout: Layout) -> list[str]:
     """Write the branch's files into an empty work tree, with an index to match; the paths that were left out.
 
     By hand, not by a checkout: only plain files are written, through folders that are folders, never through a link.
-    Does nothing where an index is there already: then it is the publication's business.
+    Does nothing where an index is there already: then it is the publication's business. The files are flushed before
+    the index appears, so what a power cut took of them is written again.
     """
     index_path = layout.git_dir / "index"
     tip = refs.read_ref(layout.git_dir, layout.branch)
@@ -245,6 +246,7 @@ def fill_work_tree(layout: Layout) -> list[str]:
         else:
             kind = pygit2.enums.FileMode.BLOB if mode == FILE else pygit2.enums.FileMode.BLOB_EXECUTABLE
             index.add(pygit2.IndexEntry(path, pygit2.Oid(raw=id), kind))
+    sync_file_system(layout.work_tree)
     index.write()
     return skipped
 
@@ -389,7 +391,10 @@ def _place_new(work_tree: Path, path: str, data: bytes) -> bool:
     try:
         write_new(target, data, flush=False)
     except FileExistsError:
-        return target.is_file() and not target.is_symlink()
+        if target.is_symlink() or not target.is_file():
+            return False
+        if target.stat().st_size <= len(data) and (there := target.read_bytes()) != data and is_cut(there, data):
+            replace(target, data, flush=False)
     return True
 
 

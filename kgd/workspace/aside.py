@@ -4,6 +4,8 @@ The plan of a publication lies beside the files it swaps out: until the last of 
 bytes are known and which are a person's. After a crash the newest plan, under an index lock that is ours, is what has
 to be finished. The plan of a publication that was given up stays until the next one: it alone tells what lies in the
 work tree without being published.
+
+A plan also stays until what it placed was flushed: after an unclean stop the plans tell which files may be damaged.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ QUIET = 1.0
 """Seconds for which what was swapped out must not have changed before it is looked at: an editor may be at work."""
 PLAN, DONE = "plan", "done"
 """The file of a plan, and its name once that was published: a rename needs no space."""
+FLUSHED = "flushed"
+"""Marks a plan whose files were flushed, and that stays for another reason."""
+FORMER_INDEX = "index"
+"""A second name of the index that a publication replaced: the new one is not flushed."""
 PATIENCE = 600.0
 """Seconds for which a file is kept because some program still has it open for writing."""
 
@@ -73,6 +79,10 @@ class Plan:
     """It was published, or a newer plan has all of it."""
     at: float = field(default_factory=time.monotonic)
     """When it ended, by the monotonic clock; a plan that was found at start-up ends then."""
+    is_flushed: bool = False
+    """What it placed is on the disk."""
+    has_slots: bool = True
+    """Something that was swapped out may wait to be looked at."""
 
     def slot(self, number: int) -> Path:
         return self.place / str(number)
@@ -98,7 +108,22 @@ class Aside:
 
     @property
     def is_empty(self) -> bool:
-        return not any(plan.is_done for plan in self._waiting)
+        """Whether nothing that was swapped out waits to be looked at."""
+        return not any(plan.is_done and plan.has_slots for plan in self._waiting)
+
+    @property
+    def unflushed(self) -> list[Plan]:
+        """Plans that may not be on the disk with what they placed, the oldest first."""
+        return [plan for plan in self._waiting if not plan.is_flushed]
+
+    def flushed(self, until: float) -> None:
+        """A flush that began at `until`, by the monotonic clock, is over. Plans that only waited for it go."""
+        for plan in self.unflushed:
+            if plan.at <= until:
+                plan.is_flushed = True
+                if not self._forgotten(plan):
+                    with contextlib.suppress(OSError):  # a full disk: then a crash finds it unflushed
+                        (plan.place / FLUSHED).touch()
 
     def load(self) -> Plan | None:
         """Read what a former process left; the newest plan, if there is one. One that is not whole never began."""
@@ -137,8 +162,7 @@ class Aside:
             _remove(place)
             raise
         if not _puts_back(plan):  # it has all that a plan has which was given up
-            for former in self._waiting:
-                finished(former)
+            self._finish(former for former in self._waiting if not former.is_done)
         return plan
 
     def end(self, plan: Plan, *, given_up: bool = False) -> None:
@@ -151,26 +175,32 @@ class Aside:
         plan.at = time.monotonic()
         if not given_up:
             finished(plan)
-            for former in filter(_puts_back, self._waiting if _puts_back(plan) else ()):
-                finished(former)
-        if given_up or not _is_empty(plan.place):
-            self._waiting.append(plan)
-        else:
-            _remove(plan.place)
+            self._finish(filter(_puts_back, self._waiting if _puts_back(plan) else ()))
+        plan.has_slots = not _is_empty(plan.place)
+        self._waiting.append(plan)
 
     def late(self, quiet: float = QUIET) -> Iterator[Late]:
         """What a person wrote there, once it is quiet. Each must be given to `done` when it is durable elsewhere."""
         now = time.monotonic()
         for plan in list(self._waiting):
-            if now - plan.at < quiet:
+            if not plan.has_slots or now - plan.at < quiet:
                 continue
-            for entry in sorted(plan.place.iterdir(), key=lambda entry: entry.name):
-                number = entry.name.partition(".")[0]
-                if number.isdigit() and int(number) < len(plan.files):
-                    yield from _examine(entry, plan.files[int(number)], quiet, now - plan.at)
-            if plan.is_done and _is_empty(plan.place):
-                _remove(plan.place)
-                self._waiting.remove(plan)
+            for slot, file in slots(plan):
+                yield from _examine(slot, file, quiet, now - plan.at)
+            plan.has_slots = not _is_empty(plan.place)
+            self._forgotten(plan)
+
+    def _finish(self, plans: Iterable[Plan]) -> None:
+        for plan in list(plans):
+            finished(plan)
+            self._forgotten(plan)
+
+    def _forgotten(self, plan: Plan) -> bool:
+        """Remove a plan that tells nothing any more."""
+        if is_over := plan.is_done and plan.is_flushed and not plan.has_slots:
+            _remove(plan.place)
+            self._waiting.remove(plan)
+        return is_over
 
     def done(self, late: Late) -> None:
         late.slot.unlink(missing_ok=True)
@@ -185,6 +215,14 @@ def finished(plan: Plan) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.rename(plan.place / PLAN, plan.place / DONE)
     plan.is_done = True
+
+
+def slots(plan: Plan) -> Iterator[tuple[Path, Placement]]:
+    """What was swapped out by the plan, or prepared and not placed, each with the file it belongs to."""
+    for entry in sorted(plan.place.iterdir(), key=lambda entry: entry.name):
+        number = entry.name.partition(".")[0]
+        if number.isdigit() and int(number) < len(plan.files):
+            yield entry, plan.files[int(number)]
 
 
 def is_being_written(fd: int) -> bool:
@@ -243,7 +281,8 @@ def _read(place: Path) -> Plan | None:
             Placement(path, _id(old), _id(new), frozenset(map(_id, taken)), *map(bool, back))
             for path, old, new, taken, *back in values["files"]  # an older plan does not say `back`
         )
-        return Plan(place, bytes.fromhex(values["before"]), bytes.fromhex(values["after"]), files, is_done)
+        before, after = bytes.fromhex(values["before"]), bytes.fromhex(values["after"])
+        return Plan(place, before, after, files, is_done, is_flushed=(place / FLUSHED).exists())
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -254,7 +293,7 @@ def _puts_back(plan: Plan) -> bool:
 
 def _is_empty(place: Path) -> bool:
     """Whether nothing lies there that was swapped out."""
-    return all(entry.name in (PLAN, DONE) for entry in place.iterdir())
+    return all(entry.name in (PLAN, DONE, FLUSHED, FORMER_INDEX) for entry in place.iterdir())
 
 
 def _hex(id: ObjectId | None) -> str | None:

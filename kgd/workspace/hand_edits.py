@@ -141,13 +141,23 @@ class HandEdits:
             or (seen is not None and seen.refused)
         )
 
+    def missing_folders(self, published: ObjectId) -> list[str]:
+        """What of the published tree's top is gone as a whole; that is never a deletion."""
+        if not self._tree.exists():
+            return [""]
+        return [
+            folder
+            for folder in ("nodes", "memories", "bulk")
+            if self._store.lookup(published, folder) and self._tree.look(folder) == Found(None)
+        ]
+
     def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
         """Compare the work tree with the published tree and say what a person did to it.
 
         Costs a look-up per hinted path, or one scan where a hint asked for it. `head` is the tree of the tip: bytes
         that it holds already are nobody's edit. With `settle` nothing waits for quiet, but what is missing.
         """
-        missing_folders = self._missing_folders(published)
+        missing_folders = self.missing_folders(published)
         if missing_folders:
             return Look([], False, missing_folders)
         with self._hinting:
@@ -183,16 +193,6 @@ class HandEdits:
         return Look(edits, moving or self._rescan or bool(self._missing and not self.held), restore)
 
     # ---- inside
-
-    def _missing_folders(self, published: ObjectId) -> list[str]:
-        """What of the published tree's top is gone as a whole; that is never a deletion."""
-        if not self._tree.exists():
-            return [""]
-        return [
-            folder
-            for folder in ("nodes", "memories", "bulk")
-            if self._store.lookup(published, folder) and self._tree.look(folder) == Found(None)
-        ]
 
     def _scan(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
         base: dict[str, ObjectId | None] = {}

@@ -7,6 +7,7 @@ them; and the lock becomes the index at last. Whoever finds the lock after a cra
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from kgd.git.files import same_file
 from kgd.git.objects import PLAIN, ObjectId
 from kgd.workspace import git_state
 from kgd.workspace.adoption import Host
-from kgd.workspace.aside import Aside, Placement, Plan
+from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdits
 from kgd.workspace.recovery import INDEX
@@ -74,6 +75,8 @@ class Placing:
             for file in passed:
                 self._unpublished.passed(file.path, file.base)
             self._at_step("prepared")
+            with contextlib.suppress(OSError):  # none there, or on another file system
+                os.link(self._git_dir / "index", plan.place / FORMER_INDEX)
             locked = time.monotonic()
             os.link(mine, lock)
             stamp = git_state.index_stamp(mine)

@@ -7,7 +7,7 @@ pass needs is looked at where a hint or git's own files say so; without either i
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import logging
 import os
 import threading
@@ -18,15 +18,17 @@ from pathlib import Path
 from kgd.config import git_own_file
 from kgd.errors import KgdError
 from kgd.git import identity, index_file, layout, ref_repair, refs
-from kgd.git.files import replace, same_file
+from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.workspace import adoption, git_state
 from kgd.workspace.admission import check
 from kgd.workspace.adoption import Host, Taken
 from kgd.workspace.aside import Aside, Late, Placement
+from kgd.workspace.flushing import Flusher
 from kgd.workspace.git_state import Signature
 from kgd.workspace.hand_edits import HandEdit, HandEdits
+from kgd.workspace.healing import Healing, place_again
 from kgd.workspace.outcome import InvalidFile, Stage
 from kgd.workspace.placing import Blocked, Placing
 from kgd.workspace.recovery import INDEX, finish_interrupted, know_given_up, know_own
@@ -46,11 +48,12 @@ POLL = 1.0
 """Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
 ACTIVITY_CAP = 5.0
 """Programs that refresh the index every second (prompts, editors) do not stop publication longer than this."""
+FLUSHED_EDITS = 50
+"""Files of a person that are flushed before they are taken. More at once are a checkout, which can be repeated."""
 RESCAN = 300.0
 RESTORED_SHOWN = 60.0
 
 log = logging.getLogger(__name__)
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Publication:
@@ -111,6 +114,8 @@ class Publication:
         self._published = self._read_published()
         know_given_up(host, self._tree, self._aside, self._edits)
         know_own(host, self._published, self._tip, self._tree, self._edits)
+        self._healing = Healing(host, self._tree, self._aside, self._edits)
+        self._flusher = Flusher([host.layout.work_tree, self._git_dir], self._wake.set)
 
     # ---- for every thread
 
@@ -153,6 +158,12 @@ class Publication:
         self._stopping.set()
         self._wake.set()
         self._thread.join()
+        self._flusher.close()
+        if self._aside.unflushed and not self._healing.is_due:
+            self._flusher.flush()
+            self._aside.flushed(self._flusher.until)
+            with contextlib.suppress(OSError):
+                sync_folder(self._aside.folder)
 
     # ---- the thread
 
@@ -186,9 +197,13 @@ class Publication:
             in_step = self._published == self._tip
             self._stages["publish"] = Stage(
                 "publish",
-                "ok" if in_step else "waiting",
+                "degraded" if self._flusher.failure else "ok" if in_step else "waiting",
                 self._clock() if in_step else self._stages["publish"].last_success,
+                self._flusher.failure,
             )
+        if not self._healing.is_due:  # what is not flushed may be damaged until that was looked at
+            self._aside.flushed(self._flusher.until)
+            self._flusher.ask(max((plan.at for plan in self._aside.unflushed), default=float("-inf")))
 
     def _pass(self) -> None:
         self._unsettled = False
@@ -209,6 +224,9 @@ class Publication:
             raise Blocked("a git command ran a moment ago")
         if found.stamp == (0, 0, 0):
             layout.fill_work_tree(self._host.layout)
+            found = self._last = git_state.signature(self._git_dir, self._branch)
+        if self._healing.is_due:
+            self._heal()
             found = self._last = git_state.signature(self._git_dir, self._branch)
         self._take_late()
         self._take(found)
@@ -240,13 +258,30 @@ class Publication:
             self._scanned_at = now
         self._last = found
 
+    def _heal(self) -> None:
+        """Restore what an unclean stop damaged, before anything in the work tree is taken for an edit."""
+        assert self._published is not None
+        tree = self._store.tree_of(self._published)
+        self._unpublished.published(tree)
+        try:
+            is_mended = self._healing.mend_index(self._published)
+        except FileExistsError:
+            raise Blocked("a git command is running in the work tree") from None
+        if missing := self._edits.missing_folders(tree):
+            self._restore(missing)
+        files = self._healing.restore_files(self._published)
+        if is_mended or files:
+            done = f"{files} files were restored" + (", and the git index was built again" if is_mended else "")
+            self._restored = (f"after an unclean stop {done}", time.monotonic())
+            self._edits.hint(None)
+
     # ---- theirs becomes ours
 
     def _adopt(self, branch: ObjectId) -> None:
         """The branch moved and it was not us."""
         before = self._published
         by = identity.person(self._host.layout, git_own_file())
-        _flush(self._git_dir)
+        sync_file_system(self._git_dir)  # git may leave its loose objects to the next power cut
         # Then it was us: a process was killed between moving the branch and writing that down.
         is_in = self._store.is_ancestor
         is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
@@ -315,6 +350,8 @@ class Publication:
         if look.restore:
             self._restore(look.restore)
         if look.edits:
+            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would read as taken back
+                self._tree.flush(edit.path)
             taken = self._run_take(look.edits)
             for path, error in taken.refused:
                 self._edits.refused(path, error)
@@ -371,15 +408,7 @@ class Publication:
             if _is_below(path, missing) and self._tree.look(path) == (None, ""):
                 self._unpublished.lies(path, self._store.entry(tree, path))
         self._unpublished.remember()
-        try:
-            for number, file in enumerate(absent):
-                assert file.new is not None
-                self._tree.prepare(self._store.read(file.new), plan.slot(number))
-                self._tree.place(file.path, plan.slot(number))
-        except BaseException:
-            self._aside.end(plan, given_up=True)
-            raise
-        self._aside.end(plan)
+        place_again(plan, self._aside, self._tree, self._store)
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (f"{what} missing, which is no deletion; {len(absent)} files were put back", time.monotonic())
@@ -445,18 +474,6 @@ class Publication:
 def _look(staging: Staging, tip: ObjectId) -> Staged[object]:
     """No change: a writer looks where the ref is before each of its jobs."""
     return Staged(None)
-
-
-def _flush(folder: Path) -> None:
-    """Flush the whole file system: git leaves its loose objects to the next power cut by default."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        if _libc.syncfs(fd):
-            raise OSError(ctypes.get_errno(), "the disk could not be flushed")
-    except AttributeError:
-        os.sync()
-    finally:
-        os.close(fd)
 
 
 def _is_below(path: str, folders: list[str]) -> bool:

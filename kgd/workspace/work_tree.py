@@ -162,6 +162,18 @@ class WorkTree:
 
     # ---- writing
 
+    def flush(self, path: str) -> None:
+        """Flush what another program wrote there, or that it removed the file; what cannot be flushed is left."""
+        with contextlib.suppress(OSError, Odd):
+            folder, name = _split(path)
+            fd = self._open_folder(folder)
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    _flush(name, fd)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
     def prepare(self, data: bytes, aside: Path) -> None:
         """Write bytes to `aside` from where `place` puts them in place. It appears whole or not at all."""
         self._serial += 1
@@ -364,6 +376,14 @@ def _read(name: str, fd: int) -> bytes:
             if size > FILE_LIMIT:
                 raise Odd(name, _too_large(size))
         return b"".join(parts)
+    finally:
+        os.close(file)
+
+
+def _flush(name: str, fd: int) -> None:
+    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=fd)
+    try:
+        os.fsync(file)
     finally:
         os.close(file)
 

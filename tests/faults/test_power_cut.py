@@ -16,18 +16,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("mount"), pytest.mark.timeout(
 
 
 def cuts(place: Path, kind: str, first: int, count: int) -> dict[str, Any]:
-    command = [
-        "unshare",
-        "-m",
-        sys.executable,
-        "-m",
-        "tests.faults.power_cut",
-        str(place),
-        kind,
-        str(first),
-        str(count),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60 + 10 * count)
+    return _answer("tests.faults.power_cut", place, kind, first, count)
+
+
+def publication_cuts(place: Path, kind: str, file_system: str, first: int, count: int) -> dict[str, Any]:
+    place.mkdir(parents=True, exist_ok=True)
+    return _answer("tests.faults.publication_cut", place, kind, file_system, first, count)
+
+
+def _answer(program: str, place: Path, *words: object) -> dict[str, Any]:
+    command = ["unshare", "-m", sys.executable, "-m", program, str(place), *map(str, words)]
+    count = int(str(words[-1]))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60 + 60 * count)
     assert done.returncode == 0, done.stderr[-3000:]
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -44,3 +44,11 @@ def test_a_power_cut_takes_what_was_never_flushed(tmp_path: Path) -> None:
     """The control: where it passes without flushes, the test above proves nothing."""
     seen = cuts(tmp_path, "unflushed", 1, 4)
     assert seen["failed"] == seen["cuts"], seen
+
+
+def test_what_was_published_comes_back_after_a_power_cut(tmp_path: Path) -> None:
+    """And the control, which does not know what was published: it is left with damaged files."""
+    seen = publication_cuts(tmp_path / "healed", "healed", "ext4", 1, 4)
+    assert (seen["found"]["complaints"], seen["damaged"] > 0) == ([], True), seen
+    control = publication_cuts(tmp_path / "control", "unhealed", "ext4", 1, 2)
+    assert control["failed"] > 0, control

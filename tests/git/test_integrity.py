@@ -32,6 +32,21 @@ def test_a_sound_repository_is_left_as_it_is(pen: Pen) -> None:
     assert fsck(pen.layout.git_dir) == []
 
 
+def test_a_lock_of_a_move_that_the_ref_has_overtaken_goes(pen: Pen) -> None:
+    """btrfs brings it back after a power cut; the lock of a move that is still to come stays."""
+    first = pen.write({"nodes/a.yaml": b"x\n"})
+    ahead = pen.write({"nodes/a.yaml": b"y\n"})
+    head, branch = (pen.layout.git_dir / f"{name}.lock" for name in (refs.HEAD, pen.layout.branch))
+    refs.move_ref(
+        pen.layout.git_dir, pen.layout.derived_dir, pen.layout.branch, pen.store.ref(pen.layout.branch), first
+    )
+    head.write_text(f"{first.hex()}\n")
+    branch.write_text(f"{ahead.hex()}\n")
+    assert recover(pen.layout).stale_locks == [refs.HEAD]
+    assert branch.exists()
+    assert not head.exists()
+
+
 DAMAGE = {
     "empty": lambda data: b"",
     "zeros": lambda data: bytes(len(data)),

@@ -278,6 +278,20 @@ def test_uninstalling_leaves_what_is_not_committed(code: Path, workspace: Layout
     assert git(code, "status", "--porcelain") == "", "still excluded, since it is still there"
 
 
+def test_files_that_a_power_cut_took_before_there_was_an_index_are_written_again(workspace: Layout) -> None:
+    pen = Pen(workspace)
+    pen.write({"nodes/a.yaml": b"a\n", "nodes/b.yaml": b"b\n", "nodes/c.yaml": b"c\n"})
+    git_dir, branch = workspace.git_dir, workspace.branch
+    refs.move_ref(git_dir, workspace.derived_dir, branch, refs.read_ref(git_dir, branch), pen.head)
+    (git_dir / "index").unlink()
+    nodes = workspace.work_tree / "nodes"
+    nodes.mkdir()
+    for name, left in (("a", b""), ("b", b"\0\0"), ("c", b"a person's\n")):
+        (nodes / f"{name}.yaml").write_bytes(left)
+    assert layout.fill_work_tree(workspace) == []
+    assert [(nodes / f"{name}.yaml").read_bytes() for name in "abc"] == [b"a\n", b"b\n", b"a person's\n"]
+
+
 def test_files_are_written_past_no_link_and_in_one_mode_only(workspace: Layout, tmp_path: Path) -> None:
     pen = Pen(workspace)
     pen.write({"nodes/a.yaml": b"a\n", "nodes/sub/b.yaml": b"b\n"})

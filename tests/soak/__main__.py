@@ -87,6 +87,24 @@ def power(place: Path, seed: int) -> Counts:
     return {"cuts": seen["cuts"], **seen["found"], "control": f"{control['failed']} of {control['cuts']} failed"}
 
 
+def publication(place: Path, seed: int) -> Counts:
+    """Power cuts right after publication, 20 on each file system that can be made here, and a control."""
+    from tests.faults.test_power_cut import publication_cuts
+
+    counts: Counts = {"cuts": 0}
+    for name, program in (("ext4", "mount"), ("xfs", "mkfs.xfs"), ("btrfs", "mkfs.btrfs")):
+        if not PROGRAMS[program]():
+            print(f"publication on {name}: MISSING PROGRAM {program}: run `make test-deps`")
+            continue
+        seen = publication_cuts(place / name, "healed", name, seed * 1000, 20)
+        assert seen["failed"] == 0, (name, seen)
+        control = publication_cuts(place / f"{name}-control", "unhealed", name, seed * 1000, 6)
+        assert control["failed"] >= 2, f"the control loses too little to prove anything on {name}: {control}"
+        counts["cuts"] += seen["cuts"]
+        counts[name] = {**seen["found"], "damaged": seen["damaged"], "control": f"{control['failed']} of 6 failed"}
+    return counts
+
+
 def planner(place: Path, seed: int) -> Counts:
     from tests.sim import planner as sim
 
@@ -151,9 +169,9 @@ def large(place: Path, seed: int) -> Counts:
 
 
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
-    "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "person": person,
-    "planner": planner, "teams": teams, "sync": sync, "tidying": tidying, "hub": hub, "scopes": scopes,
-    "pushes": pushes, "large": large,
+    "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "publication": publication,
+    "person": person, "planner": planner, "teams": teams, "sync": sync, "tidying": tidying, "hub": hub,
+    "scopes": scopes, "pushes": pushes, "large": large,
 }  # fmt: skip
 
 
@@ -170,8 +188,8 @@ def main() -> int:
     for name in itertools.cycle(chosen.only or PROOFS):
         if time.monotonic() > end:
             break
-        if name == "power" and not PROGRAMS["mount"]():
-            print("power: MISSING PROGRAM mount (needs root)")
+        if name in ("power", "publication") and not PROGRAMS["mount"]():
+            print(f"{name}: MISSING PROGRAM mount (needs root)")
             continue
         line = turn(name, int(str(next(seeds))), commit.stdout.strip())
         failed += line["result"] != "passed"

@@ -1,0 +1,151 @@
+"""Repair after an unclean stop: files and index that were published since the last flush, and that the disk lost.
+
+A file is damaged only if a plan that was never flushed names it and it is absent, cut, zeroed or an earlier version.
+Everything else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections import defaultdict
+from pathlib import Path
+
+from kgd.errors import KgdError
+from kgd.git import index_file
+from kgd.git.files import is_cut
+from kgd.git.objects import PLAIN, ObjectId
+from kgd.git.store import Lookup, ObjectStore
+from kgd.workspace.adoption import Host
+from kgd.workspace.aside import FORMER_INDEX, Aside, Placement, Plan, slots
+from kgd.workspace.hand_edits import HandEdits
+from kgd.workspace.recovery import INDEX
+from kgd.workspace.work_tree import FILE_LIMIT, WorkTree
+
+log = logging.getLogger(__name__)
+
+
+class Healing:
+    """What the last process published and did not flush, until that was looked at; for the publication's thread."""
+
+    def __init__(self, host: Host, tree: WorkTree, aside: Aside, edits: HandEdits) -> None:
+        self._host, self._store, self._tree, self._aside = host, host.store, tree, aside
+        self._unpublished = edits.unpublished
+        self._plans = aside.unflushed
+        self.is_due = True
+        """The index is looked at after every start, files only after an unclean stop."""
+
+    def mend_index(self, published: ObjectId) -> bool:
+        """Build the index again if git cannot read it; whether it was. What a person had staged before stays staged.
+
+        Raises:
+            FileExistsError: A git command has the index locked.
+        """
+        index, lock = self._host.layout.git_dir / "index", self._host.layout.git_dir / "index.lock"
+        if index_file.is_intact(index):
+            return False
+        mine = self._host.layout.derived_dir / INDEX
+        mine.unlink(missing_ok=True)
+        if not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):
+            files = self._store.files(self._store.tree_of(published))
+            index_file.build(mine, (entry for entry in files if entry.mode.startswith(PLAIN)))
+        os.link(mine, lock)
+        os.rename(lock, index)
+        mine.unlink()
+        log.warning("built the git index again, which could not be read")
+        return True
+
+    def restore_files(self, published: ObjectId) -> int:
+        """Restore the files that are damaged; how many. From here on a file that differs is an edit."""
+        damaged = self._damaged(published) if self._plans else []
+        if damaged:
+            place_again(self._aside.begin(published, published, damaged), self._aside, self._tree, self._store)
+            log.warning("restored files that an unclean stop damaged", extra={"files": len(damaged)})
+        self._plans, self.is_due = [], False
+        return len(damaged)
+
+    # ---- inside
+
+    def _damaged(self, published: ObjectId) -> list[Placement]:
+        """The files to restore. What lies aside and is damaged goes: it is no edit that an editor saved late."""
+        branch, tip = self._tree_of(published), self._tree_of(bytes.fromhex(self._host.tip))
+        versions, placed = self._versions(published)
+        self._drop_damaged_slots(versions)
+        found = []
+        for path, ids in sorted(versions.items()):
+            there = self._tree.look(path)
+            known = [id for id in self._unpublished.ids(path) if id is None or self._store.exists(id)]
+            if there.odd or there.id in (*known, branch.entry(path), tip.entry(path)):
+                continue
+            is_former = path in placed and (there.id is None or there.id in placed[path])
+            if is_former or self._is_cut(self._tree.read(path), ids):
+                found.append(Placement(path, there.id, known[0] if known else branch.entry(path)))
+        return found
+
+    def _tree_of(self, commit: ObjectId) -> Lookup:
+        return Lookup(self._store, self._store.tree_of(commit))
+
+    def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
+        """By path, what the plans placed there or found there; and the same of those that were published."""
+        versions, placed = defaultdict[str, set[ObjectId]](set), defaultdict[str, set[ObjectId | None]](set)
+        for plan in self._plans:
+            is_published = self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
+            for file in plan.files:
+                known = file.taken | {file.old, file.new}
+                versions[file.path].update(id for id in known if id is not None)
+                if is_published:
+                    placed[file.path].update(known)
+        return versions, placed
+
+    def _is_cut(self, data: bytes | None, ids: set[ObjectId]) -> bool:
+        if data is None:
+            return False
+        texts = (self._unpublished.text(id) for id in ids if self._store.exists(id))
+        return any(text is not None and is_cut(data, text) and data != text for text in texts)
+
+    def _drop_damaged_slots(self, versions: dict[str, set[ObjectId]]) -> None:
+        for plan in self._plans:
+            for slot, file in slots(plan):
+                if self._is_cut(_read(slot), versions[file.path]):
+                    slot.unlink()
+
+    def _follow(self, plan: Plan, published: ObjectId, mine: Path) -> bool:
+        """Write the index that a plan replaced, brought forward to what is published; whether it could be read."""
+        known = defaultdict[str, set[ObjectId | None]](set)
+        for one in self._plans:
+            for file in one.files:
+                known[file.path] |= file.taken | {file.old, file.new}
+        try:
+            before = self._store.tree_of(plan.before)
+            changes = self._store.diff(before, self._store.tree_of(published))
+            replacements = [
+                index_file.Replacement(path, frozenset(known[path] | {old, new}), new) for path, old, new in changes
+            ]
+            index_file.rewrite(plan.place / FORMER_INDEX, mine, replacements)
+        except (index_file.DamagedIndex, index_file.Unmerged, FileNotFoundError, KgdError):
+            return False
+        return True
+
+
+def place_again(plan: Plan, aside: Aside, tree: WorkTree, store: ObjectStore) -> None:
+    """Carry out a plan that restores files, without a move of the branch or the index."""
+    try:
+        for number, file in enumerate(plan.files):
+            if file.new is None:
+                tree.take_away(file.path, plan.slot(number))
+            else:
+                tree.prepare(store.read(file.new), plan.slot(number))
+                tree.place(file.path, plan.slot(number))
+    except BaseException:
+        aside.end(plan, given_up=True)
+        raise
+    aside.end(plan)
+
+
+def _read(slot: Path) -> bytes | None:
+    """The bytes of a plain file; None for anything else."""
+    with contextlib.suppress(OSError):
+        if slot.is_file() and not slot.is_symlink() and slot.stat().st_size <= FILE_LIMIT:
+            return slot.read_bytes()
+    return None

@@ -1,0 +1,279 @@
+"""What an unclean stop leaves of a publication heals; everything else that differs is a person's edit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kgd.git.layout import Layout, locate
+from kgd.model.change import Delete
+from kgd.workspace import flushing
+from kgd.workspace.workspace import Workspace
+from tests.builders import change, upsert, uri
+from tests.workspace.people import Desk, code_layout, eventually, hurry, node_text
+
+NODES = 16
+STATES: dict[str, Callable[[bytes, bytes], bytes | None]] = {
+    "absent": lambda new, old: None,
+    "empty": lambda new, old: b"",
+    "truncated": lambda new, old: new[: len(new) // 2],
+    "zeroed": lambda new, old: bytes(len(new)),
+    "zeroed to the end": lambda new, old: new[:10] + bytes(len(new) - 10),
+    "the previous version": lambda new, old: old,
+}
+"""What a power cut makes of a file that was placed and not flushed."""
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return code_layout(tmp_path / "code")
+
+
+@pytest.fixture
+def desk(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """Nodes that were published and flushed; what is published from here on is not flushed before the end."""
+    monkeypatch.setattr(flushing, "AFTER", 0.0)
+    ws = Workspace.open(layout)
+    ws.submit(change(*(upsert(f"n{i}", name=f"N{i}", summary="as it was") for i in range(NODES))))
+    desk = Desk(ws)
+    desk.published()
+    eventually(lambda: not any((layout.derived_dir / "aside").iterdir()))
+    monkeypatch.setattr(flushing, "AFTER", 1e6)
+    yield desk
+    ws.close()
+
+
+@contextmanager
+def after_a_cut(desk: Desk, tmp_path: Path, damage: Callable[[Desk], None]) -> Iterator[Desk]:
+    """The workspace as a copy that was made while it was open has it, damaged and opened again."""
+    subprocess.run(["cp", "-a", str(desk.tree.parent), str(tmp_path / "cut")], check=True)
+    layout = locate(tmp_path / "cut")
+    assert layout is not None
+    with opened(layout, lambda: damage(_closed(desk, layout))) as cut:
+        yield cut
+
+
+@contextmanager
+def opened(layout: Layout, before: Callable[[], None]) -> Iterator[Desk]:
+    before()
+    ws = Workspace.open(layout)
+    try:
+        yield Desk(ws)
+    finally:
+        ws.close()
+
+
+def _closed(desk: Desk, layout: Layout) -> Desk:
+    """The files of a workspace that is not open, under the names of one that is."""
+    closed = Desk(desk.ws)
+    closed.layout, closed.tree = layout, layout.work_tree
+    return closed
+
+
+def holds(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
+
+
+def leave(file: Path, data: bytes | None) -> None:
+    if data is None:
+        file.unlink()
+    else:
+        file.write_bytes(data)
+
+
+def by_hand(desk: Desk) -> str:
+    return desk.git("log", "--format=%s", "--grep=^Kgd-Op: hand-edit", "refs/kgd/head")
+
+
+def published_twice(desk: Desk) -> dict[str, tuple[bytes, bytes]]:
+    """Publish a new version of a node for each state; by node its new and old bytes."""
+    names = [f"n{i}" for i in range(len(STATES))]
+    old = {name: desk.file(name).read_bytes() for name in names}
+    desk.ws.submit(change(*(upsert(name, summary=f"{name} was changed") for name in names)))
+    desk.published()
+    return {name: (desk.file(name).read_bytes(), old[name]) for name in names}
+
+
+def damaged(desk: Desk, versions: dict[str, tuple[bytes, bytes]]) -> None:
+    for (name, (new, old)), state in zip(versions.items(), STATES.values(), strict=True):
+        leave(desk.file(name), state(new, old))
+
+
+def test_what_a_power_cut_took_of_a_publication_comes_back(desk: Desk, tmp_path: Path) -> None:
+    versions, tip = published_twice(desk), desk.ws.tip
+    with after_a_cut(desk, tmp_path, lambda files: damaged(files, versions)) as cut:
+        eventually(lambda: all(holds(cut.file(name)) == new for name, (new, _) in versions.items()))
+        cut.published()
+        assert (cut.ws.tip, by_hand(cut), cut.ws.invalid_files()) == (tip, "", ())
+        assert "6 files were restored" in cut.ws.health()["integrate"].blocker
+        cut.ws.submit(change(upsert("n1", name="Later")))
+        cut.published()
+        assert "name: Later\n" in cut.file("n1").read_text()
+
+
+def test_the_same_after_a_clean_stop_is_what_a_person_did(desk: Desk, layout: Layout) -> None:
+    versions = published_twice(desk)
+    desk.ws.close()
+    with opened(layout, lambda: damaged(desk, versions)) as again:
+        again.serves("n5", "summary", "as it was")
+        eventually(lambda: again.ws.node(uri("n0")) is None)
+        unreadable = {again.ws.path(uri(f"n{i}")) for i in (1, 2, 3, 4)}
+        eventually(lambda: {file.path for file in again.ws.invalid_files()} >= unreadable - {again.ws.path(uri("n2"))})
+        assert again.file("n1").read_bytes() == b""
+
+
+def test_an_edit_stays_an_edit_after_an_unclean_stop(desk: Desk, tmp_path: Path) -> None:
+    published_twice(desk)
+
+    def edited(files: Desk) -> None:
+        files.file("n0").write_text(node_text("n0", name="N0", summary="a person's"))
+        files.file("n9").unlink()
+        files.file("n10").write_text("")
+
+    with after_a_cut(desk, tmp_path, edited) as cut:
+        cut.serves("n0", "summary", "a person's")
+        eventually(lambda: cut.ws.node(uri("n9")) is None)
+        eventually(lambda: [file.uri for file in cut.ws.invalid_files()] == [uri("n10")])
+
+
+def test_nodes_come_and_go_as_they_were_published(desk: Desk, tmp_path: Path) -> None:
+    old = desk.file("n1").read_bytes()
+    desk.ws.submit(change(upsert("new/one", name="One"), upsert("new/two", name="Two"), Delete(uri("n1"))))
+    desk.published()
+
+    def undone(files: Desk) -> None:
+        for name in ("new/one", "new/two"):
+            files.file(name).unlink()
+        files.file("new/one").parent.rmdir()
+        files.file("n1").write_bytes(old)
+
+    with after_a_cut(desk, tmp_path, undone) as cut:
+        eventually(lambda: not cut.file("n1").exists() and cut.file("new/two").exists())
+        cut.published()
+        assert (cut.ws.tip, by_hand(cut)) == (desk.ws.tip, "")
+
+
+def test_each_of_several_publications_may_be_lost(desk: Desk, tmp_path: Path) -> None:
+    """Also one between the last flush and the last publication."""
+    between = []
+    for turn in range(3):
+        desk.ws.submit(change(upsert("n1", summary=f"turn {turn}"), upsert(f"of/turn/{turn}", name="T")))
+        desk.published()
+        between.append(desk.file("n1").read_bytes())
+
+    def lost(files: Desk) -> None:
+        leave(files.file("n1"), between[1])
+        files.file("of/turn/0").write_bytes(b"")
+
+    with after_a_cut(desk, tmp_path, lost) as cut:
+        eventually(lambda: holds(cut.file("n1")) == between[2] and holds(cut.file("of/turn/0")))
+        cut.published()
+        assert (cut.ws.tip, by_hand(cut)) == (desk.ws.tip, "")
+
+
+def test_what_was_swapped_out_and_damaged_is_no_late_edit(desk: Desk, tmp_path: Path) -> None:
+    published_twice(desk)
+
+    def emptied(files: Desk) -> None:
+        slots = [slot for slot in (files.layout.derived_dir / "aside").glob("*/*") if slot.name.isdigit()]
+        assert len(slots) == len(STATES)
+        for slot in slots:
+            slot.write_bytes(b"")
+
+    with after_a_cut(desk, tmp_path, emptied) as cut:
+        eventually(lambda: not any((cut.layout.derived_dir / "aside").glob("*/[0-9]*")))
+        cut.published()
+        assert (cut.ws.tip, cut.ws.invalid_files()) == (desk.ws.tip, ())
+
+
+def test_a_missing_folder_comes_back_whole(desk: Desk, tmp_path: Path) -> None:
+    published_twice(desk)
+    with after_a_cut(
+        desk, tmp_path, lambda files: subprocess.run(["rm", "-r", files.tree / "nodes"], check=True)
+    ) as cut:  # type: ignore[arg-type,return-value]
+        eventually(lambda: all(cut.file(f"n{i}").exists() for i in range(NODES)))
+        cut.published()
+        assert (cut.ws.tip, by_hand(cut)) == (desk.ws.tip, "")
+
+
+def test_files_wait_for_their_branch(desk: Desk, tmp_path: Path) -> None:
+    """What another branch does not have is not put into its work tree."""
+    versions = published_twice(desk)
+
+    def elsewhere(files: Desk) -> None:
+        files.git("switch", "-q", "--orphan", "elsewhere")
+
+    with after_a_cut(desk, tmp_path, elsewhere) as cut:
+        cut.blocked("elsewhere")
+        assert not cut.file("n0").exists()
+        cut.git("switch", "-q", "kgd")
+        cut.file("n1").write_bytes(b"")
+        eventually(lambda: holds(cut.file("n1")) == versions["n1"][0])
+        assert cut.file("n0").exists()
+
+
+@pytest.mark.parametrize("kept", [0, 0.5])
+def test_an_index_that_git_cannot_read_is_built_again_and_keeps_what_was_staged(
+    desk: Desk, tmp_path: Path, kept: float
+) -> None:
+    (desk.tree / "notes.txt").write_text("of a person\n")
+    desk.git("add", "notes.txt")
+    for turn in range(2):
+        desk.ws.submit(change(upsert("n3", summary=f"turn {turn}"), Delete(uri(f"n{turn}"))))
+        eventually(lambda: desk.status() == "A  notes.txt\n" and desk.in_step)
+
+    def cut_short(files: Desk) -> None:
+        index = files.layout.git_dir / "index"
+        whole = index.read_bytes()
+        index.write_bytes(whole[: int(len(whole) * kept)])
+
+    with after_a_cut(desk, tmp_path, cut_short) as cut:
+        eventually(lambda: _readable(cut) == "A  notes.txt\n", lambda: _readable(cut))
+        assert cut.ws.tip == desk.ws.tip
+
+
+def test_a_persons_edit_is_flushed_before_it_is_taken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the disk may have it later than the tip, and an older file read as the edit taken back."""
+    flushed, fsync = [], os.fsync
+
+    def noting(fd: int) -> None:
+        flushed.append((os.fstat(fd).st_ino, desk.ws.tip))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    before = desk.ws.tip
+    desk.edit("n1", "as it was", "edited")
+    desk.file("n2").unlink()
+    desk.ws.hint(None)
+    desk.serves("n1", "summary", "edited")
+    eventually(lambda: desk.ws.node(uri("n2")) is None)
+    assert (desk.file("n1").stat().st_ino, before) in flushed
+    assert any(inode == desk.file("n2").parent.stat().st_ino for inode, _ in flushed)
+
+
+def test_an_index_without_a_former_one_is_built_from_the_tip(desk: Desk, tmp_path: Path) -> None:
+    published_twice(desk)
+
+    def lost(files: Desk) -> None:
+        for index in (files.layout.git_dir / "index", *(files.layout.derived_dir / "aside").glob("*/index")):
+            index.write_bytes(b"")
+
+    with after_a_cut(desk, tmp_path, lost) as cut:
+        eventually(lambda: cut.in_step and _readable(cut) == "")
+        assert cut.ws.tip == desk.ws.tip
+
+
+def _readable(desk: Desk) -> str:
+    """As `Desk.status`; where git cannot read the index, what it says of that."""
+    failure = desk.git("--no-optional-locks", "status", check=False)
+    return desk.status() if failure == "0 " else failure
