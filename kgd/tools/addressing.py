@@ -295,7 +295,7 @@ def _by_name(session: Session, named: str) -> Workspace:
 
 def _by_id(session: Session, id: str) -> Workspace:
     """An open one is taken as it is: to locate it anew would cost more than most calls."""
-    return next((ws for ws in session.daemon.opened() if ws.id == id), None) or session.daemon.workspace(id)
+    return session.daemon.opened_as(id) or session.daemon.workspace(id)
 
 
 def _here(session: Session) -> Workspace | None:

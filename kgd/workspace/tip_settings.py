@@ -19,8 +19,7 @@ def read(layout: Layout, store: ObjectStore) -> Settings:
         KgdError: They cannot be read.
     """
     tip = store.ref(HEAD)
-    assert tip is not None
-    blob = store.entry(store.tree_of(tip), PATH)
+    blob = store.entry(store.tree_of(tip), PATH) if tip is not None else None
     if blob is None:
         raise Unavailable(
             "the tip has no kgd.yaml",
