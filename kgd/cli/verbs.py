@@ -339,7 +339,7 @@ VERBS: tuple[Verb, ...] = (
          call="leave", print="left"),
     Verb("whoami", "Sharing", "who your commits are by, and who each hub takes you for",
          (_arg("url", nargs="?", help="this hub alone", metavar="URL"),), call="whoami", print="whoami"),
-    Verb("submit", "Sharing", "hand changes to another team's workspace: merged where you may write, else they wait",
+    Verb("submit", "Sharing", "hand changes to another team; alone: what changed since your last submission",
          (_arg("remote", nargs="?", help="a registered workspace, or a remote of this one", metavar="WORKSPACE"),
           _arg("--changes", help="a JSON file with a list of changes, as put takes them; - reads standard input",
                metavar="FILE"),

@@ -133,7 +133,9 @@ class Daemon:
     def opened_as(self, id: str) -> Workspace | None:
         """The open workspace that the registry has under this id; None where it has to be opened first."""
         entry = self.registry.current().entries.get(id)
-        for one in self.opened() if entry is not None else ():
+        if entry is None:
+            return None
+        for one in self.opened():
             place = Entry.of(_Placed.of(one)).path if entry.path else str(self.clones.place(entry))
             if one.id == id and place == (entry.path or str(one.layout.work_tree)):
                 return one

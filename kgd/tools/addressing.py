@@ -91,6 +91,13 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
     return owners[0]
 
 
+def cloned(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
+    """Like `far`, for a workspace that is here as a read-only clone."""
+    owners = {named} if named else {_owner_in(text) for text in texts}
+    entry = session.daemon.registry.current().entries.get(next(iter(owners)) or "") if len(owners) == 1 else None
+    return entry.id if entry is not None and entry.remote and not entry.path else None
+
+
 def _is_bare(text: str) -> bool:
     """Whether it is a path or name that means something only in a workspace, and says nothing of which."""
     text = text.strip()

@@ -217,6 +217,19 @@ def test_a_name_that_nothing_has_is_no_address(here: Site) -> None:
         run(here, here.root, "clone", source="shop")
 
 
+def test_a_workspace_of_its_own_serves_the_code_that_its_entry_names(here: Site) -> None:
+    here.up("infra")
+    (code := here.root / "code" / "deep").mkdir(parents=True)
+    git(code.parent, "init", "-q")
+    (code / "main.py").write_text("pass\n")
+    path = Path(here.home.registry)
+    path.write_text(path.read_text() + f"    code: {code.parent}\n")
+    here.restart()
+    status = run(here, code, "status")["workspace"]
+    assert (status["id"], status["code_tree"]) == ("infra", str(code.parent))
+    assert run(here, code, "get", uris=["./main.py"])["nodes"][0]["uri"] == "file://infra/deep/main.py"
+
+
 @pytest.mark.requirement("B4")
 def test_the_example_registry_works_as_it_is_written(
     here: Site, site: MakeSite, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

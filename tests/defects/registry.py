@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planting import Bug
 
 _PLACES = "tests/across/test_places.py::"
+_COPIES = "tests/across/test_submissions.py::"
 
 BUGS = {
     "11-write-elsewhere": Bug(
@@ -60,6 +61,78 @@ BUGS = {
         "kgd/daemon/places.py",
         "return layout if layout.code_tree or not entry.code else replace(layout, code_tree=Path(entry.code))",
         "return layout",
-        (f"{_PLACES}test_the_example_registry_works_as_it_is_written",),
+        (f"{_PLACES}test_a_workspace_of_its_own_serves_the_code_that_its_entry_names",),
+    ),
+    "12-unrelated-overwritten": Bug(
+        "a submitted node replaces an unrelated one of the same path",
+        "kgd/tools/resubmitting.py",
+        "        if base:\n            return [whole",
+        "        if True:\n            return [whole",
+        (f"{_COPIES}test_a_node_of_theirs_under_the_same_path_is_a_conflict_and_stays",),
+    ),
+    "12-merged-into-an-older-state": Bug(
+        "a node that was to be new is merged into one that is there",
+        "kgd/workspace/submission.py",
+        "None if _is_taken(workspace, changes) else ",
+        "",
+        ("tests/surfaces/test_submitting.py::test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there",),
+    ),
+    "12-no-origin": Bug(
+        "a copy does not say where it came from",
+        "kgd/tools/rehoming.py",
+        "    if origin:\n",
+        "    if False:\n",
+        (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),
+    ),
+    "12-resubmission": Bug(
+        "an edited node is submitted whole again",
+        "kgd/tools/resubmitting.py",
+        "    changes = difference(_submitted(own, uri, copy), node,",
+        "    changes = difference(Node(uri), node,",
+        (
+            f"{_COPIES}test_the_same_field_changed_on_both_sides_waits_as_a_proposal",
+            f"{_COPIES}test_an_edit_and_a_removal_travel_without_a_base",
+        ),
+    ),
+    "12-their-edits-lost": Bug(
+        "what they changed since the last submission is not merged",
+        "kgd/tools/resubmitting.py",
+        "return commits.pop() if changed else",
+        "return",
+        (f"{_COPIES}test_the_same_field_changed_on_both_sides_waits_as_a_proposal",),
+    ),
+    "12-removals": Bug(
+        "a deleted node stays where it was submitted",
+        "kgd/tools/resubmitting.py",
+        "        if (copy := copies.get(homes[uri])) is not None and _comes_from(copy, uri):",
+        "        if False:",
+        (
+            f"{_COPIES}test_submit_alone_brings_all_that_changed_since_the_last_time",
+            f"{_COPIES}test_a_plain_git_server_is_offered_what_changed_since_it_took_the_last",
+        ),
+    ),
+    "12-since-the-last-time": Bug(
+        "what changed since the last submission has to be named",
+        "kgd/tools/resubmitting.py",
+        "    replace(place, json.dumps(",
+        "    (json.dumps(",
+        (f"{_COPIES}test_submit_alone_brings_all_that_changed_since_the_last_time",),
+    ),
+    "12-local": Bug(
+        "roots cannot be submitted to another workspace of this machine",
+        "kgd/tools/submitting.py",
+        "    if not params.changes and not remote:",
+        "    if not params.changes and not (remote and outbound.find(session, remote, params.workspace)):",
+        (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),
+    ),
+    "13-remote-inferred": Bug(
+        "changes for another workspace are refused with advice to call the same tool",
+        "kgd/tools/submitting.py",
+        "remote = params.remote or _inferred(session, params)",
+        "remote = params.remote",
+        (
+            f"{_COPIES}test_changes_go_to_the_workspace_that_their_uris_name",
+            f"{_COPIES}test_changes_for_a_read_only_clone_go_to_its_server",
+        ),
     ),
 }
