@@ -125,6 +125,30 @@ BUGS = {
         "    if not params.changes and not (remote and outbound.find(session, remote, params.workspace)):",
         (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),
     ),
+    "19-sync-counts": Bug(
+        "a merged branch counts with all of its history",
+        "kgd/git/store.py",
+        "                walker.hide(pygit2.Oid(raw=id))\n            return",
+        "                pass\n            return",
+        ("tests/sync/test_sharing.py::test_a_branch_that_began_long_ago_counts_as_the_commits_that_are_new",),
+    ),
+    "19-hub-last-seen": Bug(
+        "only answered reads of the same workspace count as seen",
+        "kgd/sync/hubs.py",
+        "self._answered()\n            raise",
+        "pass\n            raise",
+        ("tests/across/test_reading.py::test_any_answer_of_a_hub_counts_as_seen[submission]",),
+    ),
+    "19-hub-last-seen-by-name": Bug(
+        "a hub's last answer is kept for the id of a workspace",
+        "kgd/daemon/elsewhere.py",
+        "    if not entry.hub:\n        return entry.id",
+        "    if entry.id:\n        return entry.id",
+        (
+            "tests/across/test_reading.py::test_any_answer_of_a_hub_counts_as_seen[another workspace]",
+            "tests/across/test_reading.py::test_a_hub_that_took_the_place_of_another_was_not_seen_yet",
+        ),
+    ),
     "13-remote-inferred": Bug(
         "changes for another workspace are refused with advice to call the same tool",
         "kgd/tools/submitting.py",
