@@ -83,7 +83,8 @@ def register(session: Session, layout: Layout, entry: Entry) -> None:
     """Write a clone into the registry, with the remote that it is shared through from now on."""
     registry = session.daemon.registry
     path = str(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree)
-    if entry.hub:
+    known = registry.current().entries.get(entry.id)
+    if known is not None and known.hub:
         registry.forget(entry.id)
     wanted = replace(entry, path=path, standalone=not layout.in_code, remote=remote_of(entry), hub="")
     registry.register(wanted, replace=True)

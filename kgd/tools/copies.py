@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgd.errors import Forbidden, NotFound, Unauthorized, Unavailable
-from kgd.git.objects import ObjectId
+from kgd.git.objects import Commit, ObjectId
 from kgd.model.fields import join
 from kgd.model.node import Json
 from kgd.model.uri import Uri, segments_of
@@ -65,13 +65,18 @@ class AtHand:
         return found
 
     def submitted(self, uri: Uri, copy: Copy) -> tuple[str, bool]:
-        past, found = self._workspace.past, self._tip
-        for entry in self._log(uri):
-            then = past.node_at(uri, entry.commit.id)
-            if then is None or then.data.get(ORIGIN) != copy.origin:
-                break
-            found = entry.commit.id
-        return found.hex(), past.node_at(uri, found) != past.node_at(uri, self._tip)
+        found = next((one.commit.id for one in self._log(uri) if self._wrote(one.commit, uri, copy)), self._tip)
+        node_at = self._workspace.past.node_at
+        return found.hex(), node_at(uri, found) != node_at(uri, self._tip)
+
+    def _wrote(self, commit: Commit, uri: Uri, copy: Copy) -> bool:
+        """Whether the origin of the copy came with this commit; a merge counts, which accepted it."""
+        before = self._origin(uri, commit.parents[0]) if commit.parents else None
+        return bool(before != copy.origin and copy.origin == self._origin(uri, commit.id))
+
+    def _origin(self, uri: Uri, commit: ObjectId) -> Json:
+        node = self._workspace.past.node_at(uri, commit)
+        return node.data.get(ORIGIN) if node is not None else None
 
     def _log(self, uri: Uri) -> Sequence[LogEntry]:
         files = self._workspace.history.files_of(uri)
