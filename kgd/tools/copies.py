@@ -11,6 +11,7 @@ from kgd.git.objects import Commit, ObjectId
 from kgd.model.fields import join
 from kgd.model.node import Json
 from kgd.model.uri import Uri, segments_of
+from kgd.sync.hubs import WRITE_DEADLINE
 from kgd.tools.rehoming import ORIGIN
 from kgd.workspace.submission import VERSIONS_LOOKED_AT
 
@@ -99,7 +100,7 @@ class OnHub:
         asked: dict[str, Any] = {"uri": uri, "diff": True, "limit": COMMITS}
         is_changed = False
         while True:
-            page = self._client.call(self.id, "history", asked)
+            page = self._client.call(self.id, "history", asked, deadline=WRITE_DEADLINE)
             for commit in page.get("commits", ()):
                 if any(_is_submission(one, uri, copy) for one in commit.get("diff", ())):
                     return str(commit["commit"]), is_changed
@@ -112,7 +113,7 @@ class OnHub:
         asked: dict[str, Any] = {"uris": list(uris), "include": ["relations"], "budget": PAGE_TOKENS}
         while True:
             try:
-                page = self._client.call(self.id, "get", asked)
+                page = self._client.call(self.id, "get", asked, deadline=WRITE_DEADLINE)
             except (Forbidden, Unauthorized, NotFound):
                 if len(uris) > 1:  # one that may not be read spoils the call
                     for uri in uris:
