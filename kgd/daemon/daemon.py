@@ -21,6 +21,7 @@ from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.organisation import PACK_BYTES, Organisation
+from kgd.daemon.places import Places, misnamed
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
@@ -77,7 +78,8 @@ class Daemon:
             self.registry, Path(home.state) / "organisation",
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
         )  # fmt: skip
-        self._locate, self._open_workspace, self._syncs = locate, open_workspace, syncs
+        self.places = Places(self.registry, locate)
+        self._open_workspace, self._syncs = open_workspace, syncs
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
@@ -97,11 +99,11 @@ class Daemon:
 
         Raises:
             NotFound: There is none.
-            Unavailable: The registry names a place where it is no longer.
-            InvariantViolation: Another repository is registered under its id.
+            Unavailable: The registry names a place where it is no longer, or is not yet.
+            InvariantViolation: Another repository is registered under its id, or its place holds another workspace.
         """
         if directory is not None:
-            layout = self._locate(directory)
+            layout = self.places.around(directory)
             if layout is None:
                 raise NotFound("no workspace is here", at=str(directory), next="`kgd up` makes one.")
             found = self._at(layout)
@@ -123,20 +125,22 @@ class Daemon:
             )  # fmt: skip
         if not entry.path:
             return self._at(self.clones.layout(entry), publish=False)
-        layout = self._locate(Path(entry.path))
-        if layout is None:
-            raise Unavailable(
-                f"workspace '{entry.id}' is not where the registry says", at=entry.path,
-                next="Run `kgd up` where it is now, or take it out of workspaces.yaml.",
-            )  # fmt: skip
-        return self._at(layout)
+        found = self._at(self.places.layout(entry))
+        if found.id != entry.id:
+            raise misnamed(entry, found.id)
+        self._close_other_copies(found)
+        return found
 
-    def is_there(self, entry: Entry) -> bool:
-        """Whether a workspace is where the registry says. Opens nothing."""
-        try:
-            return self._locate(Path(entry.path)) is not None
-        except (KgdError, OSError):
-            return False
+    def opened_as(self, id: str) -> Workspace | None:
+        """The open workspace that the registry has under this id; None where it has to be opened first."""
+        entry = self.registry.current().entries.get(id)
+        if entry is None:
+            return None
+        for one in self.opened():
+            place = Entry.of(_Placed.of(one)).path if entry.path else str(self.clones.place(entry))
+            if one.id == id and place == (entry.path or str(one.layout.work_tree)):
+                return one
+        return None
 
     def register(self, workspace: Workspace, *, replace: bool = False) -> None:
         """Put an open workspace into the registry, under the place where it is now.
@@ -199,9 +203,9 @@ class Daemon:
         """Open what is shared with others, so that their changes arrive before anybody calls; and what has jobs."""
         for entry in self.registry.current().entries.values():
             try:
-                layout = self._locate(Path(entry.path)) if entry.path else None
+                layout = self.places.find(entry)
                 if layout is not None and (entry.remote or remotes(layout) or unfinished(layout)):
-                    self._at(layout)
+                    self.workspace(entry.id)
             except (KgdError, OSError) as error:
                 log.warning("not opened", extra={"workspace": entry.id, "reason": str(error)[:300]})
 
@@ -209,6 +213,7 @@ class Daemon:
         """What does not work around the registry and the workspaces elsewhere, one sentence each."""
         found = [f"registry: {problem}"] if (problem := self.registry.problem) else []
         found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
+        found += [f"registry entry {problem}" for problem in self.places.problems()]
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
     def on_commit(self, listener: OnCommit) -> None:
@@ -311,6 +316,13 @@ class Daemon:
                 raise
             return self._open_workspace(layout, **how)
 
+    def _close_other_copies(self, found: Workspace) -> None:
+        """Close a copy of the workspace elsewhere, which was opened before the registry named this place."""
+        for one in self.opened():
+            if one.id == found.id and one is not found:
+                log.warning("another copy is registered now", extra={"workspace": one.id, "path": one.layout.git_dir})
+                self.forget(one)
+
     def _let_go_of_moved(self) -> None:
         """Close what is no longer where it was opened: its lock went with it and would keep us out at its new place."""
         with self._lock:
@@ -334,7 +346,7 @@ class Daemon:
     def _still_there(self, entry: Entry) -> bool:
         """Whether a registered place still holds a workspace of that id."""
         try:
-            layout = self._locate(Path(entry.path)) if entry.path else None
+            layout = self.places.find(entry)
             return layout is not None and self._at(layout).id == entry.id
         except (KgdError, OSError):
             return False

@@ -6,6 +6,7 @@ be reached is an answer (`Absence`), not an exception, wherever a walk asks.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -58,8 +59,8 @@ class Hub:
     than asking a hub.
     """
 
-    def __init__(self, url: str, secret: Callable[[], str]) -> None:
-        self.client = HubClient(url, self._token)
+    def __init__(self, url: str, secret: Callable[[], str], answered: Callable[[], None]) -> None:
+        self.client = HubClient(url, self._token, answered=answered)
         self._secret, self._known, self._known_until = secret, "", 0.0
         self.resting_until = 0.0
         self.stuck = 0
@@ -118,11 +119,10 @@ class Elsewhere:
             found = self._in_time(self._hub(entry), lambda hub: hub.call(workspace, tool, args, deadline=deadline),
                                   deadline)  # fmt: skip
         except Unavailable as error:
-            at = self._seen.at(workspace)
+            at = self.last_seen(workspace)
             last = f"It was last seen {_moment(at)}." if at else "It was never seen from here."
             raise Unavailable(f"workspace '{workspace}' cannot be reached: {error.message}", at=error.at,
                               next=last) from error  # fmt: skip
-        self._seen.note([workspace])
         return found
 
     def client(self, workspace: str) -> HubClient:
@@ -156,7 +156,9 @@ class Elsewhere:
         return self._in_time(hub, lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
 
     def last_seen(self, workspace: str) -> float | None:
-        return self._seen.at(workspace)
+        """When its hub last answered any call, or its folder here was last there."""
+        entry = self._registry.current().entries.get(workspace)
+        return self._seen.at(_seen_as(entry)) if entry is not None else None
 
     def problems(self) -> list[str]:
         """Hubs that did not answer when they were last asked, one sentence each."""
@@ -181,10 +183,12 @@ class Elsewhere:
             same = frozenset(id for id, one in entries.items() if _same_hub(one, entry) and not one.path)
             return OnHub(_key(entry), same)
         try:
-            return self._daemon.workspace(workspace)
+            found = self._daemon.workspace(workspace)
         except KgdError as error:
             fetching = isinstance(error, Fetching)
-            return Absence("fetching" if fetching else "unreachable", error.message, self._seen.at(workspace))
+            return Absence("fetching" if fetching else "unreachable", error.message, self.last_seen(workspace))
+        self._seen.note([workspace])
+        return found
 
     def explore(self, question: Question, deadline: float) -> Patch | Absence:
         """What a hub answers to one step of a walk, all its pages, or why it does not."""
@@ -195,8 +199,7 @@ class Elsewhere:
             hub = self._hub(entry)
             found = self._in_time(hub, lambda client: _explore(client, question, deadline), deadline)
         except KgdError as error:
-            return _absence(error, question, self._seen.at(question.workspace))
-        self._seen.note([question.workspace])
+            return _absence(error, question, self.last_seen(question.workspace))
         return found
 
     def _shared(self, workspace: Workspace) -> bool:
@@ -221,7 +224,10 @@ class Elsewhere:
             hub = self._hubs.get(key)
             if hub is None:
                 reference = entry.token
-                hub = self._hubs[key] = Hub(entry.hub, lambda: self._secret(reference) if reference else "")
+                hub = self._hubs[key] = Hub(
+                    entry.hub, lambda: self._secret(reference) if reference else "",
+                    lambda: self._seen.note([_seen_as(entry)]),
+                )  # fmt: skip
             return hub
 
     def _in_time(self, hub: Hub, job: Callable[[HubClient], T], deadline: float) -> T:
@@ -369,6 +375,13 @@ def _absence(error: KgdError, question: Question, last_seen: float | None) -> Pa
     if isinstance(error, Forbidden | Unauthorized):
         return Absence("forbidden", error.message, last_seen)
     return Absence("unreachable", error.message, last_seen)
+
+
+def _seen_as(entry: Entry) -> str:
+    """The name under which it is kept when a workspace was last reached: one for all workspaces of a hub."""
+    if not entry.hub:
+        return entry.id
+    return f"hub-{hashlib.sha256(entry.hub.rstrip('/').encode()).hexdigest()[:16]}"
 
 
 def _key(entry: Entry) -> str:

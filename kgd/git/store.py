@@ -250,6 +250,20 @@ class ObjectStore:
         except _UNREADABLE:
             return self.merge_bases(a, b) == [a]
 
+    def count(self, tip: ObjectId, known: Iterable[ObjectId], *, limit: int) -> int:
+        """How many commits lead to `tip` and to none of `known`, counted up to `limit`. Exact below it.
+
+        Raises:
+            Damaged: One of them is not here, or cannot be read.
+        """
+        try:
+            walker = self._repository.walk(pygit2.Oid(raw=tip))
+            for id in known:
+                walker.hide(pygit2.Oid(raw=id))
+            return sum(1 for _ in itertools.islice(walker, limit))
+        except _UNREADABLE as error:
+            raise Damaged("history cannot be read", at=tip.hex()) from error
+
     def apart(self, a: ObjectId, b: ObjectId) -> tuple[int, int]:
         """How many commits lead to `a` and not to `b`, and the other way round.
 

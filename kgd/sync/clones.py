@@ -11,24 +11,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-from kgd.codec.settings import decode_settings
 from kgd.config.registry import Entry
 from kgd.errors import KgdError, Unavailable
 from kgd.git import layout as layouts
-from kgd.git import refs, remote_settings
-from kgd.git.adopt import WHERE
-from kgd.git.incoming import Incoming
 from kgd.git.layout import OWN_BRANCH, Layout
-from kgd.git.objects import ObjectId
-from kgd.git.remote import GitRemote, Network
-from kgd.git.remote_settings import Remote
-from kgd.git.store import ObjectStore
-from kgd.git.trouble import Trouble
+from kgd.git.remote import Network
 from kgd.git.url import parse
-from kgd.sync.vetting import vet
+from kgd.sync.cloning import clone
 
 PAUSE, LONGEST_PAUSE = 2.0, 300.0
 """Seconds from a fetch that failed to the next one that somebody's asking may begin; doubled each time."""
@@ -62,7 +53,7 @@ class Clones:
             Fetching: It is on its way.
             Unavailable: The last attempt failed; says why. Asking again later begins another.
         """
-        place = self._place(entry)
+        place = self.place(entry)
         if (place / ".git").exists() and (there := layouts.locate(place)) is not None:
             return there
         with self._lock:
@@ -89,14 +80,16 @@ class Clones:
         for thread in running:
             thread.join(CLOSE_SECONDS)
 
-    def _place(self, entry: Entry) -> Path:
+    def place(self, entry: Entry) -> Path:
         """A folder for each address and ref, so that an entry which comes to mean another one gets another clone."""
         known = hashlib.sha256(f"{entry.remote}\0{entry.ref}".encode()).hexdigest()[:10]
         return self._folder / f"{entry.id}-{known}"
 
     def _run(self, entry: Entry, place: Path) -> None:
         try:
-            _clone(entry, place, self._network(entry, self._stop))
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            layout = Layout(place / ".git", place, None, OWN_BRANCH)
+            clone(layout, parse(entry.remote), self._network(entry, self._stop), entry, direction="pull")
             log.info("cloned", extra={"workspace": entry.id, "path": str(place)})
             failed = None
         except (KgdError, OSError) as error:
@@ -115,41 +108,3 @@ class Clones:
 class _Failure:
     def __init__(self, error: KgdError, pause: float, until: float) -> None:
         self.error, self.pause, self.until = error, pause, until
-
-
-def _clone(entry: Entry, place: Path, network: Network) -> None:
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    url = parse(entry.remote)
-    layout = Layout(place / ".git", place, None, OWN_BRANCH)
-
-    def fill(half: Path) -> None:
-        remote = GitRemote(url, ObjectStore(half, layout.work_tree), half / "kgd" / "sync", network)
-        ref, tip = _look(remote, entry)
-        with remote.fetch({ref: tip}) as incoming:
-            tip = incoming.tips[ref]
-            vet(incoming, tip, entry.id, _sharded(incoming, tip), newer=True)  # whoever opens it reads it alone
-            incoming.keep()
-            for name in (refs.HEAD, layout.branch):
-                refs.move_ref(half, half / "kgd", name, None, tip, note=f"kgd: cloned {ref}")
-        made = replace(layout, git_dir=half)
-        remote_settings.add(made, Remote("origin", url, ref, entry.token, entry.sync, "pull"))
-
-    layouts.build_repository(layout, fill)
-
-
-def _look(remote: GitRemote, entry: Entry) -> tuple[str, ObjectId]:
-    wanted = [entry.ref] if entry.ref else [*WHERE, OWN_BRANCH]
-    for ref in wanted:
-        if tip := remote.ls(ref).get(ref):
-            return ref, tip
-    raise Trouble("vanished", f"the remote has no workspace under {' or '.join(wanted)}", at=remote.url.text,
-                  next="Say where it is with `ref:` in workspaces.yaml.")  # fmt: skip
-
-
-def _sharded(incoming: Incoming, tip: ObjectId) -> frozenset[str]:
-    """As its own settings say, which are fixed with its first commit; what is wrong with them is for the vetting."""
-    blob = incoming.entry(incoming.tree_of(tip), "kgd.yaml")
-    try:
-        return decode_settings(incoming.read(blob), newer=True).sharded if blob else frozenset()
-    except KgdError:
-        return frozenset()

@@ -42,13 +42,15 @@ class HubClient:
         url: ``https://host[:port][/base]``; plain http for this machine alone.
         token: Asked before each call, so that a token that was replaced is used at once; empty sends none.
         tls: Which certificates are believed; the machine's own list where none is given.
+        answered: Called after each answer of a hub, a refusal included.
     """
 
     def __init__(
-        self, url: str, token: Callable[[], str] = lambda: "", *, tls: ssl.SSLContext | None = None
+        self, url: str, token: Callable[[], str] = lambda: "", *, tls: ssl.SSLContext | None = None,
+        answered: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self._http = HttpClient(Address.parse(url), tls)
-        self._token = token
+        self._token, self._answered = token, answered
         self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
@@ -102,10 +104,15 @@ class HubClient:
             headers["If-None-Match"] = known[0]
         response = self._http.request(method, path, body, headers, deadline=deadline, limit=ANSWER_LIMIT)
         if response.status == 304 and known:
+            self._answered()
             return self._read(known[1])
         if response.status not in (200, 201):
-            raise self._refusal(response)
+            refusal = self._refusal(response)
+            if not isinstance(refusal, Unavailable):
+                self._answered()
+            raise refusal
         answer = self._read(response.body)
+        self._answered()
         if keep and (validator := response.headers.get("etag", "")):
             self._keep(key, validator, response.body)
         return answer

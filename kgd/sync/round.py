@@ -8,7 +8,7 @@ tip is kept under a ref, and a person decides.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -76,8 +76,6 @@ class Done:
     proposed: int = 0
     """Commits that the remote took as a proposal, and not into its branch."""
     theirs: ObjectId | None = None
-    shared: set[ObjectId] = field(default_factory=set)
-    """Commits that both sides had before, as far as they bound what is new."""
     waits: list[Wait] = field(default_factory=list)
     stage: str = ""
 
@@ -144,7 +142,6 @@ def _take(
 ) -> bool:
     """Whether the round may go on to the push."""
     known = _known(host, remote.incoming)
-    done.shared = {known} if known and theirs else set()
     if theirs is None:
         if known is None or _confirms(confirm, known):
             return True
@@ -196,7 +193,6 @@ def _may_follow(
     confirmed = _confirms(confirm, theirs)
     if known is not None and known != theirs and not store.is_ancestor(known, theirs):
         _keep(host, remote, known)
-        done.shared.discard(known)
         decided = store.is_ancestor(theirs, ours) and not store.is_ancestor(theirs, known)  # by hand, in the work tree
         if not confirmed and not decided:
             done.waits.append(Wait(
@@ -222,8 +218,7 @@ def _merge(host: Host, theirs: ObjectId, done: Done) -> None:
     before = host.tip
     if _holds(host, theirs):
         return
-    done.shared |= set(host.store.merge_bases(bytes.fromhex(before), theirs))
-    done.pulled += _count(host, theirs, {bytes.fromhex(before), *done.shared})
+    done.pulled += _count(host, theirs, [bytes.fromhex(before)])
     host.run(adoption.merge(host, theirs), alone=True)
     after = host.tip
     if after not in (before, theirs.hex()) and theirs in host.store.commit(bytes.fromhex(after)).parents:
@@ -287,7 +282,7 @@ def _push(
         _tell(remote, aim, done)
         return done
     taken_as = transport.push(aim.ref, aim.old, ours) or aim.ref
-    count = _count(host, ours, done.shared | {id for id in (theirs, aim.old) if id})
+    count = _count(host, ours, [id for id in (theirs, aim.old) if id])
     if taken_as.startswith(remote.proposals):
         proposed.remember(host, remote, taken_as, ours)
         done.proposed += count
@@ -382,9 +377,9 @@ def _confirms(confirm: str, commit: ObjectId) -> bool:
     return confirm == "yes" or (len(confirm) >= 7 and commit.hex().startswith(confirm.lower()))
 
 
-def _count(host: Host, tip: ObjectId, shared: set[ObjectId]) -> int:
-    """New commits up to `tip`, for an answer: at most `COUNTED`."""
+def _count(host: Host, tip: ObjectId, known: Sequence[ObjectId]) -> int:
+    """Commits that lead to `tip` and to none of `known`, for an answer: at most `COUNTED`."""
     try:
-        return sum(1 for _ in host.store.history([tip] if tip not in shared else [], until=shared, limit=COUNTED))
+        return host.store.count(tip, known, limit=COUNTED)
     except Damaged:
         return 0

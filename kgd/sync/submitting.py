@@ -18,6 +18,7 @@ from kgd.model.change import ChangeSet
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import holder_name, keep
+from kgd.workspace.submission import expecting
 from kgd.workspace.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class Offered:
     outcome: Outcome
 
 
-def offer(workspace: Workspace, remote: Remote, transport: Pusher, changes: ChangeSet) -> Offered:
-    """Put the changes up at the remote, made against what was last fetched from it.
+def offer(
+    workspace: Workspace, remote: Remote, transport: Pusher, changes: ChangeSet, base: ObjectId | None = None
+) -> Offered:
+    """Put the changes up at the remote, made against what was last fetched from it, or against an older `base`.
 
     The same request id puts up the same commit: a push whose end nobody saw is repeated, and applies once.
 
@@ -52,7 +55,9 @@ def offer(workspace: Workspace, remote: Remote, transport: Pusher, changes: Chan
         Trouble: The remote refused, or cannot be reached; ask again with the same request id.
         KgdError: What is wrong with the changes.
     """
-    tip = workspace.store.ref(remote.incoming) or bytes.fromhex(workspace.tip)
+    tip = base or workspace.store.ref(remote.incoming) or bytes.fromhex(workspace.tip)
+    if base is not None:
+        changes = expecting(workspace, changes, base)
     known = _earlier(workspace, remote, changes.request_id)
     if known is not None:
         name, commit, outcome = known[0], known[1], Outcome(known[1].hex(), repeated=True)

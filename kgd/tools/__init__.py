@@ -61,7 +61,7 @@ LOCAL = Catalogue(
         "update_node": "graph.making", "delete_nodes": "graph.making", "edges": "graph.edges",
         "create_edges": "graph.edges", "delete_edges": "graph.edges", "retrieve": "graph.retrieving",
         "coverage": "areas.coverage", "broken": "broken", "recall": "searching",
-        "would_submit": "rehearsing",
+        "would_submit": "rehearsing", "clone": "cloning",
     }
 )  # fmt: skip
 

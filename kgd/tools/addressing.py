@@ -91,6 +91,13 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
     return owners[0]
 
 
+def cloned(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
+    """Like `far`, for a workspace that is here as a read-only clone."""
+    owners = {named} if named else {_owner_in(text) for text in texts}
+    entry = session.daemon.registry.current().entries.get(next(iter(owners)) or "") if len(owners) == 1 else None
+    return entry.id if entry is not None and entry.remote and not entry.path else None
+
+
 def _is_bare(text: str) -> bool:
     """Whether it is a path or name that means something only in a workspace, and says nothing of which."""
     text = text.strip()
@@ -295,7 +302,7 @@ def _by_name(session: Session, named: str) -> Workspace:
 
 def _by_id(session: Session, id: str) -> Workspace:
     """An open one is taken as it is: to locate it anew would cost more than most calls."""
-    return next((ws for ws in session.daemon.opened() if ws.id == id), None) or session.daemon.workspace(id)
+    return session.daemon.opened_as(id) or session.daemon.workspace(id)
 
 
 def _here(session: Session) -> Workspace | None:

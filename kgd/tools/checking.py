@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes, remedies
 from kgd.tools.house import Nothing, absence
 from kgd.tools.session import Session
@@ -83,7 +83,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     checks = [_registry(session), _pages(session), *_import_clash(), *_around(session)]
     try:
         chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
-    except NotFound:
+    except (NotFound, Unavailable):
         if params.workspace or params.confirm_deletions:
             raise
         chosen = session.daemon.opened()
@@ -131,11 +131,12 @@ def _around(session: Session) -> Iterator[Check]:
     Asks every hub, some seconds where one hangs.
     """
     for id, entry in sorted(session.daemon.registry.current().entries.items()):
-        if entry.path and not session.daemon.is_there(entry):
-            yield {
-                "name": id, "state": "error", "detail": f"no workspace is at {entry.path} any more",
-                "next": "Run `kgd up` where it is now, or take it out of workspaces.yaml.",
-            }  # fmt: skip
+        try:
+            if entry.path:
+                session.daemon.places.layout(entry)
+        except (KgdError, OSError) as error:
+            told = error if isinstance(error, KgdError) else Unavailable(str(error.strerror), at=entry.path)
+            yield {"name": id, "state": "error", "detail": f"{told.message}: {told.at}", "next": told.next}
     elsewhere = session.daemon.elsewhere
     for url, ids in elsewhere.hubs():
         found: Check = {"name": f"hub {url}"[:120], "state": "ok", "detail": f"has {', '.join(ids[:HUB_IDS])}"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import NotFound
+from kgd.errors import NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.tools import addressing, nodes, remedies, sight
 from kgd.tools.ingesting import jobs
@@ -116,7 +116,7 @@ def status(session: Session, params: Nothing) -> StatusResult:
         answer["degraded"] += daemon.troubles()
     try:
         workspace = addressing.choose(session, params.workspace)
-    except NotFound as none:
+    except (NotFound, Unavailable) as none:
         if params.workspace:
             raise
         answer["next"] = none.next

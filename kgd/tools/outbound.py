@@ -1,6 +1,6 @@
 """This file is where what is for another workspace leaves this machine: a submission, or what was decided of one.
 
-A piece of one's own graph becomes changes first: each node an upsert, under the other workspace's id.
+A piece of one's own graph becomes changes first (`kgd.tools.resubmitting`).
 """
 
 from __future__ import annotations
@@ -16,22 +16,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from kgd.config import person_environment
 from kgd.config.credentials import secret
-from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
+from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import Remote, parse_stored, remote
 from kgd.git.trouble import LostRace
-from kgd.graph.traverse import traverse
 from kgd.model.change import ChangeSet
-from kgd.model.fields import plain
-from kgd.model.node import Node
-from kgd.model.uri import Uri, is_owned, scheme_of, segments_of, workspace_of
-from kgd.model.uri import build as build_uri
 from kgd.sync.hubs import HubClient
 from kgd.sync.submitting import offer
 from kgd.tools import addressing
 from kgd.tools.changes import edits
+from kgd.tools.copies import AtHand, OnHub, There
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
+from kgd.tools.resubmitting import Piece, piece
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams, SubmitResult
 
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from kgd.workspace.proposals import Proposal
     from kgd.workspace.workspace import Workspace
 
-MOST_NODES = 1_000
 _HUB = re.compile(r"(https?://.+)/git/([a-z0-9][a-z0-9-]{0,62})(?:\.git)?/?").fullmatch
 """How a hub's workspaces are addressed by git."""
 SHARED_REF = "refs/heads/main"
@@ -86,55 +82,51 @@ def find(session: Session, name: str, workspace: str | None) -> Target | None:
     return Target(here.id, here, found, (own.token if own else "") or found.token)
 
 
-def send(session: Session, target: Target, params: SubmitParams) -> SubmitResult:
+def send(
+    session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]], *, base: str = ""
+) -> SubmitResult:
     """What became of it over there.
 
     Raises:
         KgdError: What the hub or the git server refused; nothing of it is there.
         Unavailable: It cannot be reached, or the connection ended: ask again with the same request id.
     """
-    changes = sent(session, target.id, params)
     if target.copy is None or target.remote is None:
         return _to_hub(session, target, params, changes)
+    if params.base != base:
+        raise _baseless()
     return _to_git(session, target.copy, target.remote, target.token, params, changes)
 
 
-def sent(session: Session, into: str, params: SubmitParams) -> list[dict[str, Any]]:
-    """The changes that go to the workspace `into`."""
-    if params.roots:
-        return from_roots(session, into, params)
-    return [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
+def piece_of(session: Session, target: Target | None, params: SubmitParams) -> tuple[Workspace, Piece]:
+    """The caller's workspace, and what of it goes to the target; None is the workspace of this machine that is named.
 
-
-def from_roots(session: Session, into: str, params: SubmitParams) -> list[dict[str, Any]]:
-    """The stored nodes that the cost reaches, as upserts for the workspace `into`. Bare ones are left to relations."""
+    Raises:
+        KgdError: As `resubmitting.piece`.
+    """
+    if params.base and target is not None and target.copy is not None:
+        raise _baseless()
     own = addressing.choose(session, params.workspace, params.roots)
-    starts = [addressing.resolve(session, own, text, at=f"roots[{n}]") for n, text in enumerate(params.roots)]
-    walk = traverse([own.graph], starts, max_cost=params.max_cost, max_nodes=MOST_NODES)
-    if walk.missing:
-        raise NotFound("there is no such node to submit", at=walk.missing[0], next="roots are nodes that are stored.")
-    if any(cut.limit == "max_nodes" for cut in walk.cut):
-        raise Limit(f"one submission takes at most {MOST_NODES} nodes", at="max_cost", next="Choose a lower cost.")
-    found = [node for one in walk.nodes if (node := own.node(one.uri)) is not None]
-    uris = {node.uri for node in found}
-    homes = {uri: _rehomed(uri, own.id, into) for uri in uris}
-    return [_upsert(node, homes) for node in found if not node.is_bare]
+    roots = {addressing.resolve(session, own, text, at=f"roots[{n}]"): params.max_cost
+             for n, text in enumerate(params.roots)}  # fmt: skip
+    there = _there(session, target, params.remote or "")
+    if target is None and there.id == own.id:
+        raise Invalid("roots are submitted to another workspace", at="remote", next="Name the one that they are for.")
+    return own, piece(own, there.id, there, roots, base=params.base)
 
 
-def _upsert(node: Node, homes: Mapping[Uri, Uri]) -> dict[str, Any]:
-    values = {name: value for name, value in plain(node).items() if name != "aliases"}
-    values["uri"] = homes[node.uri]
-    if "relations" in values:
-        values["relations"] = [
-            {**one, "target": homes.get(one["target"], one["target"])} for one in values["relations"]
-        ]
-    return {"op": "upsert", **values}
+def _baseless() -> Invalid:
+    return Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
 
 
-def _rehomed(uri: Uri, own: str, into: str) -> Uri:
-    if not is_owned(uri) or workspace_of(uri) != own:
-        return uri
-    return build_uri(scheme_of(uri), into, segments_of(uri))
+def _there(session: Session, target: Target | None, id: str) -> There:
+    if target is None:
+        here = addressing.choose(session, id, writing=True)
+        return AtHand(here, bytes.fromhex(here.tip))
+    if target.copy is None or target.remote is None:
+        return OnHub(session.daemon.elsewhere.client(target.id), target.id)
+    tip = target.copy.store.ref(target.remote.incoming) or bytes.fromhex(target.copy.tip)
+    return AtHand(target.copy, tip)
 
 
 def _to_hub(session: Session, target: Target, params: SubmitParams, changes: list[dict[str, Any]]) -> SubmitResult:
@@ -155,15 +147,13 @@ def _to_hub(session: Session, target: Target, params: SubmitParams, changes: lis
 def _to_git(
     session: Session, copy: Workspace, to: Remote, token: str, params: SubmitParams, changes: list[dict[str, Any]]
 ) -> SubmitResult:
-    if params.base:
-        raise Invalid("a plain git server is given a commit on what it has", at="base", next="Leave base out.")
     read = SubmitParams.model_validate({"changes": changes}).changes or []
 
     made = edits(session, copy, read)
     given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
     network = Network(person_environment(), secret(token) if token else "", stop=threading.Event())
     transport = GitRemote(to.url, copy.store, copy.layout.derived_dir / "sync", network)
-    done = offer(copy, to, transport, given)
+    done = offer(copy, to, transport, given, bytes.fromhex(params.base) if params.base else None)
     outcome = done.outcome
     changed = {uri for uri, _ in outcome.nodes} | set(outcome.deleted)
     answer: SubmitResult = {

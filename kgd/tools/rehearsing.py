@@ -21,6 +21,7 @@ from kgd.tools.outbound import Target
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams
 from kgd.tools.tool import Hints, Tool
+from kgd.workspace.submission import expecting
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -63,20 +64,30 @@ def would_submit(session: Session, params: SubmitParams) -> PlanResult:
         KgdError: What a submission would be refused with before it is sent.
     """
     target = submitting.target_of(session, params)
-    changes = outbound.sent(session, target.id, params) if target else []
-    if target is None:
-        workspace = submitting.workspace_of(session, params)
-        return _tried(session, workspace, params, "merged", HERE)
-    if target.copy is None or target.remote is None:
-        return _at_hub(session, target, params, changes)
-    given = SubmitParams.model_validate({"changes": changes})
-    return {**_tried(session, target.copy, given, "proposed", AT_GIT), "remote": target.remote.name}
+    if not params.changes:
+        _, piece = outbound.piece_of(session, target, params)
+        if not piece.changes:
+            return _plan(piece.into, [], "Nothing has changed since your last submission.")
+        params = submitting.with_changes(params, piece)
+    if target is not None and (target.copy is None or target.remote is None):
+        return _at_hub(session, target, params, submitting.given(params))
+    workspace = target.copy if target is not None else None
+    outcome: Would = "merged" if workspace is None else "proposed"
+    look = HERE if workspace is None else AT_GIT
+    found = _tried(session, workspace or submitting.workspace_of(session, params), params, outcome, look)
+    if target is not None and target.remote is not None:
+        found["remote"] = target.remote.name
+    return found
 
 
 def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome: Would, look: str) -> PlanResult:
     """As the copy here has it; what was submitted against an older base is held against what is there now."""
     made = edits(session, workspace, params.changes or [])
     changes = ChangeSet(made, session.author(workspace), params.message, operation="submit")
+    if params.base:
+        changes = expecting(
+            workspace, changes, bytes.fromhex(workspace.tip)
+        )  # what changed since shows when it is sent
     found = workspace.submit(changes, dry_run=True)
     changed = {uri for uri, _ in found.nodes} | set(found.deleted)
     planned: list[Planned] = []

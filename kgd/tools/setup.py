@@ -12,7 +12,8 @@ from typing_extensions import TypedDict
 
 from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.config import git_own_file
-from kgd.errors import Forbidden, Invalid, InvariantViolation
+from kgd.config.registry import Entry
+from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
 from kgd.git import identity, removal
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
@@ -23,7 +24,7 @@ from kgd.git.refs import HEAD, checked_out
 from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
-from kgd.tools import addressing, joining
+from kgd.tools import addressing, clones, joining
 from kgd.tools.house import Nothing
 from kgd.tools.ingesting.tree import tree_counts
 from kgd.tools.parameters import JsonObject
@@ -58,18 +59,27 @@ class UpResult(TypedDict):
 
 
 def up(session: Session, params: UpParams) -> UpResult:
-    """The workspace of a directory: found, taken over from the code's remote, or made. Again, and nothing changes."""
-    directory = _directory(session, params.directory)
+    """The workspace of a directory: found, cloned from its remote, or made. Again, and nothing changes."""
     id = params.id or params.workspace
     if id is not None and not is_workspace_id(id):
         raise Invalid("an id has 1 to 63 lower-case letters, digits and dashes, and begins with no dash", at="id")
+    directory, entry = _meant(session, params, id)
+    if entry is not None and (entry.standalone or clones.is_free(entry, directory)):
+        params = params.model_copy(update={"standalone": True})
     found = _found(directory, id, params)
     if found is None and params.dry_run:
-        return _planned(session, directory, id, params)
-    made = found or _make(session, directory, id, params)
+        return _planned(session, directory, id or (entry.id if entry else None), params, entry)
+    made = found or _make(session, directory, id, params, entry)
+    return brought_up(session, directory, made, replace=params.replace)
+
+
+def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) -> UpResult:
+    """Open and register what was found or made, and describe it."""
     layout = made.layout
-    if params.replace:
-        _let_go_of(session, _id_of(layout), layout)
+    if replace or made.cloned:
+        let_go_of(session, _id_of(layout), layout)
+    if made.cloned:
+        clones.register(session, layout, made.cloned)
     session.here = None
     workspace = session.daemon.workspace(directory=directory if layout.in_code else layout.work_tree)
     answer: UpResult = {
@@ -80,10 +90,10 @@ def up(session: Session, params: UpParams) -> UpResult:
         "created": made.created,
         "published": [f"{one.name} ({one.url.text} {one.ref})" for one in remotes(layout)],
         "counts": {"nodes": len(workspace.graph), **tree_counts(workspace)},
-        "warnings": list(_shipped(layout)),
+        "warnings": [*_shipped(layout), *_misnamed(session, layout, workspace.id)],
     }
-    if layout.code_tree is not None:
-        answer["code_tree"] = str(layout.code_tree)
+    if workspace.layout.code_tree is not None:
+        answer["code_tree"] = str(workspace.layout.code_tree)
     if made.restored:
         answer["restored"] = True
     if made.adopted:
@@ -101,7 +111,35 @@ def up(session: Session, params: UpParams) -> UpResult:
     return answer
 
 
-def _planned(session: Session, directory: Path, id: str | None, params: UpParams) -> UpResult:
+def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, Entry | None]:
+    """The directory, and the entry of the registry that says what belongs there, if there is one.
+
+    `-w ID` without a directory means the path that the registry gives to that workspace.
+    """
+    entries = session.daemon.registry.current().entries
+    known = entries.get(id or "")
+    if params.directory is None and params.id is None and known is not None and known.path:
+        directory = directory_of(session, known.path)
+        if not directory.exists() and not (known.standalone or known.remote):
+            raise NotFound("there is no code repository yet", at=known.path, next="Clone the code there first.")
+        return directory, known
+    directory = directory_of(session, params.directory)
+    if known is not None and (not known.path or Path(known.path).resolve() == directory):
+        return directory, known
+    if known is not None or id is not None:
+        return directory, None
+    return directory, next((one for one in entries.values() if clones.is_at(one, directory)), None)
+
+
+def _misnamed(session: Session, layout: Layout, id: str) -> Iterator[str]:
+    """Entries of other ids for the place of this workspace."""
+    for entry in session.daemon.registry.current().entries.values():
+        found = session.daemon.places.find(entry) if entry.id != id else None
+        if found is not None and found.git_dir == layout.git_dir:
+            yield f"workspaces.yaml also has '{entry.id}' here: take that entry out, or give it another path"
+
+
+def _planned(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> UpResult:
     place = None if params.standalone else find_place(directory)
     name = _new_id(session, directory, id, params)
     layout = layouts.code_layout(place) if place and not layouts.is_clone(place) else None
@@ -113,29 +151,35 @@ def _planned(session: Session, directory: Path, id: str | None, params: UpParams
     }  # fmt: skip
     if layout and layouts.removed(layout):
         planned["restored"] = True
+    elif entry is not None and (remote := clones.remote_of(entry)):
+        planned["adopted"] = remote
     return planned
 
 
-def _let_go_of(session: Session, id: str, layout: Layout) -> None:
+def let_go_of(session: Session, id: str, layout: Layout) -> None:
     """Another repository that is registered under this id makes room; its files stay."""
     for workspace in session.daemon.opened():
         if workspace.id == id and workspace.layout.git_dir != layout.git_dir:
             session.daemon.forget(workspace)
     entry = session.daemon.registry.current().entries.get(id)
-    if entry is not None and entry.path and layouts.locate(Path(entry.path)) != layout:
+    there = session.daemon.places.find(entry) if entry is not None else None
+    if there is not None and there.git_dir != layout.git_dir:
         session.daemon.registry.forget(id)
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
+    """What `up` found or made. `cloned` is the entry that says where it was cloned from."""
+
     layout: Layout
     created: bool = False
     restored: bool = False
     adopted: str = ""
     unreachable: str = ""
+    cloned: Entry | None = None
 
 
-def _found(directory: Path, id: str | None, params: UpParams) -> _Made | None:
+def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
     layout = layouts.locate(directory) if directory.is_dir() else None
     if layout is None or (params.standalone and layout.work_tree != directory):
         return None
@@ -145,12 +189,16 @@ def _found(directory: Path, id: str | None, params: UpParams) -> _Made | None:
             f"this workspace has the id '{known}', and every URI in it carries that", at=str(layout.work_tree),
             next="Use it under this id; a copy takes the place of the other with `kgd up --replace`.",
         )  # fmt: skip
-    return _Made(layout)
+    return Made(layout)
 
 
-def _make(session: Session, directory: Path, id: str | None, params: UpParams) -> _Made:
-    """Taken over from the code's remote where it has one. A remote that could not be asked is told of: it may have."""
+def _make(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> Made:
+    """Cloned from the remote that the registry names, taken over from the code's remote, or made.
+
+    A remote of the code that could not be asked is named in the answer: it may have a workspace.
+    """
     place = None if params.standalone else find_place(directory)
+    id = id or (entry.id if entry is not None else None)
     unreachable = ""
     kept = layouts.removed(layouts.code_layout(place)) if place else None
     restored = kept is not None
@@ -161,28 +209,38 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams) -
     if place and place.top and layouts.is_clone(place):
         store = ObjectStore(place.common_dir)
         allow(store, store.ref(checked_out(place.common_dir) or "") or b"")
-        return _Made(layouts.create_standalone(place.top, "", {}), True, adopted="this clone")
+        return Made(layouts.create_standalone(place.top, "", {}), True, adopted="this clone")
     if kept is not None:
         store = ObjectStore(kept)
         allow(store, store.ref(HEAD) or b"")
+    elif entry is not None and clones.remote_of(entry):
+        environment = {key: str(value) for key, value in params.environment.items()}
+        cloned = clones.clone_to(
+            session, directory if place is None else place, entry, environment,
+            allow=lambda found: _refuse_other(session, id, found, params),
+        )  # fmt: skip
+        if cloned is not None:
+            return Made(cloned.layout, True, adopted=cloned.source, cloned=entry)
     if place:
         environment = {key: str(value) for key, value in params.environment.items()}
         asked = adopt(directory, environment=environment, allow=allow)
         if asked.layout is not None:
             found = "" if restored else f"{asked.remote} {asked.ref}".strip()
-            return _Made(asked.layout, not restored, restored, found, asked.unreachable)
+            return Made(asked.layout, not restored, restored, found, asked.unreachable)
         unreachable = asked.unreachable
     name = _new_id(session, directory, id, params)
     make = layouts.create_in_code_repository if place else layouts.create_standalone
-    return _Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
+    return Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
 
 
 def _refuse_other(session: Session, id: str | None, found: str, params: UpParams) -> None:
     """A workspace that is there already is taken up under its own id, and in nobody's place. Nothing was made yet."""
     known = session.daemon.registry.current().entries.get(found)
-    other = known.path if known and known.path and layouts.locate(Path(known.path)) is not None else ""
+    other = known.path if known and known.path and session.daemon.places.is_there(known) else ""
     if id not in (None, found):
         leave = f"Leave out --id to work with '{found}'"
+        if params.id is None and params.workspace is None:
+            leave = f"Name the entry of this place '{found}' in workspaces.yaml"
         if other:
             leave = f"Work with '{found}' at {other}, or `kgd up --replace` lets this clone take its place"
         raise InvariantViolation(
@@ -200,7 +258,7 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
     in_code = not params.standalone and find_place(directory) is not None
     name = id or workspace_id_from(_project_name(directory) if in_code else directory.name)
     known = session.daemon.registry.current().entries.get(name)
-    if known is not None and known.path and not params.replace and layouts.locate(Path(known.path)) is not None:
+    if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
         raise InvariantViolation(
             f"another repository is registered as '{name}'", at=known.path,
             next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
@@ -232,7 +290,12 @@ def _id_at(store: ObjectStore, tip: ObjectId | None, where: Path) -> str:
     return decode_settings(store.read(blob), newer=True).workspace
 
 
-def _directory(session: Session, named: str | None) -> Path:
+def directory_of(session: Session, named: str | None) -> Path:
+    """A directory that the command line names, from the client's own.
+
+    Raises:
+        Forbidden: The caller is not this machine's command line.
+    """
     if not session.trusted:
         raise Forbidden("only this machine's own command line sets up workspaces")
     base = session.cwd
@@ -279,7 +342,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
         raise Forbidden("only this machine's own command line removes workspaces")
     daemon = session.daemon
     if params.all:
-        chosen = [daemon.workspace(one.id) for one in daemon.registry.current().entries.values() if one.path]
+        entries = daemon.registry.current().entries.values()
+        chosen = [daemon.workspace(one.id) for one in entries if one.path and daemon.places.is_there(one)]
     else:
         chosen = [addressing.choose(session, params.workspace, writing=True)]
     answer: UninstallResult = {"workspaces": [one.id for one in chosen], "kept": [], "left": []}

@@ -15,9 +15,10 @@ from kgd.tools.writing import Similar, Written
 class SubmitParams(Params):
     remote: Annotated[str | None, Field(description="a registered workspace, or a remote of this one")] = None
     changes: ChangesAsInPut | None = None
-    roots: Annotated[Many[str], Field(description="or: these nodes of mine and what max_cost reaches")] = Field(
-        default_factory=list
-    )
+    roots: Annotated[
+        Many[str],
+        Field(description="or: these nodes of mine and what max_cost reaches; neither: what changed since I last did"),
+    ] = Field(default_factory=list)
     max_cost: Annotated[float, Field(ge=0)] = 0.0
     base: Annotated[str, Field(description="the commit you saw")] = ""
     message: Annotated[str, Field(max_length=4_000)] = ""

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
-from kgd.tools import addressing, outbound
+from kgd.tools import addressing, outbound, resubmitting
 from kgd.tools.changes import edits
 from kgd.tools.parameters import refuse_unseen
+from kgd.tools.resubmitting import Piece
 from kgd.tools.session import Session
 from kgd.tools.submissions import Became, SubmitParams, SubmitResult
 from kgd.tools.tool import Hints, Tool
@@ -33,7 +34,35 @@ if TYPE_CHECKING:
 def submit(session: Session, params: SubmitParams) -> SubmitResult:
     """All of it is merged, or all of it waits, or nothing happened."""
     target = target_of(session, params)
-    return outbound.send(session, target, params) if target is not None else _here(session, params)
+    if params.changes:
+        return outbound.send(session, target, params, given(params)) if target is not None else _here(session, params)
+    own, piece = outbound.piece_of(session, target, params)
+    if not piece.changes:
+        done = _nothing_new(target.id if target is not None else piece.into)
+    elif target is not None:
+        done = outbound.send(session, target, with_changes(params, piece), piece.changes, base=piece.base)
+    else:
+        done = _here(session, with_changes(params, piece))
+    resubmitting.note(own, piece)
+    return done
+
+
+def given(params: SubmitParams) -> list[dict[str, Any]]:
+    """The changes as they were given, as plain data."""
+    return [one.model_dump(mode="json", exclude_unset=True) for one in params.changes or ()]
+
+
+def with_changes(params: SubmitParams, piece: Piece) -> SubmitParams:
+    """The same submission, with the changes that roots became."""
+    known = params.model_dump(exclude={"changes", "roots", "max_cost"}, exclude_unset=True)
+    return SubmitParams.model_validate({**known, "changes": piece.changes, "base": piece.base})
+
+
+def _nothing_new(workspace: str) -> SubmitResult:
+    return {
+        "workspace": workspace, "outcome": "unchanged", "commit": None, "changes": [],
+        "look": "Nothing has changed since your last submission.",
+    }  # fmt: skip
 
 
 def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
@@ -45,32 +74,44 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
         NotFound, Unavailable: As `outbound.find`.
     """
     refuse_unseen(params.message, "message", lines=True)
-    if bool(params.changes) == bool(params.roots):
+    if bool(params.changes) and bool(params.roots):
         raise Invalid("give either changes or roots", at="changes", next="roots are nodes of your own workspace.")
     if params.remote and session.principal is not None:
         raise Forbidden("a hub submits nothing elsewhere for somebody", at="remote", next="Leave remote out.")
-    target = outbound.find(session, params.remote, params.workspace) if params.remote else None
-    if target is None and params.roots:
+    remote = params.remote or _inferred(session, params)
+    if not params.changes and not remote:
         raise Invalid("roots are submitted to a remote", at="remote", next="Name the workspace that they are for.")
-    return target
+    return outbound.find(session, remote, params.workspace) if remote else None
+
+
+def _inferred(session: Session, params: SubmitParams) -> str | None:
+    """The workspace elsewhere that the changes are for, by name or by their URIs; None for one of this machine."""
+    if session.principal is not None or not params.changes:
+        return None
+    texts = _named(params)
+    return addressing.far(session, params.workspace, texts) or addressing.cloned(session, params.workspace, texts)
 
 
 def workspace_of(session: Session, params: SubmitParams) -> Workspace:
     """The workspace here that it is for."""
+    return addressing.choose(session, params.remote or params.workspace, _named(params), writing=True)
+
+
+def _named(params: SubmitParams) -> list[str]:
+    """The nodes that the changes are about, as they are written."""
     texts = [getattr(one, "uri", None) or getattr(one, "source", None) for one in params.changes or []]
-    named = [text for text in texts if isinstance(text, str)]
-    return addressing.choose(session, params.remote or params.workspace, named, writing=True)
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _here(session: Session, params: SubmitParams) -> SubmitResult:
     workspace = workspace_of(session, params)
     made = edits(session, workspace, params.changes or [])
     principal = session.principal
-    given = ChangeSet(
+    changes = ChangeSet(
         made, session.author(workspace), params.message, params.request_id, operation="submit",
         origin=f"token {principal.id}" if principal else "",
     )  # fmt: skip
-    found = submit_here(session, workspace, given, base=params.base)
+    found = submit_here(session, workspace, changes, base=params.base)
     return answer(workspace, [_subject(edit) for edit in made], found)
 
 

@@ -88,11 +88,11 @@ def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: st
         return Submission("merged", done)
     if base:
         seen = _base(workspace, base)
-        return _against(workspace, _expecting(workspace, changes, seen), who, seen)
+        return _against(workspace, expecting(workspace, changes, seen), who, seen)
     try:
         return _at_tip(workspace, changes, who)
     except Stale:
-        older = _base_of_versions(workspace, changes)
+        older = None if _is_taken(workspace, changes) else _base_of_versions(workspace, changes)
         if older is None:
             raise
         return _against(workspace, changes, who, older)
@@ -187,8 +187,8 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
     return id
 
 
-def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
-    """Whoever names the commit that they saw has seen the content which they replace."""
+def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
+    """The changes with the versions at a base: a submitter who names it has seen the content that they replace."""
     then = PastSurroundings(workspace, base)
 
     def seen(edit: Edit) -> Edit:
@@ -198,6 +198,12 @@ def _expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chan
         return edit
 
     return replace(changes, edits=tuple(map(seen, changes.edits)))
+
+
+def _is_taken(workspace: Workspace, changes: ChangeSet) -> bool:
+    """Whether a node that was to be new is there: no older commit makes the two one."""
+    new = [one.uri for one in changes.edits if isinstance(one, Upsert) and one.expect_version == 0]
+    return any(workspace.node(workspace.resolve(uri)) is not None for uri in new)
 
 
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:

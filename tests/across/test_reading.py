@@ -94,6 +94,35 @@ def test_a_hub_that_is_gone_is_named_with_the_time_it_was_last_seen(here: Site) 
         here.ask("traverse", start=["concept://infra/keys"])
 
 
+@pytest.mark.parametrize("way", ["whoami", "submission", "refusal", "another workspace"])
+def test_any_answer_of_a_hub_counts_as_seen(here: Site, way: str) -> None:
+    served: Hub = here.hub  # type: ignore[attr-defined]
+    here.know("other", hub=served.url, token=here.daemon.registry.current().entries["infra"].token)
+    change = {"op": "upsert", "uri": "concept://infra/keys", "summary": "new"}
+    if way == "whoami":
+        here.ask("whoami")
+    elif way == "submission":
+        with pytest.raises(Forbidden):
+            here.ask("submit_subgraph", remote="infra", changes=[change])
+    elif way == "refusal":
+        here.ask("get", uris=["decision://infra/secret/plan"])
+    else:
+        here.ask("get", uris=["concept://infra/keys"])
+    served.stop()
+    id = "other" if way == "another workspace" else "infra"
+    (missing,) = here.ask("get", uris=[f"concept://{id}/keys"])["missing"]
+    assert missing["last_seen"]
+
+
+def test_a_hub_that_took_the_place_of_another_was_not_seen_yet(here: Site) -> None:
+    served: Hub = here.hub  # type: ignore[attr-defined]
+    here.ask("get", uris=["concept://infra/keys"])
+    path = Path(here.home.registry)
+    path.write_text(path.read_text().replace(served.url, "http://127.0.0.1:9"))
+    (missing,) = here.ask("get", uris=["concept://infra/keys"])["missing"]
+    assert (missing["reason"], "last_seen" in missing) == ("unreachable", False)
+
+
 def test_last_seen_is_the_time_of_the_last_answer_and_outlives_a_daemon_that_ends(tmp_path: Path) -> None:
     moments = iter([1_000.0, 1_007.0])
     seen = LastSeen(tmp_path / "seen", lambda: next(moments))

@@ -198,6 +198,7 @@ WRONG = [
     Wrong(["reject", "nothing-of-the-kind"], GONE, r"nothing-of-the-kind"),
     Wrong(["submit", "nobody", "--roots", "auth"], GONE, r"nobody"),
     Wrong(["review", "--since", "the other day"], BAD, r"date|day"),
+    Wrong(["clone", "nosuch"], GONE, r"no workspace 'nosuch'"),
     Wrong(["join", "not-an-address"], BAD, r"address"),
     Wrong(["leave", "http://127.0.0.1:9"], GONE, r"127\.0\.0\.1"),
     Wrong(["whoami", "too", "much"], BAD, r"much"),
@@ -221,7 +222,7 @@ WRONG = [
 
 ELSEWHERE = {
     "mcp", "serve", "edit", "down", "uninstall", "resolve", "share", "sync", "install", "hook", "merge-driver",
-    "accept", "reject", "submit", "join", "leave",
+    "accept", "reject", "submit", "join", "leave", "clone",
 }  # fmt: skip
 """Commands that other tests call as they are meant; `mcp` is under every client."""
 

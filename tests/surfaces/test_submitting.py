@@ -150,6 +150,16 @@ def test_what_would_be_merged_here_is_told_and_not_written(ask: Ask, ws: Workspa
     assert (told["outcome"], ws.tip) == ("merged", tip)
 
 
+def test_a_node_that_was_to_be_new_is_never_merged_into_one_that_is_there(ask: Ask, holds: As) -> None:
+    mine = holds("read,write", "/**")
+    ask.put(changes=upsert("infra/a", summary="one"))
+    ask.put(changes=[upsert("infra/a", summary="two"), upsert("infra/theirs", summary="theirs")])
+    changes = [upsert("infra/a", name="A", expect_version=1), upsert("infra/theirs", name="N", expect_version=0)]
+    with pytest.raises(Stale):
+        mine.submit_subgraph(changes=changes)
+    assert ask.get(uris="infra/theirs")["nodes"][0]["name"] != "N"
+
+
 def test_to_a_plain_git_server_it_goes_as_a_proposal(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     ask.put(changes=[upsert("infra/a", name="A", content="mine\n"), upsert("infra/b", name="B")])
     bare = tmp_path / "bare.git"

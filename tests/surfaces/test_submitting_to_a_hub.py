@@ -24,9 +24,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     found.stop()
 
 
-def join(session: Session, hub: Hub, folder: Path, verbs: str) -> str:
+def join(session: Session, hub: Hub, folder: Path, verbs: str, paths: str = "/infra/**") -> str:
     """Register the hub's workspace with a token of its own; the token's id."""
-    made = hub.call("token_mint", workspace="infra", verbs=verbs.split(","), paths=["/infra/**"], name="billing-agent",
+    made = hub.call("token_mint", workspace="infra", verbs=verbs.split(","), paths=[paths], name="billing-agent",
                     expires="1d")  # fmt: skip
     kept = folder / "token"
     kept.write_text(str(made["token"]))

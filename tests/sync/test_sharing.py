@@ -48,6 +48,30 @@ def test_the_first_who_shares_makes_the_branch_and_the_second_gets_it(ann: Perso
     agree(ann, bob)
 
 
+def test_a_branch_that_began_long_ago_counts_as_the_commits_that_are_new(
+    ann: Person, bob: Person, hub: Path, tmp_path: Path
+) -> None:
+    for number in range(5):
+        ann.put(f"early-{number}", summary="before the branch")
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    cleo = tmp_path / "cleo"
+    git(tmp_path, "clone", "-q", str(hub), str(cleo))
+    for number in range(5):
+        ann.put(f"late-{number}", summary="after the branch")
+    ann.sync()
+    bob.sync()
+    (cleo / "nodes/concept/cleo.yaml").write_text("uri: concept://infra/cleo\nsummary: by Cleo\n")
+    git(cleo, "add", "-A")
+    git(cleo, "commit", "-qm", "offline")
+    git(cleo, "pull", "-q", "--no-rebase", "--no-edit")
+    git(cleo, "push", "-q")
+    assert bob.sync()["pulled"] == 2, "Cleo's commit and the merge"
+    bob.put("b", summary="by Bob")
+    told = bob.sync()
+    assert (told["pulled"], told["pushed"]) == (0, 1)
+
+
 def test_a_plain_clone_of_what_was_shared_checks_it_out_whatever_branch_the_server_was_made_with(
     ann: Person, tmp_path: Path
 ) -> None:

@@ -1,0 +1,111 @@
+"""Registered places: which workspace each path of the registry holds.
+
+An entry stands for the workspace that has its id. At any other workspace it is a mistake in the registry: nothing is
+read or written through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgd.config.registry import Entry, RegistryFile
+from kgd.errors import InvariantViolation, KgdError, Unavailable
+from kgd.workspace import tip_settings
+
+if TYPE_CHECKING:
+    from kgd.git.layout import Layout
+
+
+class Places:
+    """The places that a registry names. Safe for threads.
+
+    Args:
+        locate: The layout of the workspace that a directory belongs to, None where there is none.
+    """
+
+    def __init__(self, registry: RegistryFile, locate: Callable[[Path], Layout | None]) -> None:
+        self._registry, self._locate = registry, locate
+        self._ids: dict[tuple[Path, int], str] = {}
+
+    def layout(self, entry: Entry) -> Layout:
+        """Where the workspace of an entry is.
+
+        Raises:
+            Unavailable: It is not there.
+        """
+        if (found := self.find(entry)) is not None:
+            return found
+        if entry.remote:
+            raise Unavailable(f"workspace '{entry.id}' is not cloned yet", at=entry.path, next=_clone(entry))
+        raise Unavailable(
+            f"workspace '{entry.id}' is not where the registry says", at=entry.path,
+            next="Run `kgd up` where it is now, or take it out of workspaces.yaml.",
+        )  # fmt: skip
+
+    def find(self, entry: Entry) -> Layout | None:
+        """Where the workspace at an entry's path is, whichever it is; None where there is none."""
+        layout = self._locate(Path(entry.path)) if entry.path else None
+        return _about(layout, entry) if layout is not None else None
+
+    def around(self, directory: Path) -> Layout | None:
+        """The workspace that a directory belongs to, or that the registry says is about the code there."""
+        entries = [one for one in self._registry.current().entries.values() if one.path and one.code]
+        if (layout := self._locate(directory)) is None:
+            inside = (one for one in entries if directory.resolve().is_relative_to(Path(one.code).resolve()))
+            return next((found for one in inside if (found := self.find(one)) is not None), None)
+        for one in entries:
+            if self._locate(Path(one.path)) == layout:
+                return _about(layout, one)
+        return layout
+
+    def id_at(self, entry: Entry) -> str | None:
+        """The id of the workspace at an entry's path, None where there is none. Opens nothing.
+
+        Raises:
+            KgdError: What is there cannot be read.
+        """
+        layout = self.find(entry)
+        if layout is None:
+            return None
+        key = layout.git_dir, layout.git_dir.stat().st_ino
+        if key not in self._ids:
+            self._ids[key] = tip_settings.read(layout, layout.open()).workspace
+        return self._ids[key]
+
+    def is_there(self, entry: Entry) -> bool:
+        """Whether the workspace of an entry is at its path, as far as that can be read. Opens nothing."""
+        try:
+            return self.id_at(entry) == entry.id
+        except (KgdError, OSError):
+            return True
+
+    def problems(self) -> list[str]:
+        """Entries whose path holds another workspace, one sentence each."""
+        found = []
+        for entry in self._registry.current().entries.values():
+            try:
+                if (id := self.id_at(entry)) not in (None, entry.id):
+                    found.append(f"'{entry.id}': its path {entry.path} holds the workspace '{id}'")
+            except (KgdError, OSError):
+                continue  # opening it says why
+        return found
+
+
+def misnamed(entry: Entry, id: str) -> InvariantViolation:
+    """The error for an entry whose path holds the workspace `id`."""
+    return InvariantViolation(
+        f"workspaces.yaml has '{entry.id}' at a path that holds the workspace '{id}'", at=entry.path,
+        next=f"Name the entry '{id}', or give it the path of '{entry.id}'. Nothing was read or written.",
+    )  # fmt: skip
+
+
+def _clone(entry: Entry) -> str:
+    return f"`kgd clone {entry.id}` clones it from {entry.remote}."
+
+
+def _about(layout: Layout, entry: Entry) -> Layout:
+    """With the code tree that the registry gives to a workspace of its own."""
+    return layout if layout.code_tree or not entry.code else replace(layout, code_tree=Path(entry.code))

@@ -1,0 +1,102 @@
+"""Clones of workspaces that the registry or an address names, with the remote that they came from."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kgd.config.credentials import secret
+from kgd.config.registry import Entry
+from kgd.errors import InvariantViolation
+from kgd.git import layout as layouts
+from kgd.git.layout import OWN_BRANCH, Layout
+from kgd.git.place import Place
+from kgd.git.remote import Network
+from kgd.git.url import parse as parse_url
+from kgd.sync.cloning import NothingThere, clone
+from kgd.tools.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Cloned:
+    """A new clone, and the address and ref that it came from."""
+
+    layout: Layout
+    source: str
+
+
+def is_at(entry: Entry, directory: Path) -> bool:
+    return bool(entry.path) and Path(entry.path).resolve() == directory
+
+
+def is_free(entry: Entry, directory: Path) -> bool:
+    """Whether the workspace of an entry is to be cloned into this directory, which is empty or not there."""
+    return bool(remote_of(entry)) and (not directory.exists() or (is_at(entry, directory) and _is_empty(directory)))
+
+
+def remote_of(entry: Entry) -> str:
+    """The git address of a workspace: its remote, or that of the hub that serves it. Empty where there is none."""
+    return f"{entry.hub.rstrip('/')}/git/{entry.id}" if entry.hub else entry.remote
+
+
+def clone_to(
+    session: Session, where: Path | Place, entry: Entry, environment: Mapping[str, str], *,
+    allow: Callable[[str], None],
+) -> Cloned | None:  # fmt: skip
+    """Clone a workspace into a directory of its own, or into the code repository at `where`.
+
+    None where the remote is reachable and holds no workspace yet.
+
+    Raises:
+        InvariantViolation: There are files already.
+        KgdError: The remote cannot be asked, or its content was refused. Nothing was made.
+    """
+    if isinstance(where, Place):
+        layout = layouts.code_layout(where)
+        layouts.refuse_foreign(where, layout)
+    else:
+        layout = _free(where)
+    url = parse_url(remote_of(entry), layout.work_tree)
+    network = Network(environment, secret(entry.token) if entry.token else "", stop=threading.Event())
+    made = [one for one in (layout.git_dir.parent, *layout.git_dir.parent.parents) if not one.exists()]
+    layout.git_dir.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        ref = clone(layout, url, network, replace(entry, token="", sync=None), allow=allow)
+    except NothingThere:
+        return None
+    finally:
+        if not layout.git_dir.exists():
+            with contextlib.suppress(OSError):
+                for folder in made:
+                    folder.rmdir()
+    if isinstance(where, Place):
+        layouts.finish(where, layout)
+    else:
+        layouts.fill_work_tree(layout)
+    return Cloned(layout, f"{url.text} {ref}")
+
+
+def register(session: Session, layout: Layout, entry: Entry) -> None:
+    """Write a clone into the registry, with the remote that it is shared through from now on."""
+    registry = session.daemon.registry
+    path = str(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree)
+    known = registry.current().entries.get(entry.id)
+    if known is not None and known.hub:
+        registry.forget(entry.id)
+    wanted = replace(entry, path=path, standalone=not layout.in_code, remote=remote_of(entry), hub="")
+    registry.register(wanted, replace=True)
+
+
+def _free(directory: Path) -> Layout:
+    if directory.exists() and not _is_empty(directory):
+        raise InvariantViolation(
+            "there are files here already", at=str(directory), next="Name an empty directory, or one that is not there."
+        )
+    return Layout(directory / ".git", directory, None, OWN_BRANCH)
+
+
+def _is_empty(directory: Path) -> bool:
+    return directory.is_dir() and not any(directory.iterdir())
