@@ -66,9 +66,10 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
         GitFailed: Some object is gone; a gc has taken it elsewhere.
     """
     pack_dir = git_dir / "objects" / "pack"
-    ids = [id.hex() for stem in stems for id in pack.ids_of(stem)]
-    # In the order of ids: no delta window worth having, and fast. git flushes both files, the folder is ours to flush.
-    command = ["pack-objects", "-q", "--window=0", "--threads=1", str(pack_dir / "pack")]
+    ids = [id.hex() for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)]
+    # In the order of writing, versions of one tree are neighbours and deltas small. git flushes both files, the folder
+    # is ours to flush.
+    command = ["pack-objects", "-q", "--window-memory=64m", "--threads=1", str(pack_dir / "pack")]
     said = program.run(git_dir, command, input=("\n".join(ids) + "\n").encode(), deadline=DEADLINE)
     made = pack_dir / f"pack-{said.decode().strip()}"
     if not pack.intact(made):
@@ -108,3 +109,7 @@ def _level(count: int) -> int:
         count //= FANOUT
         level += 1
     return level
+
+
+def _written(stem: Path) -> int:
+    return stem.with_suffix(".pack").stat().st_mtime_ns

@@ -14,6 +14,9 @@ from kgd.workspace.outcome import Stage
 CLOSE_WITHIN = 5.0
 """Seconds that closing waits for a roll-up under way; one that is cut off leaves all packs as they were."""
 
+LOOK_SECONDS = 60.0
+"""How often the packs are looked through without a change: a person's gc removes packs too."""
+
 log = logging.getLogger(__name__)
 
 
@@ -44,13 +47,15 @@ class Upkeep:
         self._thread.join(CLOSE_WITHIN)
 
     def _run(self) -> None:
-        while self._wake.wait() and not self._stopping:
+        while not self._stopping:
+            self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
             try:
                 if rollup.due(self._store.pack_dir):
                     done = rollup.maintain(self._store.git_dir)
                     state = "degraded" if done.failed else "ok"
                     self._stage = Stage("upkeep", state, self._clock(), done.failed[:200])
+                self._store.renew()
             except (KgdError, OSError) as error:
                 log.exception("packs could not be rolled up")
                 self._stage = Stage("upkeep", "degraded", self._stage.last_success, f"{error}"[:200])
