@@ -102,7 +102,7 @@ def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *
 
     from kgd.config import one_thread_each
     from kgd.config.registry import RegistryFile
-    from kgd.daemon import logs
+    from kgd.daemon import descriptors, logs
 
     logs.start(home.log, RegistryFile(home).current().settings.log_level, to_stderr=to_stderr)
     log = logging.getLogger("kgd.serve")
@@ -110,6 +110,7 @@ def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *
     faulthandler.enable(crash)
     sys.setswitchinterval(SWITCH_SECONDS)
     one_thread_each()
+    descriptors.raise_limit()
     gc.set_threshold(COLLECT_EVERY)
     gc.disable()  # all that is imported stays: to look for garbage among it is a tenth of the start
     log.info("starting", extra={"version": __version__, "pid": os.getpid(), "home": home.config})

@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import PROGRAMS, ROOT
+from tests.conftest import OPEN_FILES, PROGRAMS, ROOT
 
 PR_SET_PDEATHSIG = 1
 LEDGER = Path(__file__).with_name("ledger.jsonl")
@@ -160,6 +161,7 @@ def main() -> int:
     seeds = itertools.count(chosen.seed) if chosen.seed is not None else iter(lambda: random.randrange(10**6), None)
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     own_world()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
     for name in itertools.cycle(chosen.only or PROOFS):
         if time.monotonic() > end:
             break
