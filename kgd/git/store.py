@@ -42,6 +42,8 @@ OLDEST_LIBGIT2 = (1, 9, 7)
 OPEN_PACKS = 8
 """Pack files that libgit2 keeps open in this process, all repositories together. It closes the one used longest ago and
 opens it again on use, in some 0.1 ms."""
+MAPPED_AT_ONCE, MAPPED_IN_ALL = 1 << 20, 8 << 20
+"""Bytes of pack files in memory; otherwise resident memory grows with the history."""
 
 _UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
 """What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
@@ -49,6 +51,8 @@ _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 pygit2.settings.mwindow_file_limit = OPEN_PACKS
+pygit2.settings.mwindow_size = MAPPED_AT_ONCE
+pygit2.settings.mwindow_mapped_limit = MAPPED_IN_ALL
 
 
 class Difference(NamedTuple):

@@ -21,7 +21,7 @@ from tests.daemon.conftest import end_daemon
 from tests.waiting import until
 
 NODES = 1_000
-UNDER_WAY = 16
+UNDER_WAY = 32
 """Calls under way at a time: each flush has some of them, so packs come and go as with many clients."""
 
 
@@ -32,6 +32,7 @@ class Vitals:
     descriptors: int
     threads: int
     rss: int
+    anonymous: int
     packs: int
     derived: int
     repository: int
@@ -82,6 +83,7 @@ class Served:
             descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
             threads=_number(status, "Threads"),
             rss=_number(status, "VmRSS"),
+            anonymous=_number(status, "RssAnon"),
             packs=len(list((self.git_dir / "objects/pack").glob("*.pack"))),
             derived=_size(self.git_dir / "kgd"),
             repository=_size(self.git_dir / "objects"),
@@ -124,6 +126,7 @@ def serving(folder: Path, **environment: str) -> Iterator[Served]:
 def lived_through(served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20) -> Iterator[Vitals]:
     """Vitals after the warm-up, and after each tenth of the writes and reads."""
     served.write(0, warm, folders)
+    served.read(NODES, folders)
     yield served.vitals()
     for tenth in range(10):
         served.write(warm + tenth * writes // 10, writes // 10, folders)

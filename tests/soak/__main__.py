@@ -139,6 +139,19 @@ def pushes(place: Path, seed: int) -> Counts:
     return {"histories": 600}
 
 
+def endurance(place: Path, seed: int) -> Counts:
+    """Half an hour."""
+    from tests.faults.endurance import complaints, line, lived_through, serving
+
+    writes, reads, seen = 100_000, 200_000, []
+    with serving(place) as served:
+        for tenth, vitals in enumerate(lived_through(served, writes, reads)):
+            seen.append(vitals)
+            print(line(10 * tenth, vitals), flush=True)
+        assert (found := complaints(served, seen)) == [], found
+    return {"writes": writes, "reads": reads, **asdict(seen[-1])}
+
+
 def large(place: Path, seed: int) -> Counts:
     """Some five minutes."""
     return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "large", "tests", "-o", "timeout=600"])
@@ -147,7 +160,7 @@ def large(place: Path, seed: int) -> Counts:
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "person": person,
     "planner": planner, "teams": teams, "sync": sync, "hub": hub, "scopes": scopes, "pushes": pushes,
-    "large": large,
+    "large": large, "endurance": endurance,
 }  # fmt: skip
 
 
