@@ -121,11 +121,12 @@ def _level(count: int) -> int:
 
 def _names(store: ObjectStore, ids: list[ObjectId]) -> dict[ObjectId, bytes]:
     """The name that each object has in its folder, by which git finds the versions of one file among all others."""
-    names: dict[ObjectId, bytes] = {}
+    wanted, names = frozenset(ids), dict[ObjectId, bytes]()
     for id in ids:
         found = store.kind_and_size(id)
         if found and found[0] == "tree":
-            names.update((child, name) for name, (_, child) in store.tree(id).items() if b"\n" not in name)
+            below = store.tree(id).items()
+            names.update((child, name) for name, (_, child) in below if child in wanted and b"\n" not in name)
     return names
 
 

@@ -44,6 +44,8 @@ OPEN_PACKS = 8
 opens it again on use, in some 0.1 ms."""
 MAPPED_AT_ONCE, MAPPED_IN_ALL = 1 << 20, 8 << 20
 """Bytes of pack files in memory; otherwise resident memory grows with the history."""
+CACHED = 8 << 20
+"""Bytes of small trees and commits that libgit2 remembers, all repositories together."""
 
 _UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
 """What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
@@ -53,6 +55,7 @@ _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 pygit2.settings.mwindow_file_limit = OPEN_PACKS
 pygit2.settings.mwindow_size = MAPPED_AT_ONCE
 pygit2.settings.mwindow_mapped_limit = MAPPED_IN_ALL
+pygit2.settings.cache_max_size(CACHED)
 
 
 class Difference(NamedTuple):
