@@ -5,13 +5,6 @@ from __future__ import annotations
 from tests.planting import Bug
 
 BUGS = {
-    "1-packs-stay-open": Bug(
-        "packs that were rolled up stay open and mapped",
-        "kgd/workspace/upkeep.py",
-        "                self._store.renew()\n",
-        "",
-        ("tests/faults/test_descriptors.py::test_packs_that_were_rolled_up_are_closed_in_a_daemon_that_writes",),
-    ),
     "1-handles-wait-for-the-collector": Bug(
         "a handle that was renewed is freed by the garbage collector alone",
         "kgd/git/store.py",
