@@ -111,7 +111,7 @@ def test_a_thousand_nodes_in_one_folder_are_overwritten_twenty_thousand_times(se
 
 
 def judge(found: list[str]) -> None:
-    """Descriptors and threads must not grow. Memory (5 %) and packs (1.5 times a repack) do not keep their bounds yet."""
+    """Descriptors and threads must not grow. Memory (5 %) and packs (1.5 repacks) do not keep their bounds yet."""
     assert [one for one in found if one.startswith(("descriptors", "threads"))] == []
     if found:
         pytest.xfail("; ".join(found))
