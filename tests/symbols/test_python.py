@@ -20,7 +20,7 @@ def parsed_meanwhile() -> Iterator[None]:
         ast.parse("x")
 
     before = gc.get_threshold()
-    gc.set_threshold(100)
+    gc.set_threshold(1)
     gc.callbacks.append(parse)
     try:
         yield
