@@ -18,6 +18,7 @@ A *conflict* between two people's edits is never an error: it is a value (``kgd.
 
 from __future__ import annotations
 
+import errno
 from typing import Any, ClassVar
 
 MESSAGE_LIMIT = 512
@@ -120,6 +121,17 @@ def from_dict(answer: dict[str, Any]) -> KgdError:
     if code == Stale.code:
         return Stale(message, current=int(answer.get("current_version", 0)), at=at, next=next_step)
     return BY_CODE.get(code, Internal)(message, at=at, next=next_step)
+
+
+def of_defect(error: BaseException, *, at: str = "", next: str = "The daemon's log has the details.") -> KgdError:
+    """What a client is told of an error that kgd did not expect. A machine that is short of something is no defect."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        lacks = "no free file descriptor"
+    elif isinstance(error, RuntimeError) and "start new thread" in str(error):
+        lacks = "no free thread"
+    else:
+        return Internal("kgd failed inside; this is a defect", at=at, next=next)
+    return Unavailable(f"the machine has {lacks}", at=at, next="Stop other programs or raise the limit (`ulimit -a`).")
 
 
 def _clean(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,10 @@ PROGRAMS = {
 """Programs that only some tests use; `make test-deps` installs what can be installed."""
 
 
+OPEN_FILES = 1024
+"""Soft and hard limit of open files, of the tests and of every daemon they start: the default of most systems."""
+
+
 LONGEST = (
     "sim/test_teams.py", "faults/test_kill.py", "faults/test_each_step.py", "e2e/test_first_steps.py",
     "hostile/test_trees.py", "sim/test_planner.py", "e2e/test_django.py", "e2e/test_two_teams.py",
@@ -99,6 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.option.basetemp and _has_room_in_memory():
         config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
     usual = "quick" if "not slow" in config.option.markexpr else "kgd"
     settings.load_profile("soak" if os.environ.get("KGD_SOAK") else usual)
 

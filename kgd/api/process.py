@@ -22,7 +22,7 @@ import orjson
 from kgd.client.start import running
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Internal, KgdError
+from kgd.errors import KgdError, of_defect
 from kgd.git.layout import locate
 from kgd.tools import call as call_tool
 from kgd.tools.session import Session
@@ -85,7 +85,7 @@ class Host:
             except GaveWay:
                 raise
             except Exception as error:  # the edge of a request, as in the daemon
-                raise Internal("kgd failed inside; this is a defect", at=name, next="Its cause says where.") from error
+                raise of_defect(error, at=name, next="Its cause says where.") from error
         # As it would come over the socket: a copy, with nothing in it that the graph holds too.
         plain: dict[str, Any] = orjson.loads(orjson.dumps(answer))
         return plain

@@ -63,7 +63,11 @@ def connect(home: Home, greeting: bytes, seconds: float = START_SECONDS, start: 
                 return None
             _start(home, deadline)
             continue
-        version = _greet(sock, greeting)
+        try:
+            version = _greet(sock, greeting)
+        except BaseException:
+            sock.close()
+            raise
         if version is None or is_older(version):
             sock.close()
             if version:

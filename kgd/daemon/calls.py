@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from kgd.errors import Internal, KgdError, Limit
+from kgd.errors import KgdError, Limit, of_defect
 
 ANSWER_LIMIT = 64 * 2**20
 PROGRESS_SECONDS = 0.05
@@ -71,7 +71,7 @@ def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> b
         return line
     except KgdError as error:
         refusal = error.as_dict()
-    except Exception:  # the edge of a request: log once, tell the client, carry on
+    except Exception as error:  # the edge of a request: log once, tell the client, carry on
         log.exception("a call failed", extra={"call": name[:64]})
-        refusal = Internal("kgd failed inside; this is a defect", at=name, next="Its log has the details.").as_dict()
+        refusal = of_defect(error, at=name).as_dict()
     return orjson.dumps({"id": call.key, "error": refusal}) + b"\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -17,6 +18,7 @@ from kgd import __version__
 from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
 from kgd.config.registry import Entry, RegistryFile
+from kgd.daemon import descriptors
 from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
@@ -210,10 +212,11 @@ class Daemon:
                 log.warning("not opened", extra={"workspace": entry.id, "reason": str(error)[:300]})
 
     def troubles(self) -> list[str]:
-        """What does not work around the registry and the workspaces elsewhere, one sentence each."""
+        """What does not work around the process, the registry and the workspaces elsewhere, one sentence each."""
         found = [f"registry: {problem}"] if (problem := self.registry.problem) else []
         found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
         found += [f"registry entry {problem}" for problem in self.places.problems()]
+        found += [shortage] if (shortage := descriptors.shortage()) else []
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
     def on_commit(self, listener: OnCommit) -> None:
@@ -277,27 +280,37 @@ class Daemon:
                 if found := self._open.get(place):
                     return found.workspace
             workspace = self._opened_or_healed(layout, {} if publish else {"publish": False})
-            workspace.is_registered = lambda id: id in self.registry.current().entries
-            workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
-            workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
-            workspace.on_displaced(
-                lambda: threading.Thread(target=self._open_anew, args=(layout,), daemon=True).start()
-            )
-            workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
-            tending = Tending(
-                workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
-            )
-            tending.start()
-            syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
-            syncing.patience = self.registry.current().settings.remote_seconds
-            if self._syncs:
-                syncing.start()
-            jobs = Jobs(workspace, lambda: self.registry.current().settings.document_mb << 20)
-            with self._lock:
-                self._open[place] = _Opened(workspace, tending, syncing, jobs, _inode(place))
-            jobs.start()
+            with contextlib.ExitStack() as undo:
+                undo.callback(_quietly, workspace.close)
+                opened = self._surround(workspace, undo)
+                with self._lock:
+                    self._open[place] = opened
+                undo.pop_all()
+            opened.jobs.start()
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
+
+    def _surround(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
+        """Start the work beside an open workspace; `undo` ends what was started."""
+        workspace.is_registered = lambda id: id in self.registry.current().entries
+        workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
+        workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
+        workspace.on_displaced(
+            lambda: threading.Thread(target=self._open_anew, args=(workspace.layout,), daemon=True).start()
+        )
+        workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
+        tending = Tending(
+            workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
+        )
+        undo.callback(_quietly, tending.close)
+        tending.start()
+        syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
+        undo.callback(_quietly, syncing.close)
+        syncing.patience = self.registry.current().settings.remote_seconds
+        if self._syncs:
+            syncing.start()
+        jobs = Jobs(workspace, lambda: self.registry.current().settings.document_mb << 20)
+        return _Opened(workspace, tending, syncing, jobs, _inode(workspace.layout.git_dir))
 
     def _open_anew(self, layout: Layout) -> None:
         """The folder of what is derived was removed under an open workspace."""
@@ -371,6 +384,14 @@ def _inode(place: Path) -> int:
         return place.stat().st_ino
     except OSError:
         return 0
+
+
+def _quietly(close: Callable[[], object]) -> None:
+    """End a part of a workspace that could not be opened; the reason for that is what the caller hears."""
+    try:
+        close()
+    except Exception:
+        log.exception("a workspace that was not opened did not close")
 
 
 def _close(one: _Opened) -> None:

@@ -18,12 +18,18 @@ from typing import Any
 
 import orjson
 
+from kgd.daemon import descriptors
 from kgd.daemon.calls import Call, Dispatch, Peer, answer
 from kgd.daemon.outstanding import LineReader, LineWriter, Outstanding
-from kgd.errors import Forbidden, Invalid, KgdError, Limit
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable, of_defect
 
 LINE_LIMIT = 8 * 2**20
 CONNECTIONS_LIMIT = 512
+WAITING_CONNECTIONS = 256
+ACCEPTED_AT_ONCE = 16
+"""Connections that one turn of the loop accepts, before any of them can be refused."""
+REFUSED_AT_ONCE = 16
+"""Clients that are told at one time why they are refused; more are closed without a word."""
 CALLS_PER_CONNECTION = 64
 WORKERS = 64
 HELLO_SECONDS = 10.0
@@ -62,6 +68,7 @@ class Endpoint:
         self.asked_to_leave: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Resolved with "retire" or "down" when a client asked for it."""
         self._connections: set[_Connection] = set()
+        self._refusing = 0
         self._server: asyncio.Server | None = None
         self._inode = 0
 
@@ -81,7 +88,10 @@ class Endpoint:
             listening.bind(waiting)
         finally:
             os.umask(before)
-        self._server = await asyncio.start_unix_server(self._accept, sock=listening, limit=LINE_LIMIT, backlog=256)
+        self._server = await asyncio.start_unix_server(
+            self._accept, sock=listening, limit=LINE_LIMIT, backlog=ACCEPTED_AT_ONCE
+        )
+        listening.listen(WAITING_CONNECTIONS)  # asyncio has one number for both
         self._inode = os.stat(waiting).st_ino
         os.rename(waiting, self._path)
 
@@ -127,11 +137,8 @@ class Endpoint:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = _Connection(self, reader, writer)
-        if len(self._connections) >= CONNECTIONS_LIMIT:
-            with contextlib.suppress(OSError, ValueError, TimeoutError):
-                async with asyncio.timeout(LAST_WORDS_SECONDS):
-                    await reader.readline()
-            connection.refuse(Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some and try again."))
+        if refusal := self._full():
+            await self._refuse(connection, reader, refusal)
             return
         self._connections.add(connection)
         try:
@@ -140,6 +147,27 @@ class Endpoint:
             log.debug("client gone")
         finally:
             self._connections.discard(connection)
+
+    def _full(self) -> KgdError | None:
+        """Why no further client can be served; None if one can."""
+        if len(self._connections) >= CONNECTIONS_LIMIT:
+            return Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some and try again.")
+        if shortage := descriptors.shortage():
+            return Unavailable(shortage, next="Close some clients, or raise `ulimit -n` and run `kgd down`.")
+        return None
+
+    async def _refuse(self, connection: _Connection, reader: asyncio.StreamReader, refusal: KgdError) -> None:
+        if self._refusing >= REFUSED_AT_ONCE:
+            connection.abort()
+            return
+        self._refusing += 1
+        try:
+            with contextlib.suppress(OSError, ValueError, TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_SECONDS):
+                    await reader.readline()
+            connection.refuse(refusal)
+        finally:
+            self._refusing -= 1
 
 
 class _Connection:
@@ -271,7 +299,10 @@ class _Connection:
 
     async def _answer(self, call: Call, name: str, args: dict[str, Any]) -> None:
         dispatch, workers = self._endpoint.dispatch, self._endpoint.workers
-        line = await self._loop.run_in_executor(workers, answer, dispatch, call, name, args)
+        try:
+            line = await self._loop.run_in_executor(workers, answer, dispatch, call, name, args)
+        except RuntimeError as error:  # no thread could be started
+            line = orjson.dumps({"id": call.key, "error": of_defect(error, at=name).as_dict()}) + b"\n"
         with contextlib.suppress(OSError):
             self._writer.write(line)
             await self._writer.drain()

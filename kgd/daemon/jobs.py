@@ -181,8 +181,9 @@ class Jobs:
 
     def _wake(self) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._work, name="kgd-jobs", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="kgd-jobs", daemon=True)
+            thread.start()
+            self._thread = thread
         self._changed.notify_all()
 
     def _work(self) -> None:

@@ -82,7 +82,8 @@ class Tending:
             watch.close()
         self._freshness.close()
         self._usage.close()
-        self._first_look.join(30)
+        if self._first_look.is_alive():
+            self._first_look.join(30)
         if self.reading:
             self.reading.close()
         if self._overlay:

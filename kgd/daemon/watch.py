@@ -30,7 +30,7 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
-from watchdog.observers.api import ObservedWatch
+from watchdog.observers.api import BaseObserver, ObservedWatch
 
 # It meets a new folder twice where it is made while its parent is listed, and says so with the names of all others.
 warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
@@ -83,7 +83,8 @@ class Watch(FileSystemEventHandler):
         self._everything = False
         self._first = self._last = 0.0
         self._closed = False
-        self._observer = Observer()
+        self._observer: BaseObserver | None = None
+        """None where the kernel gave no inotify instance, or the system no thread."""
         self._split: dict[str, Folder] = {}
         """Folders whose members are watched one by one, because some are to be skipped."""
         self._members: dict[str, ObservedWatch] = {}
@@ -91,14 +92,16 @@ class Watch(FileSystemEventHandler):
 
     def start(self) -> None:
         """Begin. Watching that fails is no error: it is `degraded`."""
+        self._thread.start()
         _overflows.add(self)
         try:
-            self._observer.start()
+            observer = Observer()  # takes an inotify instance, of which a user has few
+            observer.start()
+            self._observer = observer
             for folder in self._folders:
                 self._schedule(folder)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # a thread that cannot be started is a RuntimeError
             self._degrade(error)
-        self._thread.start()
 
     def close(self) -> None:
         """Stop watching. A call of `on_change` that is under way is waited for."""
@@ -106,7 +109,7 @@ class Watch(FileSystemEventHandler):
         with self._lock:
             self._closed = True
             self._lock.notify_all()
-        if self._observer.is_alive():
+        if self._observer and self._observer.is_alive():
             self._observer.stop()
             self._observer.join(timeout=5)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -154,16 +157,21 @@ class Watch(FileSystemEventHandler):
                 # A folder of this name was there before and went: what watched it has ended, but still stands in the
                 # place of a new one. A branch that lacks the folder is checked out, and then the first one again.
                 with contextlib.suppress(KeyError):  # closing took it away
-                    self._observer.unschedule(before)
+                    self._started.unschedule(before)
             self._members[path] = self._observe(path, recursive=True)
         except FileNotFoundError:
             pass  # gone again; its going was an event too
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             self._degrade(error)
         self.hint(None)  # what came into it before it was watched
 
     def _observe(self, path: str, *, recursive: bool) -> ObservedWatch:
-        return self._observer.schedule(self, path, recursive=recursive, event_filter=EVENTS)
+        return self._started.schedule(self, path, recursive=recursive, event_filter=EVENTS)
+
+    @property
+    def _started(self) -> BaseObserver:
+        assert self._observer
+        return self._observer
 
     def _is_skipped(self, path: str) -> bool:
         for folder in self._folders:
@@ -171,16 +179,21 @@ class Watch(FileSystemEventHandler):
                 return path[len(str(folder.path)) + 1 :].partition("/")[0] in folder.skip
         return False
 
-    def _degrade(self, error: OSError) -> None:
-        if error.errno in (errno.ENOSPC, errno.EMFILE):
-            limit = "max_user_watches=524288" if error.errno == errno.ENOSPC else "max_user_instances=512"
+    def _degrade(self, error: OSError | RuntimeError) -> None:
+        code, reason = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
+        if code == errno.ENOSPC:
             self.degraded = (
                 "too many folders for the kernel's limit; they are looked through every 5 seconds instead. "
-                f"Raise it with: sudo sysctl fs.inotify.{limit}"
+                "Raise it with: sudo sysctl fs.inotify.max_user_watches=524288"
+            )
+        elif code == errno.EMFILE:
+            self.degraded = (
+                "changes cannot be watched (no free inotify instance); folders are looked through every 5 seconds. "
+                "Raise the limit with: sudo sysctl fs.inotify.max_user_instances=512"
             )
         else:
-            self.degraded = f"changes cannot be watched ({error.strerror}); folders are looked through every 5 seconds"
-        log.warning("watching is degraded", extra={"reason": error.strerror})
+            self.degraded = f"changes cannot be watched ({reason}); folders are looked through every 5 seconds"
+        log.warning("watching is degraded", extra={"reason": reason})
         self.hint(None)
 
     def _hand_on(self) -> None:

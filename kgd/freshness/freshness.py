@@ -87,8 +87,9 @@ class Freshness:
         self._areas = areas.Areas(self._workspace, self.code, atlas) if atlas else None
         self._workspace.on_commit(self._written)
         self._enqueue(_Job(everything=True))
-        self._thread = threading.Thread(target=self._follow, name="kgd-freshness", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._follow, name="kgd-freshness", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def close(self) -> None:
         self._stop.set()

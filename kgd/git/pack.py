@@ -101,10 +101,13 @@ def intact(stem: Path) -> bool:
 
 
 def ids_of(stem: Path) -> list[ObjectId]:
-    """The ids that the pack's index lists, in order. Raises OSError or ValueError where it cannot be read."""
+    """The ids that the pack's index lists, as they lie in the pack. Raises OSError or ValueError if unreadable."""
     with open(stem.with_suffix(".idx"), "rb") as file:
-        ids = file.read(20 * _count(file))
-    return [ids[at : at + 20] for at in range(0, len(ids), 20)]
+        count = _count(file)
+        ids = file.read(20 * count)
+        file.seek(4 * count, os.SEEK_CUR)  # checksums
+        offsets = struct.unpack(f">{count}L", file.read(4 * count))
+    return [ids[20 * at : 20 * at + 20] for at in sorted(range(count), key=offsets.__getitem__)]
 
 
 def count_of(stem: Path) -> int:

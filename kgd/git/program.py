@@ -135,8 +135,7 @@ def run(
     bounds = bounds or Bounds(deadline, deadline)
     with _started(git_dir, arguments, input is not None, bounds, cwd, environment) as running:
         if input is not None and running.process.stdin:
-            feeder = threading.Thread(target=_feed, args=(running.process, input), daemon=True)
-            feeder.start()
+            _begin(threading.Thread(target=_feed, args=(running.process, input), daemon=True))
         out = bytearray()
         assert running.process.stdout is not None
         while part := os.read(running.process.stdout.fileno(), 1 << 16):
@@ -185,10 +184,11 @@ class _Running:
         self.heard = self._began = time.monotonic()
         self._said = bytearray()
         self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
         self._ended = threading.Event()
-        self._alarm = threading.Thread(target=self._watch, daemon=True)
-        self._alarm.start()
+
+    def start(self) -> None:
+        _begin(self._listener)
+        _begin(threading.Thread(target=self._watch, daemon=True))
 
     def finish(self) -> None:
         code = self.process.wait()
@@ -204,7 +204,8 @@ class _Running:
         self._ended.set()
         self._kill()
         self.process.wait()
-        self._listener.join(1)
+        if self._listener.is_alive():
+            self._listener.join(1)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe:
                 with contextlib.suppress(OSError):
@@ -270,9 +271,17 @@ def _started(
     _confine(process.pid, bounds)
     running = _Running(process, arguments, bounds)
     try:
+        running.start()
         yield running
     finally:
         running.close()
+
+
+def _begin(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise Unavailable(f"git could not be started: {error}") from error
 
 
 def _confine(pid: int, bounds: Bounds) -> None:

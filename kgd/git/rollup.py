@@ -14,6 +14,8 @@ from pathlib import Path
 from kgd.errors import KgdError
 from kgd.git import pack, program
 from kgd.git.files import sync_folder
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
 
 FANOUT = 20
 """Packs of one level that become one. Above some hundred packs libgit2's look-ups of absent ids take milliseconds."""
@@ -66,10 +68,17 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
         GitFailed: Some object is gone; a gc has taken it elsewhere.
     """
     pack_dir = git_dir / "objects" / "pack"
-    ids = [id.hex() for stem in stems for id in pack.ids_of(stem)]
-    # In the order of ids: no delta window worth having, and fast. git flushes both files, the folder is ours to flush.
-    command = ["pack-objects", "-q", "--window=0", "--threads=1", str(pack_dir / "pack")]
-    said = program.run(git_dir, command, input=("\n".join(ids) + "\n").encode(), deadline=DEADLINE)
+    ids = list(dict.fromkeys(id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)))
+    names = _names(ObjectStore(git_dir), ids)
+    # In the order of writing, versions of one tree are neighbours and deltas small. git flushes both files, the folder
+    # is ours to flush.
+    command = ["pack-objects", "-q", "--window-memory=64m", "--threads=1", str(pack_dir / "pack")]
+    said = program.run(
+        git_dir,
+        command,
+        input=b"".join(b"%s %s\n" % (id.hex().encode(), names.get(id, b"")) for id in ids),
+        deadline=DEADLINE,
+    )
     made = pack_dir / f"pack-{said.decode().strip()}"
     if not pack.intact(made):
         raise ValueError("the new pack is not complete")
@@ -108,3 +117,18 @@ def _level(count: int) -> int:
         count //= FANOUT
         level += 1
     return level
+
+
+def _names(store: ObjectStore, ids: list[ObjectId]) -> dict[ObjectId, bytes]:
+    """The name that each object has in its folder, by which git finds the versions of one file among all others."""
+    wanted, names = frozenset(ids), dict[ObjectId, bytes]()
+    for id in ids:
+        found = store.kind_and_size(id)
+        if found and found[0] == "tree":
+            below = store.tree(id).items()
+            names.update((child, name) for name, (_, child) in below if child in wanted and b"\n" not in name)
+    return names
+
+
+def _written(stem: Path) -> int:
+    return stem.with_suffix(".pack").stat().st_mtime_ns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -38,11 +39,23 @@ READ_LIMIT = 64 << 20
 NEAR_COMMITS = 500
 """Commits on one side up to which a merge base is proved to be the only one without the git program."""
 OLDEST_LIBGIT2 = (1, 9, 7)
+OPEN_PACKS = 8
+"""Pack files that libgit2 keeps open in this process, all repositories together. It closes the one used longest ago and
+opens it again on use, in some 0.1 ms."""
+MAPPED_AT_ONCE, MAPPED_IN_ALL = 1 << 20, 8 << 20
+"""Bytes of pack files in memory; otherwise resident memory grows with the history."""
+CACHED = 8 << 20
+"""Bytes of small trees and commits that libgit2 remembers, all repositories together."""
 
 _UNREADABLE = (KeyError, OSError, ValueError, pygit2.GitError)
 """What pygit2 raises for an object that is missing or broken; ValueError for a kind that there is not."""
 _ANOTHER_COPY = "Run `kgd fsck`; another copy of the workspace may have it."
 _KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+
+pygit2.settings.mwindow_file_limit = OPEN_PACKS
+pygit2.settings.mwindow_size = MAPPED_AT_ONCE
+pygit2.settings.mwindow_mapped_limit = MAPPED_IN_ALL
+pygit2.settings.cache_max_size(CACHED)
 
 
 class Difference(NamedTuple):
@@ -78,6 +91,8 @@ class ObjectStore:
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
+        self._packs = frozenset[str]()
+        """Names of the pack files that `renew` last saw."""
         refuse_surprises(git_dir, work_tree)
         self._repository = self._open()
 
@@ -335,6 +350,13 @@ class ObjectStore:
             raise
         return stem
 
+    def renew(self) -> None:
+        """Let go of packs that a roll-up or a gc has removed. libgit2 keeps each of them open and mapped until then."""
+        packs = frozenset(name for name in os.listdir(self.pack_dir) if name.endswith(".pack"))
+        if self._packs - packs:
+            self._reopen(self._repository)
+        self._packs = packs
+
     def release(self, stem: Path | None) -> None:
         if stem:
             pack.release(stem)
@@ -401,6 +423,8 @@ class ObjectStore:
             for place in self._places:
                 objects.add_backend(pygit2.OdbBackendPack(str(place)), 1)
             repository.set_odb(objects)
+            # Each of these refers back to the repository, which only the garbage collector would then free.
+            del repository.branches, repository.references, repository.remotes, repository.submodules
             return repository
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error

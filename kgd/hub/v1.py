@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable, of_defect
 from kgd.hub.callers import Caller, Door, Holder
 from kgd.hub.openapi import document
 from kgd.hub.problems import NotJson, problem
@@ -118,9 +118,9 @@ class Api:
                 return answer(asked)
         except KgdError as error:
             return problem(error)
-        except Exception:
+        except Exception as error:
             log.exception("a request failed", extra={"path": asked.request.url.path[:100]})
-            return problem(Internal("kgd failed inside; this is a defect", next="The hub's log has the details."))
+            return problem(of_defect(error, next="The hub's log has the details."))
 
     def _call(self, asked: _Asked) -> Response:
         caller = self._door.caller(asked.authorization, len(asked.body))

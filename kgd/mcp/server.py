@@ -36,7 +36,7 @@ from mcp.types import Tool as ToolDescription
 
 from kgd import __version__
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Internal, KgdError, NotFound
+from kgd.errors import KgdError, NotFound, of_defect
 from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.instructions import INSTRUCTIONS
@@ -177,10 +177,9 @@ class Surface:
             return refusal(tool, error)
         except AnswersNeeded:
             raise
-        except Exception:
+        except Exception as error:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
-            inside = Internal("kgd failed inside; this is a defect", next="The daemon's log has the details.")
-            return refusal(tool, inside)
+            return refusal(tool, of_defect(error))
         return _result(tool, apps.for_host(ctx, tool, answer))
 
     async def _answer_holder(

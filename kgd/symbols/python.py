@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import re
 import threading
 import warnings
@@ -19,7 +21,7 @@ _COLLECTIONS = frozenset({
     "Deque",
 })  # fmt: skip
 _PARSING = threading.Lock()
-"""One parse at a time: CPython counts its depth in one place for all threads; so are filters of warnings."""
+"""One parse at a time: filters of warnings are the same for all threads."""
 _MAPPINGS = frozenset(["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"])
 _WRAPPERS = frozenset(["Optional", "Annotated", "Final", "ClassVar", "Awaitable", "Coroutine", "Type", "type"])
 
@@ -34,9 +36,26 @@ def parse(source: str | bytes) -> ast.Module | None:
     try:
         with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a file's author wrote is none of our business
-            return ast.parse(source)
+            with _uninterrupted():
+                return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keep other threads from running while the tree is built.
+
+    CPython 3.11 counts its depth in one place for all threads, and raises SystemError if another one parses meanwhile,
+    as `inspect.signature` does too. Only a collection of garbage lets another thread in.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def extract(data: bytes) -> Symbols:

@@ -148,7 +148,8 @@ def _around(session: Session) -> Iterator[Check]:
         yield found
     for text in session.daemon.troubles():
         if not text.startswith(("registry: ", "hub ")):
-            yield {"name": "elsewhere", "state": "warning", "detail": text, "next": remedies.of(text)}
+            name = "daemon" if text.startswith("too few file") else "elsewhere"
+            yield {"name": name, "state": "warning", "detail": text, "next": remedies.of(text)}
 
 
 def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> list[Check]:

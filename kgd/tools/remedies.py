@@ -35,6 +35,7 @@ SENTENCES = {
     "hub ": "Its workspaces are broken links meanwhile; `kgd whoami` tells whether it answers and takes your token.",
     "remotes:": "Run `kgd remote remove NAME`, and add it again.",
     "code tree:": "Put the code tree back where it was, or make it readable; what is stored is served meanwhile.",
+    "too few file descriptors:": "Close some clients, or raise the limit: `ulimit -n 65536`, then `kgd down`.",
     "too many folders": "They are noticed within seconds all the same; the command that is named makes it at once.",
     "changes cannot be watched": "They are noticed within seconds all the same; `kgd down` and any command try again.",
     "refs/kgd/head was moved": "Bring the commits back, or drop them, with one of the two commands of the line.",

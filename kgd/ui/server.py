@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import TooMuch
-from kgd.errors import Forbidden, Internal, Invalid, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable, of_defect
 from kgd.model.token import TokenRecord
 from kgd.tools.sight import sight
 from kgd.ui import rendering
@@ -238,10 +238,9 @@ class Ui:
                 return self._response(entry, asked, key, request, entry.handle(asked), mark)
         except KgdError as error:
             return self._error(error, asked, key)
-        except Exception:
+        except Exception as error:
             log.exception("a page failed", extra={"path": request.url.path[:100]})
-            failed = Internal("kgd failed inside; this is a defect", next="The daemon's log has the details.")
-            return self._error(failed, asked, key)
+            return self._error(of_defect(error), asked, key)
 
     def _response(
         self, entry: Entry, asked: Asked, key: str, request: Request, handled: Handled, mark: str

@@ -142,8 +142,9 @@ class Derived:
         # Noted like a flush, so that a search waits for it rather than answer from half an index.
         self._enqueue(_Batch((), None, {}, tip, self._store.tree_of(tip)))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._follow, name="kgd-derived", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._follow, name="kgd-derived", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """Finish what is waiting and write the snapshot."""
@@ -153,7 +154,7 @@ class Derived:
             self._thread.join()
         self._save_snapshot()
         self._database.close()
-        if not self._behind:
+        if self._thread and not self._behind:
             self._vouch()
 
     # ---- being told (the writer's thread)

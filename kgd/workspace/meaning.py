@@ -90,8 +90,9 @@ class Meaning:
             return
         self._choose, self._secret, self._woken = choose, secret or _no_secret, True
         self._stage = Stage("embedding", about="begins in a moment")
-        self._thread = threading.Thread(target=self._run, name="kgd-meaning", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="kgd-meaning", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def wake(self) -> None:
         """The text index moved on. Never blocks."""

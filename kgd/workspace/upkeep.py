@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import logging
 import threading
 from collections.abc import Callable
@@ -13,6 +15,9 @@ from kgd.workspace.outcome import Stage
 
 CLOSE_WITHIN = 5.0
 """Seconds that closing waits for a roll-up under way; one that is cut off leaves all packs as they were."""
+
+LOOK_SECONDS = 60.0
+"""How often the packs are looked through without a change: a person's gc removes packs too."""
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +49,22 @@ class Upkeep:
         self._thread.join(CLOSE_WITHIN)
 
     def _run(self) -> None:
-        while self._wake.wait() and not self._stopping:
+        while not self._stopping:
+            self._wake.wait(LOOK_SECONDS)
             self._wake.clear()
             try:
                 if rollup.due(self._store.pack_dir):
                     done = rollup.maintain(self._store.git_dir)
                     state = "degraded" if done.failed else "ok"
                     self._stage = Stage("upkeep", state, self._clock(), done.failed[:200])
+                    _trim_heap()
+                self._store.renew()
             except (KgdError, OSError) as error:
                 log.exception("packs could not be rolled up")
                 self._stage = Stage("upkeep", "degraded", self._stage.last_success, f"{error}"[:200])
+
+
+def _trim_heap() -> None:
+    """Give the system back what a roll-up needed; glibc does so by itself only at the end of a heap."""
+    with contextlib.suppress(AttributeError, OSError):  # other libraries have no such call
+        ctypes.CDLL(None).malloc_trim(0)

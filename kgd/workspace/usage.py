@@ -62,8 +62,9 @@ class Usage:
 
     def start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._follow, name="kgd-usage", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._follow, name="kgd-usage", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def close(self) -> None:
         """Count what waits, and stop."""

@@ -88,6 +88,8 @@ class Workspace:
         derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
         self.derived_dir = derived_dir
         """Where files lie that may be deleted at any time."""
+        opened = contextlib.ExitStack()
+        opened.callback(self._owner.release)
         try:
             self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
             self._store = layout.open()
@@ -105,22 +107,26 @@ class Workspace:
                 self._store, self._served, derived_dir, clock, lambda: self.code_files(), lambda: self.code_docs(),
                 self.seal,
             )  # fmt: skip
+            opened.callback(self._derived.close)
             self.around = PresentSurroundings(self, self._served)
             """What a change asks of the graph around it."""
             self._ahead = Ahead(self.around)
             self._writer = Writer(self._store, derived_dir, ahead=self._ahead, flushed=self._flushed, moved=self._moved)
+            opened.callback(self._writer.close)
             self._derived.start(self._writer.tip)
             self.meaning = Meaning(self.feed, derived_dir, clock)
             """What texts mean: nothing until somebody has it `follow`."""
             self.on_indexed(self.meaning.wake)
             self.on_close(self.meaning.close)
             self._upkeep = Upkeep(self._store, clock)
+            opened.callback(self._upkeep.close)
             self._publication = Publication(
                 self, publish=publish and not self.read_only, clock=clock, in_place=self._look_around
             )
             self._wake_publication = self._publication.wake
         except BaseException as failure:
-            self._owner.release()
+            with contextlib.suppress(Exception):  # all of it is called, whatever one of them raises
+                opened.close()
             if isinstance(failure, Damaged):
                 raise Damaged(
                     f"the newest change cannot be read: {failure.message}", at=failure.at,

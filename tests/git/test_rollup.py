@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from kgd.git import pack, program, refs, rollup
+from kgd.git import pack, program, refs, rollup, store
 from kgd.git.layout import Layout
 from kgd.git.objects import make
 from tests.git.support import Pen, fsck, git
@@ -28,6 +30,57 @@ def test_twenty_small_packs_become_one_and_every_object_stays(pen: Pen) -> None:
     assert fsck(pen.layout.git_dir) == []
     assert not rollup.due(pen.store.pack_dir)
     git(pen.layout.git_dir, "verify-pack", *(str(idx) for idx in pen.store.pack_dir.glob("*.idx")))
+
+
+def test_packs_that_were_rolled_up_are_closed(pen: Pen) -> None:
+    """libgit2 keeps a removed pack open and mapped for as long as its handle lives."""
+    for n in range(25):
+        pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
+    pen.store.renew()
+    rollup.maintain(pen.layout.git_dir)
+    assert removed_and_open(pen.store.pack_dir)
+    pen.store.renew()
+    assert removed_and_open(pen.store.pack_dir) == []
+
+
+def test_libgit2_keeps_a_bounded_number_of_packs_open(pen: Pen) -> None:
+    for n in range(2 * store.OPEN_PACKS):
+        pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
+    assert len(open_packs(pen.store.pack_dir)) <= store.OPEN_PACKS
+    tree = pen.store.tree_of(pen.head)
+    blobs = [pen.store.entry(tree, f"nodes/{n}.yaml") for n in range(2 * store.OPEN_PACKS)]
+    assert [pen.store.read(blob) for blob in blobs if blob] == [b"%d\n" % n for n in range(2 * store.OPEN_PACKS)]
+
+
+def test_rolled_up_versions_of_a_large_folder_take_little_more_than_git_needs(pen: Pen) -> None:
+    pen.write({f"nodes/{n}.yaml": b"%d\n" % n for n in range(300)})
+    for n in range(200):
+        pen.write({f"nodes/{n}.yaml": b"version %d\n" % n})
+    assert times_a_repack(pen) <= 1.5
+
+
+def test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs(pen: Pen) -> None:
+    pen.write({f"nodes/{n % 20}/{n}.yaml": b"%d\n" % n for n in range(1000)})
+    for n in range(200):
+        pen.write({f"nodes/{n % 20}/{n}.yaml": b"version %d\n" % n})
+    assert times_a_repack(pen) <= 1.5
+
+
+def times_a_repack(pen: Pen) -> float:
+    """The size of all packs in one that kgd made, as a multiple of one that git made."""
+    rollup.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))
+    ours = sum(path.stat().st_size for path in pen.store.pack_dir.glob("*.pack"))
+    git(pen.layout.git_dir, "repack", "-adfq")
+    return ours / sum(path.stat().st_size for path in pen.store.pack_dir.glob("*.pack"))
+
+
+def open_packs(pack_dir: Path) -> list[str]:
+    links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
+    return [target for link in links if link.is_symlink() and (target := os.readlink(link)).startswith(f"{pack_dir}/")]
+
+
+def removed_and_open(pack_dir: Path) -> list[str]:
+    return [target for target in open_packs(pack_dir) if target.endswith(" (deleted)")]
 
 
 def test_levels_are_found_on_the_disk_and_the_larger_ones_bring_a_commit_graph(

@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import PROGRAMS, ROOT
+from tests.conftest import OPEN_FILES, PROGRAMS, ROOT
 
 PR_SET_PDEATHSIG = 1
 LEDGER = Path(__file__).with_name("ledger.jsonl")
@@ -163,6 +164,19 @@ def pushes(place: Path, seed: int) -> Counts:
     return {"histories": 600}
 
 
+def endurance(place: Path, seed: int) -> Counts:
+    """Half an hour."""
+    from tests.faults.endurance import complaints, line, lived_through, serving
+
+    writes, reads, seen = 100_000, 200_000, []
+    with serving(place) as served:
+        for tenth, vitals in enumerate(lived_through(served, writes, reads)):
+            seen.append(vitals)
+            print(line(10 * tenth, vitals), flush=True)
+        assert (found := complaints(served, seen)) == [], found
+    return {"writes": writes, "reads": reads, **asdict(seen[-1])}
+
+
 def large(place: Path, seed: int) -> Counts:
     """Some five minutes."""
     return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "large", "tests", "-o", "timeout=600"])
@@ -171,7 +185,7 @@ def large(place: Path, seed: int) -> Counts:
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "kill": kill, "gc": gc, "damage": damage, "model": model, "power": power, "publication": publication,
     "person": person, "planner": planner, "teams": teams, "sync": sync, "tidying": tidying, "hub": hub,
-    "scopes": scopes, "pushes": pushes, "large": large,
+    "scopes": scopes, "pushes": pushes, "large": large, "endurance": endurance,
 }  # fmt: skip
 
 
@@ -185,6 +199,7 @@ def main() -> int:
     seeds = itertools.count(chosen.seed) if chosen.seed is not None else iter(lambda: random.randrange(10**6), None)
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     own_world()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
     for name in itertools.cycle(chosen.only or PROOFS):
         if time.monotonic() > end:
             break

@@ -1,0 +1,171 @@
+"""A daemon that is written to and read for a long time by one client with many calls under way, and what it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kgd.client import start
+from kgd.config import Home
+from kgd.daemon.lock import holder
+from tests.daemon.conftest import end_daemon
+from tests.waiting import until
+
+NODES = 1_000
+UNDER_WAY = 32
+"""Calls under way at a time: each flush has some of them, so packs come and go as with many clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a daemon at rest holds. Sizes in KiB; `repository` is the objects alone."""
+
+    descriptors: int
+    threads: int
+    rss: int
+    anonymous: int
+    packs: int
+    derived: int
+    repository: int
+
+
+class Served:
+    """A daemon with a workspace on its own, and one connection to it."""
+
+    def __init__(self, home: Home, directory: Path) -> None:
+        self.home, self.git_dir = home, directory / ".git"
+        sock = start.connect(home, start.hello("call", "endurance", cwd=str(directory)), start=False)
+        assert sock
+        self._sock = socket.socket(fileno=sock.detach())
+        self._answers = self._sock.makefile("rb")
+        self.pid = int(str(holder(home.lock)["pid"]))
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        return self.many(name, [arguments])[0]
+
+    def many(self, name: str, calls: Iterable[dict[str, Any]], under_way: int = UNDER_WAY) -> list[dict[str, Any]]:
+        """The results of the calls, in the order of their ends. An error fails the test."""
+        waiting, found = enumerate(calls), []
+        left = 0
+        while batch := list(islice(waiting, under_way - left)) or left:
+            if isinstance(batch, list):
+                lines = [json.dumps({"id": number, "call": name, "args": args}) + "\n" for number, args in batch]
+                self._sock.sendall("".join(lines).encode())
+                left += len(batch)
+            answer = json.loads(self._answers.readline())
+            assert "error" not in answer, answer
+            found.append(answer["result"])
+            left -= 1
+        return found
+
+    def write(self, first: int, count: int, folders: int = 1) -> None:
+        """Overwrite nodes one after the other, a commit each; the thousandth write comes back to the first node."""
+        self.many("put", ({"changes": [_upsert(number, folders)]} for number in range(first, first + count)))
+
+    def read(self, count: int, folders: int = 1) -> None:
+        found = self.many("get", ({"uris": [_uri(number, folders)]} for number in range(count)))
+        assert all(len(answer["nodes"]) == 1 for answer in found)
+
+    def vitals(self) -> Vitals:
+        """After what was written has been indexed, published and rolled up."""
+        until(self._rests, 300)
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return Vitals(
+            descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
+            threads=_number(status, "Threads"),
+            rss=_number(status, "VmRSS"),
+            anonymous=_number(status, "RssAnon"),
+            packs=len(list((self.git_dir / "objects/pack").glob("*.pack"))),
+            derived=_size(self.git_dir / "kgd"),
+            repository=_size(self.git_dir / "objects"),
+        )
+
+    def after_a_repack(self) -> int:
+        """KiB of objects in a copy that git has just packed anew."""
+        copy = self.git_dir.parent.parent / "repacked.git"
+        subprocess.run(["git", "clone", "-q", "--bare", "--no-local", self.git_dir, copy], check=True)
+        subprocess.run(["git", "-C", copy, "fetch", "-q", "origin", "refs/kgd/*:refs/kgd/*"], check=True)
+        subprocess.run(["git", "-C", copy, "repack", "-adfq"], check=True)
+        return _size(copy / "objects")
+
+    def close(self) -> None:
+        self._answers.close()
+        self._sock.close()
+
+    def _rests(self) -> bool:
+        if any(stage["state"] == "waiting" for stage in self.call("status")["stages"]):
+            return False
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        return not children.strip() and sum(1 for _ in (self.git_dir / "objects/pack").glob("*.keep")) == 0
+
+
+@contextmanager
+def serving(folder: Path, **environment: str) -> Iterator[Served]:
+    """A daemon of its own in `folder`, with a workspace of a thousand nodes."""
+    home, directory = Home.at(str(folder / "home")), folder / "knowledge"
+    directory.mkdir()
+    command = [sys.executable, "-P", "-m", "kgd.cli", "up", "--standalone", "--quiet"]
+    subprocess.run(command, cwd=directory, env={**os.environ, "KGD_HOME": home.config, **environment}, check=True)
+    served = Served(home, directory)
+    try:
+        yield served
+    finally:
+        served.close()
+        end_daemon(home)
+
+
+def lived_through(served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20) -> Iterator[Vitals]:
+    """Vitals after the warm-up, and after each tenth of the writes and reads."""
+    served.write(0, warm, folders)
+    served.read(NODES, folders)
+    yield served.vitals()
+    for tenth in range(10):
+        served.write(warm + tenth * writes // 10, writes // 10, folders)
+        served.read(reads // 10, folders)
+        yield served.vitals()
+
+
+def complaints(served: Served, seen: list[Vitals]) -> list[str]:
+    """Where a daemon grew; the first of `seen` is after the warm-up."""
+    first, last = seen[0], seen[-1]
+    found = []
+    if last.descriptors > first.descriptors + 8:
+        found.append(f"descriptors: {first.descriptors}, later {last.descriptors}")
+    if last.threads > first.threads + 2:
+        found.append(f"threads: {first.threads}, later {last.threads}")
+    if last.rss > 1.05 * first.rss:
+        found.append(f"resident memory: {first.rss} KiB, later {last.rss} KiB")
+    fresh = served.after_a_repack()
+    if last.repository > 1.5 * fresh:
+        found.append(f"repository: {last.repository} KiB, repacked {fresh} KiB")
+    return found
+
+
+def line(at: int, vitals: Vitals) -> str:
+    return f"{at:3} % " + ", ".join(f"{name} {value}" for name, value in asdict(vitals).items())
+
+
+def _uri(number: int, folders: int) -> str:
+    return f"concept://knowledge/f{number % folders}/n{number % NODES}"
+
+
+def _upsert(number: int, folders: int) -> dict[str, Any]:
+    name = f"n{number % NODES}"
+    return {"op": "upsert", "uri": _uri(number, folders), "name": name, "summary": f"version {number}"}
+
+
+def _number(status: str, name: str) -> int:
+    return int(status.partition(f"{name}:")[2].split()[0])
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) >> 10
