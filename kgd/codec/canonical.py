@@ -111,6 +111,19 @@ def is_plain(text: str) -> bool:
     return _PLAIN(text) is not None and text not in _RESERVED
 
 
+def check_depth(value: Json, depth: int = DEPTH - 1) -> None:
+    """Return if mappings and lists are not nested deeper; without recursion, so that any depth gets that answer.
+
+    Raises:
+        Limit: They are.
+    """
+    level = [value]
+    while level := [item for item in level if isinstance(item, Mapping | list | tuple)]:
+        _check_depth(depth)
+        depth -= 1
+        level = [inner for item in level for inner in (item.values() if isinstance(item, Mapping) else item)]
+
+
 def check_keys(value: Json, at: str) -> None:
     """Raises:
     Limit: A key, at whatever depth, is longer than those of a node may be.

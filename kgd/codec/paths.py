@@ -19,7 +19,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from kgd.errors import Invalid, KgdError
-from kgd.model.uri import DIR_ROOT, MAX_SEGMENTS, OWNED, RESERVED, Uri, build, decode_segment, encode_segment, scheme_of
+from kgd.model.uri import (
+    DIR_ROOT,
+    MAX_SEGMENTS,
+    OWNED,
+    RESERVED,
+    Uri,
+    build,
+    decode_segment,
+    encode_segment,
+    scheme_of,
+    workspace_of,
+)
 
 ALWAYS_SHARDED = frozenset({"entity", "tag"})
 """Owned schemes whose names machines make; external URIs are sharded as well."""
@@ -91,6 +102,22 @@ def uri_of(path: str, workspace: str, sharded: frozenset[str] = frozenset()) -> 
     if path_of(uri, sharded) != path:
         raise Invalid("no node has this path", at=path, next=f"{uri[:120]} is at {path_of(uri, sharded)[:120]}.")
     return uri
+
+
+def check_place(uri: Uri, path: str, workspace: str, sharded: frozenset[str] = frozenset()) -> None:
+    """Return if the node's file lies at this path in this workspace.
+
+    Raises:
+        Invalid: It belongs elsewhere, or to another workspace.
+    """
+    if path_of(uri, sharded) != path:
+        right = path_of(uri, sharded)
+        raise Invalid(f"the file says it is {uri}, which belongs into {right}", at=f"{path}:1", next="Move the file.")
+    if workspace_of(uri) not in (None, workspace):
+        raise Invalid(
+            f"the file says it is {uri}, a node of another workspace", at=f"{path}:1",
+            next=f"Write '{workspace}' as its workspace, or remove the file.",
+        )  # fmt: skip
 
 
 def is_node_path(path: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import KgdError
-from kgd.model.node import NAME_LIMIT, Json, Node, Relation, check_label
+from kgd.model.node import NAME_LIMIT, UNSEEN, Json, Node, Relation, check_label
 from kgd.model.uri import MAX_SEGMENT_BYTES, Uri, build, is_owned, scheme_of, segments_of, workspace_of
 
 SCHEME = "entity"
@@ -191,7 +191,7 @@ def stored_type(type: str) -> str:
 
 
 def _named(name: str, data: dict[str, Json]) -> dict[str, Any]:
-    if name and len(name) <= NAME_LIMIT and "\n" not in name:
+    if name and len(name) <= NAME_LIMIT and not UNSEEN(name):
         return {"name": name, "data": data}
     return {"data": {**data, "name": name}}
 

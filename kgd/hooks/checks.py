@@ -8,7 +8,6 @@ merges: it is told, and blocks nothing.
 from __future__ import annotations
 
 import contextlib
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +17,10 @@ from kgd.codec import paths
 from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.errors import Invalid, KgdError, Limit, NotFound
 from kgd.git import program
-from kgd.git.objects import EMPTY_TREE
+from kgd.git.objects import EMPTY_TREE, ObjectId
 from kgd.hooks.clone import Clone, of_command
-from kgd.workspace.admission import check
+from kgd.workspace import merge_twins
+from kgd.workspace.admission import Home, check, twins_among
 from kgd.workspace.work_tree import FILE_LIMIT, OWNED_FOLDERS
 
 _PLAIN, _NONE = "100644", "000000"
@@ -61,13 +61,14 @@ def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
     settings = index.settings(head)
     elsewhere = {(one.path, one.new) for side in _other_sides(index, variables) for one in index.changed(head, side)}
     found = Findings()
-    twins = _twins(index, changed)
+    twins = _twins(index, changed, head, settings)
+    home = Home(settings.workspace, settings.sharded, index.file)
     blobs = index.read([id for one in changed for id in (one.new, one.old) if id.strip("0")])
     for one in changed:
         try:
             if one.path in twins:
                 raise twins[one.path]
-            _check(one, blobs, settings)
+            _check(one, blobs, home)
         except KgdError as refusal:
             if not refusal.at.startswith(one.path):
                 refusal.at = f"{one.path}:1"
@@ -75,7 +76,7 @@ def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
     return found
 
 
-def _check(one: Staged, blobs: Mapping[str, bytes | int], settings: Settings) -> None:
+def _check(one: Staged, blobs: Mapping[str, bytes | int], home: Home) -> None:
     if one.mode != _PLAIN:
         raise Invalid(
             "only plain files belong here, no links and no programs", at=f"{one.path}:1", next=_mode_help(one)
@@ -83,7 +84,7 @@ def _check(one: Staged, blobs: Mapping[str, bytes | int], settings: Settings) ->
     data, base = blobs[one.new], blobs.get(one.old)
     if isinstance(data, int):
         raise Limit(f"a file here has at most {FILE_LIMIT >> 10} KiB, this one has {data >> 10}", at=f"{one.path}:1")
-    check(one.path, data, base if isinstance(base, bytes) else None, settings.workspace, settings.sharded)
+    check(one.path, data, base if isinstance(base, bytes) else None, home)
 
 
 def _mode_help(one: Staged) -> str:
@@ -102,22 +103,18 @@ def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
     yield from sorted(set(named))
 
 
-def _folded(path: str) -> str:
-    return unicodedata.normalize("NFKC", path).casefold()
-
-
-def _twins(index: _Index, changed: Sequence[Staged]) -> dict[str, KgdError]:
-    """New files whose name another one has but for case or form: some file systems can hold only one of the two."""
-    added = {one.path for one in changed if not one.old.strip("0") and paths.is_node_path(one.path)}
+def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settings) -> dict[str, KgdError]:
+    """New nodes beside one whose name some file systems take for the same, by path."""
+    added = [one.path for one in changed if not one.old.strip("0") and paths.is_node_path(one.path)]
     if not added:
         return {}
-    wanted = {_folded(path): path for path in sorted(added)}
-    found: dict[str, KgdError] = {}
-    for path in index.ask("ls-files", "-z", "--", "nodes").split("\0")[:-1]:
-        new = wanted.get(_folded(path))
-        if new is not None and new != path:
-            found[new] = Invalid(f"{path[-120:]} differs from it by case or form alone", at=f"{new}:1")
-    return found
+    before, staged = index.trees(head)
+    store = index.clone.open()
+    found = merge_twins.met(
+        store, (before, staged, staged), (added, []), {}, settings.sharded,
+        lambda _, record: store.entry(staged, record) is not None,
+    )  # fmt: skip
+    return {one.at.rpartition(":")[0]: one for one in twins_among(found, store, before, settings.sharded)}
 
 
 class _Index:
@@ -149,6 +146,18 @@ class _Index:
         for facts, path in zip(words[::2], words[1::2], strict=True):
             _, mode, old, new, _ = facts.lstrip(":").split(" ")
             yield Staged(path, mode, old, new)
+
+    def file(self, path: str) -> bytes | None:
+        """The file as it is staged; None where there is none."""
+        try:
+            return self.run("cat-file", "blob", f":{path}")
+        except program.GitFailed:
+            return None
+
+    def trees(self, head: str) -> tuple[ObjectId, ObjectId]:
+        """The trees of HEAD and of what is staged; git writes the latter for the commit anyway."""
+        before = self.ask("rev-parse", f"{head}^{{tree}}").strip()
+        return bytes.fromhex(before), bytes.fromhex(self.ask("write-tree").strip())
 
     def settings(self, head: str) -> Settings:
         """The team's settings before this commit; of a first commit, its own."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from kgd.codec import bulk, documents
+from kgd.codec import bulk
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
@@ -27,11 +27,12 @@ from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.workspace import touched
-from kgd.workspace.admission import check
-from kgd.workspace.integrate import merged_tree
+from kgd.workspace.admission import Home, check, twins_among
+from kgd.workspace.integrate import merged_tree, new_twins
 from kgd.workspace.touched import Touched
 
 INTERNAL = "refs/kgd/"
+_ADMITTED = ("nodes/", "conflicts/", "memories/", "log/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,7 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
             "history is never rewritten here", at=update.ref,
             next="Pull (merge, no rebase), then push without --force.",
         )  # fmt: skip
-    before = store.tree_of(old) if old else None
-    found = _commits(pushed, [old] if old else [], new) | _net(pushed, before, store.tree_of(new))
+    found = _commits(pushed, [old] if old else [], new) | _net(pushed, old, new)
     try:
         touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)
     except Forbidden as refusal:
@@ -185,7 +185,7 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
         settings = pushed.settings
         found |= touched.between(merged.store, store.tree_of(main), merged.id, settings.workspace, settings.sharded)
     if update.new:
-        _check_files(pushed, store.tree_of(bases[0]), store.tree_of(tip))
+        _check_files(pushed, bases[0], tip)
     touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
     return Verdict(update.ref, Verb.PROPOSE, found)
 
@@ -193,10 +193,11 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
 # ---- what it touches
 
 
-def _net(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> Touched:
-    _check_files(pushed, before, after)
-    settings = pushed.settings
-    return touched.between(pushed.store, before, after, settings.workspace, settings.sharded)
+def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
+    _check_files(pushed, old, new)
+    store, settings = pushed.store, pushed.settings
+    before = store.tree_of(old) if old else None
+    return touched.between(store, before, store.tree_of(new), settings.workspace, settings.sharded)
 
 
 def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
@@ -262,28 +263,32 @@ def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> Non
         raise Limit(f"a file has {found[1]} bytes, {LIMITS.blob} are taken at most", at=path)
 
 
-def _check_files(pushed: Pushed, before: ObjectId | None, after: ObjectId) -> None:
-    """Every file that the push as a whole changes can be served as it is at its end.
+def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
+    """Every file that the push as a whole changes is admitted as it is at its end.
 
     Raises:
         KgdError: Names file and line.
     """
     store, settings = pushed.store, pushed.settings
+    before, after = store.tree_of(old) if old else None, store.tree_of(new)
     top = store.tree(after)
     for name in OWNED_FOLDERS:
         if name.encode() in top and top[name.encode()][0] != FOLDER:
             raise Invalid("this has to be a folder", at=name)
     if SETTINGS.encode() not in top:
         raise Invalid("without this file it is no workspace", at=SETTINGS, next="Bring it back.")
-    for path, old, new in store.diff(before, after, budget=LIMITS.entries):
-        if new is None:
-            continue
-        _in_time(pushed)
-        data, base = store.read(new, LIMITS.blob), store.read(old) if old else None
-        if path == SETTINGS or path.startswith(("nodes/", "conflicts/", "memories/")) or bulk.is_path(path):
-            check(path, data, base, settings.workspace, settings.sharded)
-        elif path.startswith("log/"):
-            documents.read_mapping(data, path)
+
+    def read(path: str) -> bytes | None:
+        blob = store.entry(after, path)
+        return store.read(blob, LIMITS.blob) if blob else None
+
+    home = Home(settings.workspace, settings.sharded, read)
+    for path, was, now in store.diff(before, after, budget=LIMITS.entries):
+        if now is not None and (path == SETTINGS or path.startswith(_ADMITTED) or bulk.is_path(path)):
+            _in_time(pushed)
+            check(path, store.read(now, LIMITS.blob), store.read(was) if was else None, home)
+    for twin in twins_among(new_twins(store, old, new, settings.sharded), store, before, settings.sharded):
+        raise twin
 
 
 def _ids(quarantine: Path) -> Iterator[ObjectId]:

@@ -7,6 +7,7 @@ from history (version, created, updated) is no field of a node and is never stor
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,9 @@ LABEL_LIMIT = 128
 """Characters of a type, a relation type or a tag."""
 TAGS_LIMIT = 256
 RELATIONS_LIMIT = 10_000
+
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]").search
+"""Line ends, control and direction characters: a name with one reads as another name in lists and prompts."""
 
 Json = Any
 """What YAML's core schema can hold: None, bool, int, float, str, list and dict with string keys."""
@@ -152,6 +156,8 @@ def check_label(text: str, what: str) -> None:
 def cut_at_word(text: str, limit: int = SUMMARY_LIMIT) -> str:
     """The first sentence or words of `text` that fit on one line of `limit` characters."""
     line = " ".join(text.split())
+    if UNSEEN(line):
+        line = "".join(char for char in line if not UNSEEN(char))
     if len(line) <= limit:
         return line
     cut = line[: limit - 1]

@@ -140,6 +140,17 @@ def is_owned(uri: str) -> bool:
     return scheme_of(uri) in OWNED
 
 
+def is_external(text: str) -> bool:
+    """Whether a text that somebody typed is meant as the URI of something outside, and not as a path with a colon.
+
+    A scheme with a dot is taken for a file's name unless ``//`` follows: ``main.py:12`` is none, ``x.y://h/a`` is one.
+    """
+    scheme, colon, rest = text.partition(":")
+    if not colon or not rest or scheme in OWNED or "/" in scheme:
+        return False
+    return "." not in scheme or (rest.startswith("//") and _SCHEME(scheme) is not None)
+
+
 def workspace_of(uri: str) -> str | None:
     """The workspace id in an owned URI; None for an external resource, which belongs to whoever holds it."""
     if not is_owned(uri):

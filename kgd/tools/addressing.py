@@ -135,7 +135,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
         raise Invalid("this workspace is on a hub, so no path of this machine is in it", at=at, next="Give a URI.")
     if colon and scheme in uris.OWNED:
         uri = _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace, rest)
-    elif colon and "/" not in scheme and "." not in scheme and rest:
+    elif uris.is_external(text):
         uri = uris.parse(text)
     else:
         uri = uris.from_path("concept", workspace, text.strip("/"))
@@ -218,7 +218,7 @@ def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
     if text.startswith(("./", "../")) or text == "." or os.path.isabs(text):
         _refuse_place(session)
         return _in_tree(session, workspace, text)
-    if colon and "/" not in scheme and "." not in scheme and rest:
+    if uris.is_external(text):
         return uris.parse(text)
     return _bare(workspace, text)
 

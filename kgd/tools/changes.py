@@ -13,7 +13,7 @@ from kgd.model import uri as uris
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing
-from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many, refuse_unseen
+from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.verifying import verified
 
 if TYPE_CHECKING:
@@ -235,8 +235,6 @@ def _checked(change: Any) -> Any:
             at="content" if hasattr(change, "content") else "text",
             next="Split it into several nodes and relate them.",
         )
-    for field in ("name", "summary"):
-        refuse_unseen(getattr(change, field, None), field)
     return change
 
 

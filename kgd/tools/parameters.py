@@ -15,6 +15,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from kgd.errors import Invalid, KgdError, Limit
+from kgd.model.node import UNSEEN
 
 T = TypeVar("T")
 
@@ -110,7 +111,6 @@ def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
     return Invalid(_sentence(first["msg"]), at=at)
 
 
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]").search
 _UNSEEN_IN_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]").search
 
 
@@ -122,7 +122,7 @@ def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
     Raises:
         Invalid: Placed at `at`.
     """
-    if text and (_UNSEEN_IN_TEXT if lines else _UNSEEN)(text):
+    if text and (_UNSEEN_IN_TEXT if lines else UNSEEN)(text):
         kind = "control characters" if lines else "line ends, control and direction characters"
         raise Invalid(f"a {at} is written without {kind}", at=at, next="Leave them out.")
 

@@ -1,91 +1,286 @@
-"""This file is where it is decided whether bytes that a person wrote may become part of the workspace."""
+"""The admission of nodes and files: one set of rules for every way into a workspace.
+
+Everything that submits edits asks for each node that it changes (`Draft.finish`). A push, a proposal, a commit's hook
+and a saved file ask by file (`check`). What a merge or a sync brings is kept, since history stays; `kgd fsck` reports
+it by the same rules. What a node broke before a change does not stop the change.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import bulk, changelog, documents, memories, paths
 from kgd.codec.settings import decode_settings
-from kgd.errors import Invalid, KgdError, Limit, Refused
-from kgd.model.node import Node
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, Refused
+from kgd.git.objects import ObjectId
+from kgd.git.store import ObjectStore
+from kgd.model.conflict import Conflict
+from kgd.model.memory import MEMORY_TYPES
+from kgd.model.node import UNSEEN, Node
+from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace import memory_files
-from kgd.workspace.draft import MAX_NODE_BYTES
-from kgd.workspace.secrets import Secret, line_of, refuse_secrets
+from kgd.workspace.secrets import NO_SECRETS, Secret, line_of, news_in, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
+MAX_NODE_BYTES = 256 * 1024
 
-def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: frozenset[str]) -> None:
-    """Whether these bytes may become part of the workspace at this path.
+Read = Callable[[str], bytes | None]
+Place = Callable[[str, Secret | None], str]
+"""Where a field is, or the secret in it: ``<path>:<line>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The workspace that a change is for. `read` gives a file as the change leaves it, None where there is none."""
+
+    workspace: str
+    sharded: frozenset[str]
+    read: Read
+
+    def node(self, uri: Uri) -> Node | None:
+        """A node that has a file of its own; None also where that cannot be read."""
+        path = paths.path_of(uri, self.sharded)
+        return _decoded(path, self.read(path))
+
+
+# ---- nodes
+
+
+def admit(node: Node, before: Node | None, data: bytes, home: Home, place: Place | None = None) -> None:
+    """Return if the workspace takes this node in place of `before`.
+
+    Args:
+        data: The bytes that its own file holds, or would hold.
+        place: Where a field is, if a file was read; else errors name the node.
 
     Raises:
-        KgdError: Why not; `at` is ``<path>:<line>``.
+        KgdError: The rule that it breaks.
+    """
+    admit_text(node, before, data, place)
+    _admit_naming(node, before, home, place)
+
+
+def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None = None) -> None:
+    """The rules for what a node says, whatever is around it.
+
+    Raises:
+        Limit, Invalid, Refused: It is too large, or holds unseen characters or a secret.
+    """
+    _refuse_large(data, place("uri", None) if place else node.uri)
+    for field in ("name", "summary"):
+        text = getattr(node, field)
+        if UNSEEN(text) and (before is None or getattr(before, field) != text):
+            raise Invalid(
+                f"a {field} is written without line ends, control and direction characters",
+                at=place(field, None) if place else node.uri, next="Leave them out.",
+            )  # fmt: skip
+    refuse_secrets(node, before, place)
+
+
+def _refuse_large(data: bytes, at: str) -> None:
+    if len(data) > MAX_NODE_BYTES:
+        raise Limit(
+            f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
+            next="Split it into several nodes and relate them.",
+        )  # fmt: skip
+
+
+def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | None) -> None:
+    """A node names only its own memory, and only a memory's type has one."""
+    path = memory_files.file_of(node)
+    was = memory_files.file_of(before)
+    if path is None:
+        return
+    at = place("data", None) if place else node.uri
+    if node.type not in MEMORY_TYPES and (was is None or before is None or before.type in MEMORY_TYPES):
+        raise memory_files.no_detail(node, at)
+    if path == was:
+        return
+    data = home.read(path)
+    memory = memories.read(data, path)
+    is_own = memory_files.belongs(memory, node)
+    is_renamed = data is None and memory_files.detail_of(before, home.read) is not None
+    if not is_own and not is_renamed and not _is_left_behind(memory, home):
+        raise Invalid(
+            "data.file names a memory that is not this node's", at=at,
+            next="Give the text as `detail`, or write a file whose `id` is this node's URI.",
+        )  # fmt: skip
+
+
+def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
+    """Whether the node that a memory says it is of is gone: a person gave it another URI, and kgd rewrites the id."""
+    try:
+        owner = parse(memory_files.owner_of(memory) or "")
+    except KgdError:
+        return False
+    return workspace_of(owner) == home.workspace and home.read(paths.path_of(owner, home.sharded)) is None
+
+
+def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
+    """The refusal of a new node beside one whose name some file systems take for the same."""
+    return InvariantViolation(
+        "a node whose name differs only by case or normal form is already there", at=at or uri,
+        next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
+    )  # fmt: skip
+
+
+def twins_among(
+    found: Iterable[Conflict], store: ObjectStore, old: ObjectId | None, sharded: frozenset[str]
+) -> Iterator[InvariantViolation]:
+    """A refusal of the new one of each two nodes whose names collide; `old` is the tree before the change."""
+    for one in found:
+        first, second = sorted(Uri(side) for field in one.fields.values() for side in field.sides)
+        was_there = old is not None and store.entry(old, paths.path_of(second, sharded)) is not None
+        uri, twin = (first, second) if was_there else (second, first)
+        yield twin_of(uri, twin, f"{paths.path_of(uri, sharded)}:1")
+
+
+# ---- files
+
+
+def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    """Return if these bytes may take the place of `base` at this path.
+
+    Raises:
+        KgdError: The rule that they break; `at` is ``<path>:<line>``.
     """
     top = path.partition("/")[0]
     if top == "nodes":
-        node = _node(path, data, workspace, sharded)
-        try:
-            refuse_secrets(node, place=partial(_place_in_node, path, data))
-        except Refused:
-            if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
-                raise
+        node = _node(path, data, home)
+        admit(node, _decoded(path, base), data, home, partial(_place_in_node, path, data))
     elif bulk.is_path(path):
-        _check_part(path, data, base, workspace)
+        _check_part(path, data, base, home)
     elif top == "conflicts":
-        documents.read_record(data, path, sharded, workspace)
+        documents.read_record(data, path, home.sharded, home.workspace)
     elif path == SETTINGS:
         settings = decode_settings(data, at=path)
-        if settings.workspace != workspace or settings.sharded != sharded:
+        if settings.workspace != home.workspace or settings.sharded != home.sharded:
             raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
     elif b"\0" in data or not _is_text(data):
         raise Invalid("this is no UTF-8 text", at=f"{path}:1")
     elif memories.is_path(path):
-        memory_files.check_bytes(path, data, base)
+        admit_memory(path, data, base, home)
+    elif top == "log":
+        admit_entry(path, data, base, home)
 
 
-def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> Node:
-    expected = paths.uri_of(path, workspace, sharded)
-    if len(data) > MAX_NODE_BYTES:
-        raise Limit(f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this file has {len(data) >> 10}", at=f"{path}:1")
+def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: str = "") -> None:
+    """Return if a memory's file may hold this in place of `base`. What never was a memory is any file.
+
+    Args:
+        owner: The node to name in errors, if its detail was given; else the file is named.
+
+    Raises:
+        KgdError: The rule that it breaks; `at` is ``<path>:<line>``, or `owner`.
+    """
+    before = memories.read(base, path)
+    if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
+        return
+    memory = memories.decode(data, at=path)
+    if len(data) > memories.MAX_BYTES:
+        raise Limit(
+            f"a memory has at most {memories.MAX_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            at=owner or f"{path}:1", next="Split it into several nodes and relate them.",
+        )  # fmt: skip
+    was = memory_files.owner_of(before)
+    if was is not None and memory_files.owner_of(memory) != was and not _is_moved(path, was, memory, home):
+        raise Invalid(
+            f"this file is the detail of {was}, and its 'id' has to say so", at=f"{path}:2",
+            next="Bring the id back; `kgd mv` gives the node another one.",
+        )  # fmt: skip
+    try:
+        Node(Uri("insight://x/x"), tags=memory.tags)
+    except KgdError as refusal:
+        raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
+    found = news_in(data.decode(), (base or b"").decode("utf-8", "replace"))
+    if found:
+        what = "the field 'detail'" if owner else "this file"
+        at = owner or f"{path}:{line_of(found, data)}"
+        raise Refused(f"{what} holds what looks like a secret ({found.kind})", at=at, next=NO_SECRETS)
+
+
+def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
+    """Whether the file went along with its node, which names it under another URI now."""
+    try:
+        node = home.node(parse(memory_files.owner_of(memory) or ""))
+        former = paths.path_of(parse(was), home.sharded)
+    except KgdError:
+        return False
+    return memory_files.file_of(node) == path and home.read(former) is None
+
+
+def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    """Return if the changelog takes this entry: one about a node that is there, never written again.
+
+    Raises:
+        KgdError: The rule that it breaks; `at` is ``<path>:<line>``.
+    """
+    at = f"{path}:1"
+    try:
+        entry = changelog.decode(data, at=path)
+        belongs = paths.log_path(entry.parent, entry.id)
+    except KgdError as refusal:
+        refusal.at = refusal.at if refusal.at.startswith(path) else at
+        raise
+    if belongs != path or workspace_of(entry.parent) not in (None, home.workspace):
+        raise Invalid("this entry of a changelog is not where it belongs", at=at, next=f"Its place is {belongs[:200]}.")
+    if base is not None and data != base:
+        raise Invalid("an entry of a changelog is never changed", at=at, next="Add another one that corrects it.")
+    own = paths.path_of(entry.parent, home.sharded)
+    if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
+        raise Invalid(f"this entry is about {entry.parent}, which is not there", at=at, next="Write that node first.")
+    if found := news_in(entry.summary, ""):
+        raise Refused(f"this entry holds what looks like a secret ({found.kind})", at=at, next=NO_SECRETS)
+
+
+def _node(path: str, data: bytes, home: Home) -> Node:
+    expected = paths.uri_of(path, home.workspace, home.sharded)
+    _refuse_large(data, f"{path}:1")
     node = documents.decode(data, at=path, expect=expected)
-    if expected is None and paths.path_of(node.uri, sharded) != path:
-        raise Invalid(f"the node {node.uri} belongs into {paths.path_of(node.uri, sharded)}", at=f"{path}:1")
+    paths.check_place(node.uri, path, home.workspace, home.sharded)
     return node
 
 
-def _check_part(path: str, data: bytes, base: bytes | None, workspace: str) -> None:
-    nodes = bulk.read(data, path, workspace).nodes
+def _check_part(path: str, data: bytes, base: bytes | None, home: Home) -> None:
+    nodes = bulk.read(data, path, home.workspace).nodes
     try:
         before = bulk.split(base, at=path).nodes if base is not None else {}
     except KgdError:
         before = {}
-    for uri, node in nodes.items():
-        if before.get(uri) != node:
-            old = documents.decode(before[uri]) if uri in before else None
-            opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
-            refuse_secrets(documents.decode(node, at=path), old, partial(_place, path, data, opening))
+    for uri, entry in nodes.items():
+        if before.get(uri) == entry:
+            continue
+        node, old = (documents.decode(each) if each else None for each in (entry, before.get(uri)))
+        assert node is not None
+        opening = rb"""^.*\buri["']?[ \t]*:[ \t]*["']?%b(?![^\s"',}])""" % re.escape(uri).encode()
+        place = partial(_place, path, data, opening)
+        if memory_files.file_of(node):  # a memory is looked for in nodes/ only
+            raise Invalid("a node that names a memory has a file of its own", at=place("data", None),
+                          next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.")  # fmt: skip
+        admit(node, old, entry, home, place)
 
 
-def _place_in_node(path: str, data: bytes, field: str, secret: Secret) -> str:
+def _place_in_node(path: str, data: bytes, field: str, secret: Secret | None) -> str:
     opening = rb"""^["']?%b["']?[ \t]*:""" % re.escape(field.partition(".")[0]).encode()
     return _place(path, data, opening, field, secret)
 
 
-def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret) -> str:
-    """Where the secret is, looked for from the line on which `opening` is found."""
+def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret | None) -> str:
+    """The line of the secret, looked for from that on which `opening` is found; else that line."""
     found = re.search(opening, data, re.MULTILINE)
-    return f"{path}:{line_of(secret, data, found.start() if found else 0)}"
+    start = found.start() if found else 0
+    line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1
+    return f"{path}:{line}"
 
 
-def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozenset[str]) -> bool:
+def _decoded(path: str, data: bytes | None) -> Node | None:
     try:
-        if data is not None:
-            refuse_secrets(_node(path, data, workspace, sharded))
-    except Refused:
-        return True
+        return documents.decode(data, at=path) if data is not None else None
     except KgdError:
-        pass
-    return False
+        return None
 
 
 def _is_text(data: bytes) -> bool:

@@ -6,7 +6,7 @@ disagrees becomes a conflict record, and nothing of either side is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -21,8 +21,8 @@ from kgd.model.change import Author, ChangeSet
 from kgd.model.memory import MEMORY_TYPES
 from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Node
-from kgd.model.uri import Uri
-from kgd.workspace.admission import check
+from kgd.model.uri import Uri, collision_key
+from kgd.workspace.admission import Home, check, twin_of
 from kgd.workspace.draft import is_resource
 from kgd.workspace.filling import READABLE, Folder
 from kgd.workspace.hand_edits import HandEdit
@@ -56,6 +56,7 @@ class Host(Protocol):
     def run(self, job: Job, *, alone: bool = False) -> object: ...
     def tell_uncommitted(self) -> None: ...
     def in_overlay(self, uri: Uri) -> bool: ...
+    def twin(self, uri: Uri) -> Uri | None: ...
 
 
 @dataclass(slots=True)
@@ -67,14 +68,16 @@ class Taken:
     conflicts: int = 0
 
 
-def take(host: Host, edits: Iterable[HandEdit], author: Author, now: int) -> Job:
+def take(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
     """One commit of that person with all the edits. What one file is refused for stops no other."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         taken, uris = Taken(), set[Uri]()
         changed: dict[str, ObjectId | None] = {}
+        gone, made = {edit.path for edit in edits if edit.data is None}, dict[str, Uri]()
         for edit in edits:
             try:
+                _refuse_twin(host, staging, edit, gone, made)
                 files = _merged(host, staging, edit, taken, uris)
                 changed.update(write(staging, {p: data for p, data in files.items() if staging.read(p) != data}))
             except KgdError as error:
@@ -206,7 +209,8 @@ def _check_top(host: Host, tree: ObjectId) -> None:
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
         raise Invalid("the branch has no such plain file, and without it is no workspace", at=SETTINGS)
-    check(SETTINGS, host.store.read(id, FILE_LIMIT), None, host.workspace, host.sharded)
+    home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are judged by themselves
+    check(SETTINGS, host.store.read(id, FILE_LIMIT), None, home)
 
 
 def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int) -> Job:
@@ -231,6 +235,18 @@ def repair(host: Host, path: str, base: bytes | None, ours: bytes | None, theirs
         return Staged(taken, commit, changed, by)
 
     return job
+
+
+def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]) -> None:
+    """A new file is not taken beside a node whose name some file systems take for the same."""
+    node = _node(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
+    if node is None:
+        return
+    first = made.setdefault(collision_key(node.uri), node.uri)
+    twin = first if first != node.uri else host.twin(node.uri)
+    path = paths.path_of(twin, host.sharded) if twin else ""
+    if twin and path not in gone and staging.blob_at(path) is not None:
+        raise twin_of(node.uri, twin, f"{edit.path}:1")
 
 
 def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Taken, uris: set[Uri]) -> dict[str, bytes | None]:

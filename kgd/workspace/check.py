@@ -15,13 +15,14 @@ from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
 from kgd.graph.live import LiveGraph
 from kgd.model.node import Node
-from kgd.workspace import memory_files
+from kgd.workspace import admission, memory_files
 from kgd.workspace.outcome import Finding
 from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 
 FSCK_DEADLINE = 600.0
 Progress = Callable[[int, int | None, str], None]
+_MEND = "Mend the file, or revert the commit that broke it."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
 
@@ -65,8 +66,9 @@ def _git_fsck(workspace: Workspace) -> list[str]:
 def _files(workspace: Workspace) -> Iterator[Finding]:
     """Every file of the tip that kgd owns can be read and stands where it belongs."""
     store = workspace.store
+    home = admission.Home(workspace.id, workspace.sharded, lambda path: None)
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
-        if not path.startswith(("nodes/", "conflicts/")) and not bulk.is_path(path):
+        if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path):
             continue
         if mode != b"100644":
             yield Finding("error", path, "is no plain file", "Remove it: only plain files belong here.")
@@ -77,12 +79,22 @@ def _files(workspace: Workspace) -> Iterator[Finding]:
                 documents.read_record(data, path, workspace.sharded, workspace.id)
             elif bulk.is_path(path):
                 bulk.read(data, path, workspace.id)
+            elif path.startswith("log/"):
+                admission.admit_entry(path, data, data, home)
             else:
                 node = documents.decode(data, at=path)
-                if paths.path_of(node.uri, workspace.sharded) != path:
-                    yield Finding("error", path, f"holds {node.uri}, which belongs elsewhere", "Move it with `kgd mv`.")
+                paths.check_place(node.uri, path, workspace.id, workspace.sharded)
+                yield from _texts(node, data, path)
         except KgdError as refusal:
-            yield Finding("error", path, refusal.message, "Mend the file, or revert the commit that broke it.")
+            yield Finding("error", path, refusal.message, refusal.next or _MEND)
+
+
+def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
+    """What no way in would have taken, and a merge or a sync brought."""
+    try:
+        admission.admit_text(node, None, data)
+    except KgdError as refusal:
+        yield Finding("warning", path, refusal.message, refusal.next or _MEND)
 
 
 def _doubled(workspace: Workspace) -> Iterator[Finding]:

@@ -21,10 +21,7 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
     Raises:
         Invalid: Its type has none, or the edit both writes it and clears it.
         Stale: There is a detail, and the edit does not expect the version that was read, or that was another one.
-        Limit, Refused: More than 256 KiB; a secret.
     """
-    if not edit.detail:
-        _refuse_naming(draft, old, node)
     if edit.detail is None or (old is None and not edit.detail.strip()):
         return node, False
     if DETAIL in edit.unset:
@@ -46,19 +43,6 @@ def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tup
     _refuse_unread(draft, path, memory, edit)
     draft.files[path] = memory_files.written(node, memory, edit.detail, draft.now)
     return node, True
-
-
-def _refuse_naming(draft: Draft, old: Node | None, node: Node) -> None:
-    """Nobody comes to name the file of another node, nor learns whether it is there."""
-    path, before = memory_files.file_of(node), memory_files.file_of(old)
-    if path is None or path == before:
-        return
-    data = draft.read_file(path)
-    renames = data is None and old is not None and memory_files.detail_of(old, draft.read_file) is not None
-    if not renames and not memory_files.belongs(memories.read(data, path), node):
-        raise Invalid(
-            "data.file names a memory that is not this node's", at=node.uri, next="Give the text as `detail` instead."
-        )
 
 
 def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upsert) -> None:

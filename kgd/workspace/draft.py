@@ -5,22 +5,19 @@ A draft reads through to the tip that the writer is at and touches nothing: aban
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from kgd.codec import bulk, documents, memories, paths
-from kgd.errors import InvariantViolation, KgdError, Limit
+from kgd.errors import InvariantViolation, KgdError
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
-from kgd.workspace import memory_files
+from kgd.workspace import admission, memory_files
 from kgd.workspace.filling import Folder
 from kgd.workspace.merge_files import record_files
 from kgd.workspace.outcome import InvalidFile
-from kgd.workspace.secrets import refuse_secrets
-
-MAX_NODE_BYTES = 256 * 1024
 
 
 class Tip(Protocol):
@@ -167,13 +164,13 @@ class Draft:
         """The files that this change writes or removes (None), canonical and checked.
 
         Raises:
-            Limit: A node is larger than a node file may be.
-            Refused: A node holds a secret.
+            KgdError: The workspace does not take a node or file; see `kgd.workspace.admission`.
             InvariantViolation: A new name differs from an existing one by case or normal form only.
         """
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
         self.files |= memory_files.keep_in_step(nodes, self.read_file)
         files, made = dict(self.files), dict[str, Uri]()
+        written = list[tuple[Node, Node | None, bytes]]()
         inside: dict[str, dict[Uri, bytes | None]] = {}
         for uri in self.touched():
             node, read = self._after[uri], self._before[uri]
@@ -186,17 +183,29 @@ class Draft:
                 continue
             if read.node is None:
                 self._refuse_twin(uri, made.setdefault(collision_key(uri), uri))
-            refuse_secrets(node, read.node)
             data = documents.rewrite(read.data, node)
-            if len(data) > MAX_NODE_BYTES:
-                raise Limit(
-                    f"a node has at most {MAX_NODE_BYTES // 1024} KiB, this one would have {len(data) // 1024 + 1}",
-                    at=uri, next="Split it into several nodes and relate them.",
-                )  # fmt: skip
             self._place(uri, node, data, files, inside)
+            written.append((node, read.node, data))
+        self._admit(written, files)
         for folder, placed in inside.items():
             files |= self._filled(self._folders[folder], placed)
         return {path: data for path, data in files.items() if self._differs(path, data)}
+
+    def _admit(self, written: Iterable[tuple[Node, Node | None, bytes]], files: Mapping[str, bytes | None]) -> None:
+        def read(path: str) -> bytes | None:
+            return files[path] if path in files else self.tip.read(path)
+
+        home = admission.Home(self.around.workspace, self.around.sharded, read)
+        for node, before, data in written:
+            admission.admit(node, before, data, home)
+        for path, data_or_none in files.items():
+            if data_or_none is None or not self._differs(path, data_or_none):
+                continue
+            if memories.is_path(path):
+                owner = memory_files.owner_of(memories.read(data_or_none, path))
+                admission.admit_memory(path, data_or_none, self.tip.read(path), home, owner or "")
+            elif path.startswith("log/"):
+                admission.admit_entry(path, data_or_none, self.tip.read(path), home)
 
     def _place(
         self, uri: Uri, node: Node | None, data: bytes | None, files: dict[str, bytes | None],
@@ -248,10 +257,7 @@ class Draft:
         """`made` is the first node of this change that has such a name; it may be this one."""
         twin = made if made != uri else self.around.twin(uri)
         if twin and twin != uri and self.node(twin) is not None:
-            raise InvariantViolation(
-                "a node whose name differs only by case or normal form is already there", at=uri,
-                next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
-            )  # fmt: skip
+            raise admission.twin_of(uri, twin)
 
     def _read(self, uri: Uri) -> _Read:
         read = self._before.get(uri)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from kgd.codec import changelog, documents, paths
+from kgd.codec import canonical, changelog, documents, paths
 from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
@@ -38,6 +38,7 @@ def apply(edit: Edit, draft: Draft) -> None:
 
 @apply.register
 def _upsert(edit: Upsert, draft: Draft) -> None:
+    _refuse_deep(edit.data, *(relation.data for relation in edit.relations))
     uri = _current(draft, edit.uri)
     old = draft.node(uri)
     _expect(draft, uri, edit.expect_version)
@@ -92,6 +93,7 @@ def _delete(edit: Delete, draft: Draft) -> None:
 
 @apply.register
 def _relate(edit: Relate, draft: Draft) -> None:
+    _refuse_deep(edit.relation.data)
     source = _current(draft, edit.source)
     node = draft.node(source)
     if node is None:
@@ -240,6 +242,12 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
         draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until somebody writes it")
+
+
+def _refuse_deep(*given: Json) -> None:
+    """Before anything walks through it: what follows recurses."""
+    for data in given:
+        canonical.check_depth(data)
 
 
 def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:

@@ -18,7 +18,7 @@ from kgd.codec import paths
 from kgd.errors import KgdError
 from kgd.git.objects import PLAIN, ObjectId, object_id
 from kgd.git.store import Lookup, ObjectStore
-from kgd.workspace.admission import check
+from kgd.workspace.admission import Home, check
 from kgd.workspace.buffers import Buffers
 from kgd.workspace.outcome import InvalidFile
 from kgd.workspace.unpublished import Unpublished
@@ -72,6 +72,8 @@ class HandEdits:
         self._tree, self._store = tree, store
         self.unpublished, self.buffers = Unpublished(store, tree, memory), Buffers()
         self._workspace, self._sharded = workspace, sharded
+        self.home = Home(workspace, sharded, tree.read)
+        """What a person leaves in the work tree is what their edit is judged by."""
         self._hinting = threading.Lock()
         self._hints: set[str] = set()
         self._rescan = True
@@ -104,6 +106,8 @@ class HandEdits:
         self.unpublished.took(edit.path, edit.id, edit.data)
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
+        for seen in self._seen.values():  # what was refused for the sake of this file may be right now
+            seen.refused = False
         self.buffers.note(edit.path, edit.base, edit.data)
 
     def refused(self, path: str, error: KgdError) -> None:
@@ -247,7 +251,7 @@ class HandEdits:
             return None
         base = self._base(path, data)
         try:
-            check(path, data, base, self._workspace, self._sharded)
+            check(path, data, base, self.home)
         except KgdError as error:
             self.refused(path, error)
             return None

@@ -55,13 +55,13 @@ def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded:
     return merge_trees(view, base, view.tree_of(ours), view.tree_of(theirs), sharded, ever_open)
 
 
-def new_twins(store: ObjectStore, old: ObjectId, new: ObjectId, sharded: frozenset[str]) -> list[Conflict]:
+def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: frozenset[str]) -> list[Conflict]:
     """Names that collide in `new`, not yet in its ancestor `old`, and that nobody reported in between."""
-    before, after = store.tree_of(old), store.tree_of(new)
+    before, after = store.tree_of(old) if old else None, store.tree_of(new)
     added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
     return merge_twins.met(
         store, (before, after, after), (added, []), {}, sharded,
-        lambda side, record: _ever_open(store, new, [old], record),
+        lambda side, record: _ever_open(store, new, [old] if old else [], record),
     )  # fmt: skip
 
 

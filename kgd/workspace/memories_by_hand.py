@@ -94,7 +94,7 @@ def follow_node(around: Around, before: Node | None, after: Node | None, beside:
             other = around.node(uri)
             if other and uri != present.uri and memory_files.file_of(other) == path:
                 return {path: memory_files.mirrored(data, memory, other)}
-    return memory_files.keep_in_step([(before, after)], around.read)
+    return memory_files.keep_in_step([(before, after)], around.read, by_hand=True)
 
 
 def follow_commits(

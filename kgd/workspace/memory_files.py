@@ -14,16 +14,14 @@ from datetime import UTC, date, datetime
 
 from kgd.codec import memories
 from kgd.codec.memories import Memory
-from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.errors import Invalid, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, check_label, cut_at_word
 from kgd.model.uri import Uri, path_of
-from kgd.workspace.secrets import first_in, line_of, secret_in
 from kgd.workspace.work_tree import FILE_LIMIT
 
-NO_SECRETS = "Say where the secret is kept instead of what it is; git never forgets."
 Read = Callable[[str], bytes | None]
 TOPIC = 60
 """Characters of a node's path that the name of its file repeats at most."""
@@ -88,6 +86,7 @@ def told_by_front(node: Node, before: Memory | None, after: Memory) -> Node:
     if isinstance(kind, str) and kind != was and kind:
         check_label(kind, "type")
         node = replace(node, type=kind)
+        refuse_detail(node)
     old, new = (set(_folded(memory.tags if memory else (), node.type)) for memory in (before, after))
     tags = (set(node.tags) - (old - new)) | (new - old)
     return replace(node, tags=tuple(tags))
@@ -109,58 +108,15 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
     """The file with this detail of the node, in place of `old`.
 
     Raises:
-        Limit: More than 256 KiB.
-        Refused: It holds a secret that it did not hold before.
         Invalid: What no file can hold.
     """
-    at = f"{node.uri} detail"[:80]
-    _check_text(text, at)
-    kind = secret_in(text)
-    if kind and not (old and secret_in(old.text) == kind):
-        raise Refused(f"the field 'detail' holds what looks like a secret ({kind})", at=node.uri, next=NO_SECRETS)
+    _check_text(text, f"{node.uri} detail"[:80])
     prose = "\n" + text.strip("\n") + "\n"
     if old is not None:
         data = memories.with_head(old.head, prose)
-        data = mirrored(data, memories.decode(data), node)
-    else:
-        front = {"id": str(node.uri), "type": node.type, "date": _date(node, now), "tags": list(node.tags) or None}
-        data = memories.encode({key: value for key, value in front.items() if value is not None}, prose)
-    check_size(data, at)
-    return data
-
-
-def check_size(data: bytes, at: str) -> None:
-    if len(data) > memories.MAX_BYTES:
-        raise Limit(
-            f"a memory has at most {memories.MAX_BYTES >> 10} KiB, this one has {len(data) >> 10}", at=at,
-            next="Split it into several nodes and relate them.",
-        )  # fmt: skip
-
-
-def check_bytes(path: str, data: bytes, base: bytes | None) -> None:
-    """Whether what a person wrote may take the place of `base`. What never was a memory is any file.
-
-    Raises:
-        KgdError: Why not; `at` is ``<path>:<line>``.
-    """
-    before = memories.read(base, path)
-    if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
-        return
-    memory = memories.decode(data, at=path)
-    check_size(data, f"{path}:1")
-    owner = owner_of(before)
-    if owner is not None and owner_of(memory) != owner:
-        raise Invalid(
-            f"this file is the detail of {owner}, and its 'id' has to say so", at=f"{path}:2",
-            next="Bring the id back; `kgd mv` gives the node another one.",
-        )  # fmt: skip
-    try:
-        Node(Uri("insight://x/x"), tags=memory.tags)
-    except KgdError as refusal:
-        raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
-    if (found := first_in(data.decode())) and not (base and secret_in(base.decode("utf-8", "replace"))):
-        place = f"{path}:{line_of(found, data)}"
-        raise Refused(f"this file holds what looks like a secret ({found.kind})", at=place, next=NO_SECRETS)
+        return mirrored(data, memories.decode(data), node)
+    front = {"id": str(node.uri), "type": node.type, "date": _date(node, now), "tags": list(node.tags) or None}
+    return memories.encode({key: value for key, value in front.items() if value is not None}, prose)
 
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
@@ -178,10 +134,15 @@ def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
 def refuse_detail(node: Node) -> None:
     """Raises Invalid where a node of this type has no file of its own."""
     if node.type not in MEMORY_TYPES:
-        raise Invalid(
-            f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have", at=node.uri,
-            next="Put the text into content.",
-        )  # fmt: skip
+        raise no_detail(node, node.uri)
+
+
+def no_detail(node: Node, at: str) -> Invalid:
+    """The refusal of a detail behind a node of another type."""
+    return Invalid(
+        f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have", at=at,
+        next="Put the text into content.",
+    )  # fmt: skip
 
 
 def _date(node: Node, now: int) -> str:
@@ -214,11 +175,17 @@ def _in_order(old: Iterable[str], node: Node) -> list[str]:
     return [*kept, *(tag for tag in node.tags if tag not in kept)]
 
 
-def keep_in_step(nodes: Iterable[tuple[Node | None, Node | None]], read: Read) -> dict[str, bytes | None]:
+def keep_in_step(
+    nodes: Iterable[tuple[Node | None, Node | None]], read: Read, *, by_hand: bool = False
+) -> dict[str, bytes | None]:
     """The memory files that a change of these nodes (before, after) makes other than they are.
 
-    `read` gives a file as the change leaves it so far. A node's file goes when the node goes, or ceases to name it; it
-    takes another name with what the node calls it; its front matter follows the node.
+    A node's file is removed with the node, or when its detail is unset; it takes another name with what the node calls
+    it; its front matter follows the node.
+
+    Args:
+        read: Gives a file as the change leaves it so far.
+        by_hand: The nodes were edited as files: a memory that its node no longer names stays, since nobody deleted it.
     """
     changed = list(nodes)
     files: dict[str, bytes | None] = {}
@@ -226,9 +193,10 @@ def keep_in_step(nodes: Iterable[tuple[Node | None, Node | None]], read: Read) -
     for before, after in changed:
         old, new = file_of(before), file_of(after)
         if old and old != new and old not in kept and before and belongs(memories.read(read(old)), before):
-            files[old] = None
             if new and read(new) is None:
-                files[new] = read(old)
+                files |= {old: None, new: read(old)}
+            elif after is None or not (new or by_hand):
+                files[old] = None
     for _, after in changed:
         path = file_of(after)
         if path is None or after is None:

@@ -22,8 +22,8 @@ from kgd.model.access import Principal
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace import proposal_log
-from kgd.workspace.admission import check
-from kgd.workspace.integrate import MergedTree, merge_commits
+from kgd.workspace.admission import Home, check, twins_among
+from kgd.workspace.integrate import MergedTree, merge_commits, new_twins
 from kgd.workspace.outcome import NodeChange, Outcome
 from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposal_log import NOBODY, Origin
@@ -239,6 +239,12 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
     store = workspace.store
     before, after = store.tree_of(base), store.tree_of(commit)
     store.walk_through(commit, [base])
+
+    def read(path: str) -> bytes | None:
+        blob = store.entry(after, path)
+        return store.read(blob, FILE_LIMIT) if blob else None
+
+    home = Home(workspace.id, workspace.sharded, read)
     for path, entry in store.changed_entries(before, after):
         if entry is None:
             if path == SETTINGS:
@@ -248,7 +254,9 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
         if mode != FILE:
             raise Invalid("only plain files can be in a workspace", at=path)
         old = store.entry(before, path)
-        check(path, store.read(id, FILE_LIMIT), store.read(old) if old else None, workspace.id, workspace.sharded)
+        check(path, store.read(id, FILE_LIMIT), store.read(old) if old else None, home)
+    for twin in twins_among(new_twins(store, base, commit, workspace.sharded), store, before, workspace.sharded):
+        raise twin
 
 
 def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:

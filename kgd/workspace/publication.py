@@ -311,7 +311,7 @@ class Publication:
         for late in self._aside.late():
             base = self._read(late.base)
             try:
-                check(late.path, late.data, base, self._host.workspace, self._host.sharded)
+                check(late.path, late.data, base, self._edits.home)
             except KgdError:
                 self._put_back(late)
                 continue

@@ -40,6 +40,7 @@ _ASSIGNED = re.compile(
     ["']? \s* (?::|=|:=) \s* ["']? (?P<value>[A-Za-z0-9+/=_.~-]{20,200})
     """
 )
+NO_SECRETS = "Say where the secret is kept instead of what it is; git never forgets."
 MIN_ENTROPY = 4.0
 """Bits per character; English prose has about 4.1 over letters and blanks but breaks off at the first blank."""
 
@@ -52,7 +53,7 @@ class Secret(NamedTuple):
 
 
 def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str, Secret], str] | None = None) -> None:
-    """Raise if a field of the node holds what looks like a credential, and did not when it was `before`.
+    """Raise if a field of the node holds what looks like a credential that no field of `before` held.
 
     Args:
         place: Where that field has this secret, for who reads a file; else the node is named.
@@ -60,14 +61,15 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
     Raises:
         Refused: Names the place, the field and the kind of secret.
     """
-    known = set(_texts(plain(before), "")) if before else set()
+    said = list(_texts(plain(before), "")) if before else []
+    known, unchanged = "\n".join(text for _, text in said), set(said)
     for field, text in _texts(plain(node), ""):
-        found = None if (field, text) in known else first_in(text)
+        found = None if (field, text) in unchanged else news_in(text, known)
         if found:
             raise Refused(
                 f"the field '{field}' holds what looks like a secret ({found.kind})",
                 at=place(field, found) if place else node.uri,
-                next="Say where the secret is kept instead of what it is; git never forgets.",
+                next=NO_SECRETS,
             )  # fmt: skip
 
 
@@ -84,6 +86,15 @@ def first_in(text: str) -> Secret | None:
     for match in _ASSIGNED.finditer(text):
         if _is_random(match["value"]):
             return Secret("a random value assigned to a secret's name", match["value"])
+    return None
+
+
+def news_in(text: str, known: str) -> Secret | None:
+    """The first secret in the text that is not in `known`: history holds that one already."""
+    while found := first_in(text):
+        if found.text not in known:
+            return found
+        text = text.replace(found.text, "-")
     return None
 
 

@@ -301,11 +301,7 @@ class Served:
 
     def _put(self, path: str, blob: ObjectId, known: Node | None) -> Sequence[Change]:
         node = _seen(known) if known else _glance(self._store.read(blob), path)
-        if paths.path_of(node.uri, self._sharded) != path:
-            right = paths.path_of(node.uri, self._sharded)
-            raise Invalid(f"the file says it is {node.uri}, which belongs into {right}", at=f"{path}:1")
-        if workspace_of(node.uri) not in (None, self._workspace):
-            raise Invalid(f"the file says it is {node.uri}, a node of another workspace", at=f"{path}:1")
+        paths.check_place(node.uri, path, self._workspace, self._sharded)
         if self._invalid:
             with self._lock:
                 self._invalid.pop(path, None)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kgd.codec import bulk, documents, memories, paths
+from kgd.codec.memories import Memory
 from kgd.errors import KgdError
 from kgd.git.objects import FOLDER, ObjectId, object_id
 from kgd.git.staging import Staging
@@ -23,7 +24,7 @@ from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Un
 from kgd.model.fields import split
 from kgd.model.node import Node
 from kgd.model.uri import Uri, is_settings_uri, parse
-from kgd.workspace import parts
+from kgd.workspace import memory_files, parts
 
 File = tuple[str, ObjectId | None, ObjectId | None]
 """A path that differs, its blob before and after; None is absence."""
@@ -92,8 +93,10 @@ def of_files(files: Iterable[File], read: Read, all_files: Files, workspace: str
         else:
             touched |= look.at(path, old, new)
     memories |= look.disputed
+    versions = {path: (old, new) for path, old, new in changed if path in memories}
     for path, namers in look.namers(memories, changed, all_files).items() if memories else ():
-        touched |= Touched(frozenset(namers)) if namers else Touched(settings=frozenset((path,)))
+        owners = look.owners(path, versions.get(path, ()), namers)
+        touched |= Touched(owners) if owners else Touched(settings=frozenset((path,)))
     return touched
 
 
@@ -210,9 +213,18 @@ class _Look:
             return Touched(frozenset(u for u in uris if not is_settings_uri(u)), frozenset((path,)))
         return Touched(uris)
 
-    def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, set[Uri]]:
+    def owners(self, path: str, blobs: Iterable[ObjectId | None], namers: Collection[Node]) -> frozenset[Uri]:
+        """The nodes whose detail a memory is or was; if it is nobody's, all that name it.
+
+        Naming the memory of another node gives no say in it, so it cannot keep its owner from writing.
+        """
+        versions = [self._memory(path, blob) for blob in blobs]
+        own = {node.uri for node in namers for memory in versions if memory_files.belongs(memory, node)}
+        return frozenset(own or {node.uri for node in namers})
+
+    def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, list[Node]]:
         """Which nodes name these memories, before or after. Reads every node, decodes those that may name one."""
-        found: dict[str, set[Uri]] = {path: set() for path in memories}
+        found: dict[str, list[Node]] = {path: [] for path in memories}
         # Without an escape, the longest run without blanks and quotes has to stand in the file as it is.
         marks = [max(re.split(r"[\s']", path), key=len).encode("utf-8", "surrogateescape") for path in memories]
         after = ((path, new) for path, _, new in changed if new is not None)
@@ -224,16 +236,22 @@ class _Look:
                 node = self._decoded(path, blob)
                 named = node.data.get("file") if node else None
                 if node and isinstance(named, str) and named in found:
-                    found[named].add(node.uri)
+                    found[named].append(node)
         return found
 
     def claimed(self, path: str, blob: ObjectId | None) -> frozenset[Uri]:
         """The node that a memory says it is of: a merge records under that what two people wrote differently in it."""
+        owner = memory_files.owner_of(self._memory(path, blob))
         try:
-            front = memories.decode(self.read(blob), at=path).front if blob else {}
-            return frozenset((parse(str(front["id"])),)) if "id" in front else frozenset()
+            return frozenset((parse(owner),)) if owner else frozenset()
         except KgdError:
             return frozenset()
+
+    def _memory(self, path: str, blob: ObjectId | None) -> Memory | None:
+        try:
+            return memories.decode(self.read(blob), at=path) if blob else None
+        except KgdError:
+            return None
 
     def _node(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
         try:

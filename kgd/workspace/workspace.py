@@ -418,6 +418,10 @@ class Workspace:
     def resolve(self, uri: Uri) -> Uri:
         return self.graph.resolve(uri)
 
+    def twin(self, uri: Uri) -> Uri | None:
+        """Another node whose name some file systems take for this one, changes in this flush included."""
+        return self._ahead.twin(uri)
+
     def in_overlay(self, uri: Uri) -> bool:
         return self.overlay is not None and self.overlay.card(uri) is not None
 

@@ -166,6 +166,18 @@ def test_a_memory_is_also_about_the_node_that_it_says_it_is_of(ws: Workspace) ->
     assert of(ws, {"memories/a.md": text}, dict(named)).uris == {uri("infra/a"), uri("app/checkout")}
 
 
+def test_a_memory_is_about_the_node_that_it_belongs_to_whoever_else_names_it(ws: Workspace) -> None:
+    text = "---\nid: concept://ws/app/checkout\n---\n{}\n"
+    named = {f"nodes/concept/{name}.yaml": node(name, data={"file": "memories/a.md"}) for name in ("app/checkout", "x")}
+    before = {**named, "memories/a.md": text.format("a")}
+    assert of(ws, {"memories/a.md": text.format("b")}, before).uris == {uri("app/checkout")}
+    taken = {"memories/a.md": "---\nid: concept://ws/x\n---\nb\n"}
+    assert of(ws, taken, before).uris == {uri("app/checkout"), uri("x")}
+    assert of(ws, {"memories/a.md": text.format("c")}, {**named, "memories/a.md": "spoiled"}).uris == {
+        uri("app/checkout")
+    }  # fmt: skip
+
+
 def test_a_bulk_part_is_about_the_nodes_in_it_that_changed(ws: Workspace) -> None:
     path = f"bulk/message/{paths.shard(b'talk')}/talk/{{}}.yaml"
     one, two = (Node(Uri(f"message://ws/talk/{n}")) for n in (1, 2))

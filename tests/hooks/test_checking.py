@@ -35,7 +35,7 @@ BROKEN = {
         b"uri: concept://ws/secret\nname: ghp_" + b"a1" * 20 + b"\n",
         "what looks like a secret",
     ),
-    "nodes/concept/X.yaml": (b"uri: concept://ws/X\n", "differs from it by case or form alone"),
+    "nodes/concept/X.yaml": (b"uri: concept://ws/X\n", "differs only by case or normal form"),
     "kgd.yaml": (b"workspace: other\nformat: 1\n", "cannot be changed"),
     "conflicts/concept/x/0.yaml": (b"uri: concept://ws/x\n", "at least one field"),
 }

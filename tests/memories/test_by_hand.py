@@ -15,6 +15,7 @@ from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry
 
+HOME = admission.Home("ws", frozenset(), lambda path: None)
 CHOICE = "decision://ws/database-choice"
 
 
@@ -185,13 +186,53 @@ def test_a_memory_written_by_hand_has_its_node(desk: Desk) -> None:
 def test_what_no_memory_can_be_does_not_take_the_place_of_one(spoiled: str) -> None:
     good = f"---\nid: {CHOICE}\ntype: decision\n---\nx\n".encode()
     with pytest.raises(KgdError) as refusal:
-        admission.check("memories/a.md", spoiled.encode(), good, "ws", frozenset())
+        admission.check("memories/a.md", spoiled.encode(), good, HOME)
     assert refusal.value.at.startswith("memories/a.md:")
 
 
 def test_a_file_that_never_was_a_memory_may_be_anything() -> None:
     for text in ("", "# Read me\n", "---"):
-        admission.check("memories/README.md", text.encode(), None, "ws", frozenset())
+        admission.check("memories/README.md", text.encode(), None, HOME)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("committed", [True, False])
+def test_taking_the_name_of_a_memory_out_of_a_node_deletes_no_prose(desk: Desk, committed: bool) -> None:
+    path, node = memory(desk), desk.file(CHOICE)
+    node.write_text(
+        "".join(line for line in node.read_text().splitlines(True) if not line.startswith(("data", "  file")))
+    )
+    if committed:
+        desk.git("commit", "-qam", "no file")
+    desk.ws.hint(None)
+    eventually(lambda: "file" not in desk.ws.node(uri(CHOICE)).data)  # type: ignore[union-attr]
+    desk.published()
+    assert "Many writers." in path.read_text()
+    assert [one.where for one in check(desk.ws)] == [f"memories/{path.name}"], "it is reported, not deleted"
+    save(desk, path, path.read_text() + "\nMore.\n")
+    eventually(lambda: "More." in (detail(desk) or ""), lambda: desk.ws.health())
+
+
+@pytest.mark.slow
+def test_a_node_and_its_memory_may_be_written_by_hand_in_either_order(desk: Desk) -> None:
+    path, node = memory(desk).with_name("2026-11-21-retries.md"), desk.file("pattern://ws/retries")
+    node.parent.mkdir(parents=True, exist_ok=True)
+    save(desk, node, f"uri: pattern://ws/retries\nsummary: Retry\ndata:\n  file: memories/{path.name}\n")
+    eventually(lambda: [one.path for one in desk.ws.invalid_files()] == ["nodes/pattern/retries.yaml"])
+    save(desk, path, "---\nid: pattern://ws/retries\ntype: pattern\n---\n\nWith jitter\n")
+    eventually(lambda: detail(desk, "pattern://ws/retries") == "With jitter")
+    eventually(lambda: desk.ws.invalid_files() == (), lambda: desk.ws.invalid_files())
+
+
+@pytest.mark.slow
+def test_a_name_that_differs_by_case_alone_is_not_taken_from_the_work_tree(desk: Desk) -> None:
+    twin = desk.file(CHOICE).with_name("Database-Choice.yaml")
+    save(desk, twin, "uri: decision://ws/Database-Choice\n")
+    eventually(lambda: [one.path for one in desk.ws.invalid_files()] == ["nodes/decision/Database-Choice.yaml"])
+    assert desk.ws.node(uri("decision://ws/Database-Choice")) is None
+    desk.file(CHOICE).unlink()
+    desk.ws.hint(None)
+    eventually(lambda: desk.ws.node(uri("decision://ws/Database-Choice")) is not None, lambda: desk.ws.invalid_files())
 
 
 @pytest.mark.slow

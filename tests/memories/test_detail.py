@@ -159,6 +159,14 @@ def test_another_name_in_the_node_is_another_name_of_the_file(ws: Workspace) -> 
     assert ws.detail(node) == ("memories/2024-12-10-postgres.md", PROSE.strip("\n"))
 
 
+def test_naming_a_copy_of_a_memory_deletes_neither(ws: Workspace) -> None:
+    path, copy = decide(ws), "memories/copy.md"
+    commit_file(ws, copy, text(ws, path) or "")
+    ws.submit(change(upsert(CHOICE, data={"file": copy})))
+    assert file_of(ws) == copy
+    assert text(ws, path) is not None
+
+
 def test_nobody_takes_the_detail_of_another_node_by_naming_its_file(ws: Workspace) -> None:
     path = decide(ws)
     with pytest.raises(Invalid, match="not this node's"):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kgd.codec import memories
 from kgd.errors import KgdError
 from kgd.model.node import Node
-from kgd.workspace import memory_files
+from kgd.workspace import admission, memory_files
+from kgd.workspace.admission import Home
 from tests.builders import uri
 
 OWNER = "decision://ws/a"
@@ -37,7 +38,7 @@ def test_bytes_of_anybody_are_a_memory_or_are_refused_with_a_reason(data: bytes)
         memory = memories.decode(data, at="memories/a.md")
         assert memories.decode(memories.with_head(memory.head, memory.prose)) == memory
     with contextlib.suppress(KgdError):
-        memory_files.check_bytes("memories/a.md", data, None)
+        admission.admit_memory("memories/a.md", data, None, Home("ws", frozenset(), lambda path: None))
 
 
 @given(nodes, st.one_of(st.just(COMMENTED), prose.map(lambda text: f"---\nid: {OWNER}\ntags: [x]\n---\n{text}")))

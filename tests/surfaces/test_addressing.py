@@ -37,6 +37,8 @@ MEANT = {
     "atom:checkout-page": "atom://shop/checkout-page",
     "decision:2026/use postgres": "decision://shop/2026/use%20postgres",
     "https://example.org/a?b#c": "https://example.org/a?b#c",
+    "x.y-z+1://h/a": "x.y-z+1://h/a",
+    "main.py:12": "concept://shop/main.py:12",
     "  services/auth ": "concept://shop/services/auth",
 }
 

@@ -9,9 +9,10 @@ import pytest
 from kgd.codec.bulk import folder_of
 from kgd.errors import Refused
 from kgd.model.uri import Uri
-from kgd.workspace.admission import check
+from kgd.workspace.admission import Home, check
 
 KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
+HOME = Home("ws", frozenset(), lambda path: None)
 RANDOM = "8fJ2kQ9zLm4Xw7Rt1Vb6Yc3Np5Hd0Gs"
 NODE = "nodes/concept/a.yaml"
 MEMORY = "memories/2026-11-20-a.md"
@@ -34,7 +35,7 @@ FILES = {
 def test_a_secret_is_told_with_the_line_on_which_it_stands(path: str, text: str, line: int) -> None:
     base = OWNED.encode() if path == MEMORY else None
     with pytest.raises(Refused) as refused:
-        check(path, text.encode(), base, "ws", frozenset())
+        check(path, text.encode(), base, HOME)
     assert refused.value.at == f"{path}:{line}"
     assert KEY not in refused.value.message
 
@@ -44,7 +45,7 @@ def test_of_a_part_it_is_the_line_in_the_node_that_holds_the_secret_now() -> Non
     path, base = _part(known)
     _, data = _part(known + f"- uri: message://ws/t/2\n  content: |\n    one\n    {KEY}\n")
     with pytest.raises(Refused) as refused:
-        check(path, data, base, "ws", frozenset())
+        check(path, data, base, HOME)
     assert refused.value.at == f"{path}:7"
 
 
@@ -67,7 +68,7 @@ def test_of_a_part_it_is_never_the_line_of_another_secret(nodes: str, line: int)
     (path, base), (_, data) = _part(KNOWN), _part(nodes)
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
-        check(path, data, base, "ws", frozenset())
+        check(path, data, base, HOME)
     assert refused.value.at == f"{path}:{line}"
     assert time.monotonic() - began < 10
 

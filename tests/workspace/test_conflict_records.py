@@ -12,7 +12,7 @@ from kgd.model.change import Move, Settle
 from kgd.model.conflict import Conflict, FieldConflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.admission import check
+from kgd.workspace.admission import Home, check
 from kgd.workspace.check import check as check_workspace
 from kgd.workspace.integrate import merge_commits, merge_trees
 from kgd.workspace.merge_files import record_files
@@ -21,6 +21,7 @@ from kgd.workspace.writer import Staged
 from tests.builders import change, upsert, uri
 
 NONE = frozenset[str]()
+HOME = Home("ws", NONE, lambda path: None)
 OTHER = Conflict(uri("app/checkout"), {"summary": FieldConflict("x", ("evil", "x"))}, {"summary": 1})
 AUTH = uri("services/auth")
 HERE = paths.conflict_path(AUTH, OTHER.digest)
@@ -56,14 +57,14 @@ def planted(ws: Workspace) -> Workspace:
 )
 def test_one_that_is_not_where_its_content_belongs_is_not_admitted(path: str) -> None:
     with pytest.raises(Invalid, match="not where its content belongs"):
-        check(path, PLANTED, None, "ws", NONE)
-    check(paths.conflict_path(OTHER.uri, OTHER.digest), PLANTED, None, "ws", NONE)
+        check(path, PLANTED, None, HOME)
+    check(paths.conflict_path(OTHER.uri, OTHER.digest), PLANTED, None, HOME)
 
 
 def test_one_about_another_workspace_is_not_admitted() -> None:
     foreign = Conflict(Uri("concept://elsewhere/services/auth"), dict(OTHER.fields), dict(OTHER.shown))
     with pytest.raises(Invalid, match="another workspace"):
-        check(paths.conflict_path(foreign.uri, foreign.digest), documents.encode_conflict(foreign), None, "ws", NONE)
+        check(paths.conflict_path(foreign.uri, foreign.digest), documents.encode_conflict(foreign), None, HOME)
 
 
 def test_where_it_came_in_all_the_same_it_is_named_and_no_conflict(planted: Workspace) -> None:

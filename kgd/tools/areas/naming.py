@@ -10,7 +10,7 @@ from kgd.areas.atlas import MOLECULE
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import Edit, Upsert
-from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_owned, scheme_of, workspace_of
+from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_external, is_owned, scheme_of, workspace_of
 from kgd.model.uri import parse as parse_uri
 from kgd.tools import addressing
 from kgd.tools.parameters import refuse_unseen
@@ -98,8 +98,7 @@ def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple
         NotFound: There is no such task.
     """
     text = text.strip()
-    scheme, colon, rest = text.partition(":")
-    if colon and rest and scheme not in OWNED and "/" not in scheme and "." not in scheme:
+    if is_external(text):
         try:
             uri = workspace.graph.resolve(parse_uri(text))
         except KgdError as error:

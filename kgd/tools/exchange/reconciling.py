@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kgd.codec import canonical
+from kgd.errors import Limit
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Trouble, Wanted, digest, noted
 from kgd.model.change import Edit, Unrelate, Untag, Upsert
 from kgd.model.node import Node
@@ -46,6 +48,11 @@ def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool =
         if (other := seen.setdefault(key, one.at)) != one.at:
             reason = f"{other} has the same name or one that differs only by case or normal form; not taken"
             out.troubles.append(Trouble(one.at, reason))
+            continue
+        try:
+            canonical.check_depth(one.node.data)
+        except Limit as refusal:
+            out.troubles.append(Trouble(one.at, f"{refusal.message}; not taken"))
             continue
         _one(workspace, noted(one), out, replace=replace)
     return out
