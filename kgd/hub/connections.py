@@ -15,7 +15,6 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-import h11
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -108,7 +107,7 @@ class Connection(H11Protocol):
             return CLOSE_SECONDS
         if self.cycle is not None and not self.cycle.response_complete:
             return None
-        if self.conn.our_state is h11.DONE:
+        if self.conn.our_state is not self.conn.their_state:  # answered, and still sending its body
             return LINGER_SECONDS
         is_between = self.cycle is not None and not self.conn.trailing_data[0]
         return float(self.timeout_keep_alive) if is_between else HEADER_SECONDS

@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
-from kgd.model.access import Verb
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
 from kgd.tools.consulting import Resolved, askable
@@ -64,8 +63,6 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     uri = subject_of(session, workspace, params.uri) if params.uri else None
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = sight.sight(session, workspace.id)
-    if uri is not None and not is_settings_uri(uri):
-        session.allow(workspace, Verb.READ, [uri])
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
