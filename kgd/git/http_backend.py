@@ -6,7 +6,7 @@ others. Nothing it receives reaches a ref by itself: all of its updates are hand
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kgd.git import program
@@ -59,13 +59,14 @@ def command() -> list[str]:
     return ["/bin/sh", "-c", f'{bounds}; exec "$0" http-backend', program.path()]
 
 
-def environment(git_dir: Path, hooks: Path, request: Mapping[str, str]) -> dict[str, str]:
+def environment(git_dir: Path, hooks: Path, request: Mapping[str, str], hidden: Iterable[str] = ()) -> dict[str, str]:
     """Everything that the program knows: the repository, the request's CGI variables, and no more.
 
     Args:
         hooks: A folder with kgd's own hooks, which takes the place of the repository's.
+        hidden: Further refs that this client does not see and cannot push to.
     """
-    settings = [*_CONFIG, ("core.hooksPath", str(hooks))]
+    settings = [*_CONFIG, ("core.hooksPath", str(hooks)), *(("transfer.hideRefs", name) for name in hidden)]
     counted = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings):
         counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}

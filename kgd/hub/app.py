@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -19,15 +20,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgd import __version__
 from kgd.errors import Forbidden, Invalid, NotFound
-from kgd.hub.connections import HEADER_LIMIT, Connection
+from kgd.hub.connections import HEADER_LIMIT, HEADER_SECONDS, Connections, HubConnection, block_of
 from kgd.hub.listen import Listen
 from kgd.hub.problems import problem
 from kgd.hub.v1 import Api
 
 STOP_SECONDS = 1
 """What requests under way get when the hub is told to stop; then their connections end."""
-CONNECTIONS_LIMIT = 2_000
 KEEP_ALIVE_SECONDS = 75
+TAKEN_AT_ONCE, REFUSED_AT_ONCE = 16, 512
+"""Connections, before the loop looks after those that are there. The queue of the kernel must not overflow: a client
+whose connection does not fit in there tries again after whole seconds."""
+REST_SECONDS = 0.2
+"""Without accepting, where the process has no file descriptor left."""
 
 log = logging.getLogger("kgd.hub")
 
@@ -123,11 +128,12 @@ class HubServer(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, listen: Listen, listening: socket.socket, closing: Callable[[], None]) -> None:
         self._listening, self._closing = listening, closing
+        self._connections = Connections(by_address=not listen.behind_proxy)
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, server_header=False, proxy_headers=False,
+            app, log_config=None, log_level=logging.ERROR, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=STOP_SECONDS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            limit_concurrency=CONNECTIONS_LIMIT, ssl_certfile=listen.cert or None, ssl_keyfile=listen.key or None,
-            h11_max_incomplete_event_size=HEADER_LIMIT, http=Connection,
+            ssl_certfile=listen.cert or None, ssl_keyfile=listen.key or None,
+            h11_max_incomplete_event_size=HEADER_LIMIT, http=HubConnection,
         )  # fmt: skip
         super().__init__(config)
 
@@ -143,6 +149,68 @@ class HubServer(uvicorn.Server):
         """Ask it to end; it does within `STOP_SECONDS` and a little."""
         self._closing()
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As the server's own, but what it accepts is decided here, before any handshake."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise RuntimeError("the hub's application did not start")
+        self.servers = []
+        self._listening.setblocking(False)
+        self._accept_on()
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._accept_off()
+        await super().shutdown(sockets)
+
+    def _accept_on(self) -> None:
+        if not self.should_exit:
+            asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept_off(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._listening)
+
+    def _accept(self) -> None:
+        taken = refused = 0
+        while taken < TAKEN_AT_ONCE and refused < REFUSED_AT_ONCE:
+            try:
+                accepted, (host, *_) = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("no connection can be accepted", extra={"reason": error.strerror})
+                self._connections.drop_a_stranger()
+                self._accept_off()
+                asyncio.get_running_loop().call_later(REST_SECONDS, self._accept_on)
+                return
+            address = block_of(host)
+            if self._connections.make_room(address):
+                self._open(accepted, address)
+                taken += 1
+            else:
+                accepted.close()
+                refused += 1
+
+    def _open(self, accepted: socket.socket, address: str) -> None:
+        accepted.setblocking(False)
+        connection = HubConnection(
+            self._connections, address, config=self.config, server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )  # fmt: skip
+        self._connections.add(connection)
+
+        async def opened() -> None:
+            try:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: connection, accepted, ssl=self.config.ssl,
+                    ssl_handshake_timeout=HEADER_SECONDS if self.config.ssl else None,
+                )  # fmt: skip
+            except (OSError, asyncio.CancelledError):  # of a handshake, which ends or is ended
+                self._connections.remove(connection)
+                accepted.close()
+
+        connection.opening = asyncio.create_task(opened())
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:

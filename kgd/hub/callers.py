@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,6 +18,14 @@ from kgd.tools.tool import Answer, Tool
 
 class Caller(Protocol):
     """Who asks, for one request."""
+
+    line: str
+    """Whose connections and bodies are counted together."""
+    workspaces: Sequence[str]
+    """The ids of all of theirs: what an answer may depend on."""
+
+    def spend(self, size: int) -> None:
+        """Count so many bytes of a body. Blocks. Raises TooMuch."""
 
     def workspace(self, id: str) -> str:
         """The id, if it is one of theirs. Raises NotFound."""
@@ -40,22 +48,20 @@ class Caller(Protocol):
 class Door(Protocol):
     """How a request becomes a caller."""
 
-    def look(self, authorization: str) -> None:
-        """Refuse at a glance what is no credential at all. Raises Unauthorized."""
-
-    def caller(self, authorization: str, size: int = 0) -> Caller:
-        """Who asks, with a body of so many bytes. Blocks. Raises Unauthorized."""
+    def caller(self, authorization: str) -> Caller:
+        """Who asks. Blocks. Raises Unauthorized."""
 
 
 class Holder:
     """Whoever holds a token, as far as its scopes go."""
 
     def __init__(
-        self, daemon: Daemon, record: TokenRecord, workspaces: list[str], workspace: Callable[[str], str],
-        still_live: Callable[[], None],
+        self, daemon: Daemon, record: TokenRecord, workspaces: Sequence[str], workspace: Callable[[str], str],
+        still_live: Callable[[], None], spend: Callable[[int], None],
     ) -> None:  # fmt: skip
-        self.record, self.workspace = record, workspace
-        self._daemon, self._workspaces, self._still_live = daemon, workspaces, still_live
+        self.record, self.workspace, self.spend = record, workspace, spend
+        self.line = record.holder.line
+        self._daemon, self.workspaces, self._still_live = daemon, workspaces, still_live
 
     def tools(self) -> Mapping[str, Tool]:
         return visible(SERVED, self.record.holder)
@@ -71,7 +77,7 @@ class Holder:
 
     def who(self) -> dict[str, Any]:
         return {
-            "workspaces": self._workspaces,
+            "workspaces": self.workspaces,
             "principal": describe(self.record, self._daemon.tokens.now()),
             "version": __version__,
         }

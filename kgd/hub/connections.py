@@ -1,56 +1,297 @@
-"""This file is where a connection is let go of whose client does not say what it wants.
+"""Connections of the HTTP servers: time limits for each of them, and for a hub a bound on how many there are.
 
-The server's own time limit begins after a first answer alone: without this, who sends half a header would keep their
-connection for as long as they like.
+A connection whose last request showed no valid token is a *stranger's*. Strangers are dropped first, the oldest before
+the others, so that they cannot keep the holders of tokens out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from typing import Any
 
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from kgd.daemon.bodies import RECOGNISED
+from kgd.daemon.tokens import TooMuch
+from kgd.hub.problems import problem
 
 HEADER_LIMIT = 64 << 10
 """Bytes of a request's header, its address among them: a picture with many types switched off has a long one."""
-HEADER_SECONDS = 15.0
-"""From the first byte of a request, or the connection's start, to the end of its header."""
+HEADER_SECONDS = 10.0
+"""From the first byte of a request, or the connection's start, to the end of its header; also for a TLS handshake."""
+STRANGER_IDLE_SECONDS = 5
+"""Keep-alive without a token."""
+STRANGER_SECONDS = 30.0
+"""For one request without a token, from its header to the last byte of its answer."""
+LINGER_SECONDS = 2.0
+"""For the rest of a body whose request was answered without it, so that the client still reads the answer."""
+CLOSE_SECONDS = 12.0
+"""For a closed connection to deliver the rest of its answer."""
+SEND_SECONDS = 30.0
+"""For a client to take `PIECE` bytes of an answer."""
+PIECE = 16 << 10
+"""Bytes of an answer that wait for a client at a time."""
+READ, STRANGER_READ = 64 << 10, 16 << 10
+"""Bytes that are read from a connection at a time."""
+UNREAD_LIMIT, STRANGER_UNREAD = 8 << 20, 256 << 10
+"""Bytes of an unread body that are discarded, so that the client comes to read its answer; then it has to wait."""
+
+CONNECTIONS_LIMIT = 1_000
+"""At most half of the process's file descriptors, if that is less."""
+ADDRESS_SHARE = TOKEN_SHARE = 4
+"""An address, or a token, has at most one connection in so many."""
+STRANGER_BURST, STRANGER_RATE = 100, 5
+"""Connections and requests without a token that one address may make at once, and then per second."""
+ADDRESSES_KEPT = 4_096
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 with an end to waiting for a header."""
+    """HTTP/1.1 in which waiting for a header, for the rest of an unread body and for a slow reader ends."""
 
-    _patience: asyncio.TimerHandle | None = None
+    _deadline: asyncio.TimerHandle | None = None
+    _waits: float | None = None
+    _unread, _unread_limit = 0, UNREAD_LIMIT
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_for_header()
+        transport.set_write_buffer_limits(high=PIECE)
+        self._read_at_most(READ)
+        self._wait()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._wait_for_header()
+        if self._waits == LINGER_SECONDS:
+            self._unread += len(data)
+            if self._unread > self._unread_limit:
+                self.flow.pause_reading()
+        self._wait()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._wait_for_header(is_between=True)
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def _wait_for_header(self, *, is_between: bool = False) -> None:
-        """Between two requests the server's own patience holds, which is longer."""
-        under_way = self.cycle is not None and not self.cycle.response_complete
-        if under_way or is_between:
+    def timeout_keep_alive_handler(self) -> None:
+        """The server's own timer, which this class replaces: it starts after a first answer and counts nothing else."""
+
+    def end(self) -> None:
+        """Close without waiting for a client that does not read."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _read_at_most(self, size: int) -> None:
+        self.transport.max_size = size  # type: ignore[attr-defined]  # an attribute of asyncio's own transports
+
+    def _wait(self) -> None:
+        """Give the client as long as its connection's state allows, from the moment that the state began."""
+        seconds = self._seconds()
+        if seconds != self._waits:
             self._stop_waiting()
-        elif self._patience is None and not self.transport.is_closing():
-            self._patience = self.loop.call_later(HEADER_SECONDS, self._give_up)
+            self._waits = seconds
+            if seconds is not None:
+                self._unread = 0
+                self._deadline = self.loop.call_later(seconds, self.end)
+
+    def _seconds(self) -> float | None:
+        if self.transport.is_closing():
+            return CLOSE_SECONDS
+        if self.cycle is not None and not self.cycle.response_complete:
+            return None
+        if self.conn.our_state is not self.conn.their_state:  # answered, and still sending its body
+            return LINGER_SECONDS
+        is_between = self.cycle is not None and not self.conn.trailing_data[0]
+        return float(self.timeout_keep_alive) if is_between else HEADER_SECONDS
 
     def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._waits = None
 
-    def _give_up(self) -> None:
-        self._patience = None
-        if not self.transport.is_closing():
-            self.transport.close()
+
+class HubConnection(Connection):
+    """A connection in a hub's table."""
+
+    def __init__(self, table: Connections, address: str, **known: Any) -> None:
+        super().__init__(**known)
+        self._table, self._app = table, self.app
+        self.app = self._answer
+        self._keep_alive = self.timeout_keep_alive
+        self.address, self.since = address, 0.0
+        self.line = ""
+        """The token of its last request, by the one that the keeper minted; empty for a stranger's."""
+        self.is_busy, self._is_paid = False, True
+        self.opening: asyncio.Task[None] | None = None
+        """Until it is connected, which takes a handshake under TLS."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._read_at_most(STRANGER_READ)
+        self._unread_limit = STRANGER_UNREAD
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._waits is None and not self.line:
+            self.flow.pause_reading()  # until the application asks for the body, which it does of holders alone
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._table.remove(self)
+        super().connection_lost(exc)
+        self.app, self.opening = self._app, None  # of which the first refers to this connection
+
+    def end(self) -> None:
+        if self.transport is None and self.opening is not None:
+            self.opening.cancel()
+        super().end()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        was_stranger, self.is_busy, is_stranger = not self.line, True, True
+        self.timeout_keep_alive = STRANGER_IDLE_SECONDS
+
+        def recognised(line: str) -> None:
+            nonlocal is_stranger
+            self._table.recognise(self, line)
+            self.timeout_keep_alive, is_stranger = self._keep_alive, False
+            self._read_at_most(READ)
+            self._unread_limit = UNREAD_LIMIT
+            limit.reschedule(None)
+
+        app, was_paid, self._is_paid = self._app, self._is_paid, False
+        if was_stranger and not was_paid and not self._table.allows(self.address):
+            app = problem(TooMuch("this address sends too many requests without a token", 2))
+        try:
+            async with asyncio.timeout(STRANGER_SECONDS) as limit:
+                await app({**scope, RECOGNISED: recognised}, receive, self._in_pieces(send))
+        except TimeoutError:
+            self.end()
+        finally:
+            self.is_busy = False
+            self._table.answered(self, is_stranger=is_stranger)
+
+    def _in_pieces(self, send: Send) -> Send:
+        """Long answers go out piece by piece, so that a client that does not read has little of it in our memory."""
+
+        async def sent(message: Message) -> None:
+            body = message.get("body", b"")
+            for start in range(0, len(body) or 1, PIECE):
+                if self.transport.is_closing():
+                    self.cycle.disconnected = True
+                    return
+                end = start + PIECE
+                piece = {"body": body[start:end], "more_body": message.get("more_body") or end < len(body)}
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send({**message, **piece} if len(body) > PIECE else message)
+
+        return sent
+
+
+class Connections:
+    """The connections of one hub. For the event loop alone.
+
+    Args:
+        by_address: Whether bounds hold for each address; a proxy in front has one for all of its clients.
+    """
+
+    def __init__(self, *, by_address: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit = min(CONNECTIONS_LIMIT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._by_address, self._clock = by_address, clock
+        self._strangers: OrderedDict[HubConnection, None] = OrderedDict()
+        self._holders: dict[HubConnection, None] = {}
+        self._of_address: dict[str, OrderedDict[HubConnection, None]] = {}
+        self._allowance: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._holders)
+
+    def make_room(self, address: str) -> bool:
+        """Whether one more connection from there is taken; an older one is dropped for it where that is needed."""
+        if not self.allows(address):
+            return False
+        near = self._of_address.get(address, ())
+        if self._by_address and len(near) >= self.limit // ADDRESS_SHARE:
+            return self._drop_one(near)
+        return len(self) < self.limit or self._drop_one((*self._strangers, *self._holders))
+
+    def add(self, connection: HubConnection) -> None:
+        connection.since = self._clock()
+        self._strangers[connection] = None
+        self._of_address.setdefault(connection.address, OrderedDict())[connection] = None
+
+    def remove(self, connection: HubConnection) -> None:
+        self._strangers.pop(connection, None)
+        self._holders.pop(connection, None)
+        near = self._of_address.get(connection.address)
+        if near is not None and near.pop(connection, connection) is None and not near:
+            del self._of_address[connection.address]
+
+    def recognise(self, connection: HubConnection, line: str) -> None:
+        """A valid token of that line came over the connection.
+
+        Raises:
+            TooMuch: It has too many connections, and none of them is idle.
+        """
+        if connection.line == line:
+            return
+        same = [one for one in self._holders if one.line == line]
+        if len(same) >= self.limit // TOKEN_SHARE and not self._drop_one(same):
+            raise TooMuch(f"this token has {len(same)} connections", 2)
+        connection.line = line
+        if self._strangers.pop(connection, connection) is None:
+            self._holders[connection] = None
+        self._spend(connection.address, -1)
+
+    def answered(self, connection: HubConnection, *, is_stranger: bool) -> None:
+        """A request is over; whether it showed no valid token."""
+        connection.since = self._clock()
+        if is_stranger and self._holders.pop(connection, connection) is None:
+            connection.line = ""
+            self._strangers[connection] = None
+
+    def allows(self, address: str) -> bool:
+        """Whether a stranger from there may connect or ask at this moment; counts it."""
+        return not self._by_address or self._spend(address, 1)
+
+    def drop_a_stranger(self) -> None:
+        """Free a file descriptor."""
+        for one in self._strangers:
+            self._drop(one)
+            return
+
+    def _drop_one(self, among: Any) -> bool:
+        """Drop the oldest stranger of these, else the holder that has been idle for longest; whether there is one."""
+        found = next((one for one in among if not one.line), None)
+        found = found or min((one for one in among if not one.is_busy), key=lambda one: one.since, default=None)
+        if found is not None:
+            self._drop(found)
+        return found is not None
+
+    def _drop(self, connection: HubConnection) -> None:
+        self.remove(connection)
+        connection.end()
+
+    def _spend(self, address: str, amount: float) -> bool:
+        left, at = self._allowance.pop(address, (float(STRANGER_BURST), 0.0))
+        now = self._clock()
+        left = min(STRANGER_BURST, left + (now - at) * STRANGER_RATE)
+        is_enough = left >= amount
+        self._allowance[address] = (left - amount if is_enough else left), now
+        if len(self._allowance) > ADDRESSES_KEPT:
+            self._allowance.popitem(last=False)
+        return is_enough
+
+
+@lru_cache(maxsize=ADDRESSES_KEPT)
+def block_of(host: str) -> str:
+    """The address that bounds are held by: an IPv4 address, or the /64 network of an IPv6 address."""
+    address = ip_address(host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or (address if address.version == 4 else ip_network(f"{address}/64", strict=False)))

@@ -43,21 +43,18 @@ class Gate:
         """
         return self._counted(self._daemon.tokens.again(id), size)
 
-    def look(self, authorization: str) -> None:
-        """Refuse at a glance what holds no token at all.
-
-        Raises:
-            Unauthorized: It does not.
-        """
-        token_in(authorization)
-
-    def caller(self, authorization: str, size: int = 0) -> Holder:
+    def caller(self, authorization: str) -> Holder:
         """Who calls the HTTP interface. Raises as `admit` does."""
-        record = self.admit(authorization, size)
+        record = self.admit(authorization)
         return Holder(
             self._daemon, record, self.workspaces(record), lambda id: self.workspace(record, id),
-            lambda: self.still_live(record),
+            lambda: self.still_live(record), lambda size: self.spend(record, size),
         )  # fmt: skip
+
+    def spend(self, record: TokenRecord, size: int) -> None:
+        """Count so many bytes of a body. Raises TooMuch as `admit` does."""
+        if size > 0:
+            self._daemon.tokens.spend(record, "bytes", size)
 
     def still_live(self, record: TokenRecord) -> None:
         """Look again, right before something is written.
@@ -84,8 +81,7 @@ class Gate:
     def _counted(self, found: TokenRecord, size: int) -> TokenRecord:
         record = self._served(found)
         self._daemon.tokens.spend(record, "requests", 1)
-        if size > 0:
-            self._daemon.tokens.spend(record, "bytes", size)
+        self.spend(record, size)
         return record
 
     def _served(self, record: TokenRecord) -> TokenRecord:

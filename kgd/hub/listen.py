@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from kgd.errors import Forbidden, Invalid, Unavailable
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-BACKLOG = 1024
+BACKLOG = 4096
+"""Connections that wait to be accepted; the kernel may allow fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,5 +145,6 @@ class Listen:
 
 
 def _name(host: str) -> str:
-    """Without the port."""
-    return host if host.endswith("]") else host.rpartition(":")[0] or host
+    """Without the port; all of it where that is no number."""
+    name, _, port = host.rpartition(":")
+    return name if name and port.isascii() and port.isdecimal() else host

@@ -39,7 +39,8 @@ class NotJson(Invalid):
 
 
 def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Response:
-    """The answer that refuses a request."""
+    """The answer that refuses a request. The error loses its traceback."""
+    error.__traceback__ = None  # which would keep the request, and all that was read of it, until a full collection
     code = status or _status(error)
     headers = {"x-request-id": request_id} if request_id else {}
     if code == 401:

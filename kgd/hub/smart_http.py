@@ -28,11 +28,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from kgd.daemon.bodies import PATIENCE, RECOGNISED, Bodies, steadily
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.git import http_backend
-from kgd.hub import hook, published
+from kgd.hub import hook, published, self_contained
 from kgd.hub.gate import Gate
 from kgd.hub.problems import STATUS
 from kgd.hub.receiving import Receiving
@@ -43,6 +44,7 @@ from kgd.workspace.workspace import Workspace
 SERVICES = ("git-upload-pack", "git-receive-pack")
 DEADLINE = 600.0
 """Seconds from a request to its last byte."""
+RESULT = "application/x-git-receive-pack-result"
 HEADER_LIMIT = 64 << 10
 CHUNK = 64 << 10
 BODY_LIMIT = http_backend.PACK_LIMIT + (1 << 20)
@@ -52,10 +54,8 @@ SHARE = 4
 """Requests at a time of one token and whatever was made from it; its others wait."""
 WAITING = 64
 """Of those that wait, how many at most; further ones are told to come again."""
-PATIENCE = 10.0
-"""Seconds without a byte, either way, after which a request is broken off."""
-SLOWEST = 1 << 10
-"""Bytes a second that a body comes with at least, once `PATIENCE` has passed."""
+LARGE_BODIES = 16
+"""Bodies of the largest size that may lie on the disk at a time; the bytes of smaller ones count alike."""
 LOOK_SECONDS = 5.0
 """How often it is looked whether the token of a program that runs is still live."""
 
@@ -72,6 +72,7 @@ class SmartHttp:
         self._daemon, self._gate, self._receiving = daemon, gate, receiving
         self._hooks = folder
         self._programs: anyio.CapacityLimiter | None = None
+        self._bodies = Bodies(LARGE_BODIES * BODY_LIMIT, SHARE * BODY_LIMIT)
         self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._running: set[asyncio.subprocess.Process] = set()
 
@@ -108,14 +109,29 @@ class SmartHttp:
     async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         service = _service(request)
         record, workspace = await anyio.to_thread.run_sync(self._admit, request, service)
+        line = record.holder.line
+        request.scope[RECOGNISED](line)
         if self._programs is None:
             self._programs = anyio.CapacityLimiter(PROGRAMS)
-        share = self._shares.setdefault(record.holder.line, anyio.CapacityLimiter(SHARE))
+        share = self._shares.setdefault(line, anyio.CapacityLimiter(SHARE))
         if share.statistics().tasks_waiting >= WAITING:
             raise TooMuch(f"{WAITING} git requests of this token wait already", int(PATIENCE))
-        async with share:
+        size = 0
+        if request.method == "POST":
+            declared = request.headers.get("content-length", "")
+            size = min(int(declared), BODY_LIMIT) if declared.isdecimal() else BODY_LIMIT
+        async with share, self._bodies.room(line, size):
             with tempfile.TemporaryFile(dir=self._hooks) as body:
-                size = await self._take_in(request, record, body) if request.method == "POST" else 0
+                size = await self._take_in(request, record, body) if size else 0
+                if size and service == "git-receive-pack" and _is_narrow(record, workspace.id):
+                    if "content-encoding" in request.headers:
+                        raise Invalid("a push is not compressed as a whole", at="Content-Encoding")
+                    try:
+                        await anyio.to_thread.run_sync(self_contained.check, body, workspace, record, self._hooks)
+                    except Forbidden as error:
+                        said = self_contained.refusal(body, error)
+                        await Response(said, media_type=RESULT)(scope, receive, send)
+                        return
                 async with self._programs:
                     await anyio.to_thread.run_sync(self._gate.still_live, record)
                     await self._run(request, record, workspace, (body, size), (scope, receive, send))
@@ -130,7 +146,10 @@ class SmartHttp:
                 watching = asyncio.create_task(self._watch(receive, process, record))
                 try:
                     status, headers = await _head(process)
-                    response = StreamingResponse(_rest(process), status, headers)
+                    rest = _rest(process)
+                    if request.method == "GET" and "receive" in request.url.query and _is_narrow(record, workspace.id):
+                        rest = _narrowed(rest)
+                    response = StreamingResponse(rest, status, headers)
                     await response(scope, _never(receive), _impatient(send))
                 finally:
                     watching.cancel()
@@ -147,7 +166,7 @@ class SmartHttp:
         id = self._gate.workspace(record, request.path_params["workspace"].removesuffix(".git"))
         here = [scope for scope in record.holder.scopes if scope.workspace == id]
         if service == "git-upload-pack":
-            if not any(scope.has(Verb.READ) and scope.is_whole for scope in here):
+            if _is_narrow(record, id):
                 raise Forbidden(
                     f"'{record.holder.name}' may not fetch: a fetch reads the whole workspace, which needs read on /**",
                     next="Read what the token allows over /v1 or /mcp.",
@@ -183,10 +202,14 @@ class SmartHttp:
             variables["HTTP_CONTENT_ENCODING"] = "gzip"
         if _PROTOCOL(protocol := headers.get("git-protocol", "")):
             variables["GIT_PROTOCOL"] = protocol
+        hidden = []
+        # A push to such a name has to become one of the pusher's own, as a push to a name that nobody has.
+        if request.method == "GET" and _is_narrow(record, workspace.id):
+            hidden = await anyio.to_thread.run_sync(self_contained.others, workspace, record)
         process = await asyncio.create_subprocess_exec(
             *http_backend.command(), stdin=file, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE, cwd="/", start_new_session=True, limit=HEADER_LIMIT,
-            env=http_backend.environment(workspace.layout.git_dir, self._hooks, variables),
+            env=http_backend.environment(workspace.layout.git_dir, self._hooks, variables, hidden),
         )  # fmt: skip
         self._running.add(process)
         complaints = asyncio.create_task(_drain(process))
@@ -207,22 +230,12 @@ class SmartHttp:
             TooMuch: The token's quota of bytes is used up.
             Unauthorized: The token was revoked meanwhile.
         """
-        began, looked = time.monotonic(), time.monotonic()
-        size, counted, parts = 0, 0, aiter(request.stream())
-        while True:
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    part = await anext(parts, None)
-            except TimeoutError:
-                raise _too_slow() from None
-            if part is None:
-                break
+        looked, size, counted = time.monotonic(), 0, 0
+        async for part in steadily(aiter(request.stream())):
             size += len(part)
             now = time.monotonic()
             if size > BODY_LIMIT:
                 raise Limit(f"a push has at most {http_backend.PACK_LIMIT >> 20} MiB")
-            if now - began > PATIENCE + size / SLOWEST:
-                raise _too_slow()
             if now - looked > LOOK_SECONDS:
                 await anyio.to_thread.run_sync(self._gate.still_live, record)
                 looked = now
@@ -249,6 +262,12 @@ class SmartHttp:
 
     async def _count(self, record: TokenRecord, size: int) -> None:
         await anyio.to_thread.run_sync(self._daemon.tokens.spend, record, "bytes", size)
+
+
+def _is_narrow(record: TokenRecord, workspace: str) -> bool:
+    """Whether the token may not read all of the workspace; then it can push, and not fetch."""
+    here = (scope for scope in record.holder.scopes if scope.workspace == workspace)
+    return not any(scope.has(Verb.READ) and scope.is_whole for scope in here)
 
 
 def _service(request: Request) -> str:
@@ -300,6 +319,10 @@ async def _rest(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
         yield part
 
 
+async def _narrowed(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield self_contained.asking_for_whole_objects(b"".join([part async for part in parts]))
+
+
 async def _drain(process: asyncio.subprocess.Process) -> str:
     assert process.stderr is not None
     said = bytearray()
@@ -307,10 +330,6 @@ async def _drain(process: asyncio.subprocess.Process) -> str:
         said += part
         del said[:-4096]
     return said.decode("utf-8", "replace").strip()
-
-
-def _too_slow() -> Limit:
-    return Limit("the request comes too slowly", next=f"Send at least {SLOWEST} bytes a second.")
 
 
 async def _disconnect(receive: Receive) -> None:
@@ -345,7 +364,8 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 def _refusal(error: KgdError) -> Response:
-    """In plain text, which git shows to its person."""
+    """In plain text, which git shows to its person. As `problem`."""
+    error.__traceback__ = None
     status = 429 if isinstance(error, TooMuch) else STATUS[error.code]
     headers = {}
     if isinstance(error, Unauthorized):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,8 +18,9 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from kgd.daemon.bodies import RECOGNISED, Bodies
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable, of_defect
+from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
 from kgd.hub.callers import Caller, Door, Holder
 from kgd.hub.openapi import document
 from kgd.hub.problems import NotJson, problem
@@ -26,6 +28,7 @@ from kgd.tools.nodes import overlay_of
 from kgd.tools.opening import LINK_MINUTES
 from kgd.tools.parameters import read
 from kgd.tools.session import LONGEST_REQUEST
+from kgd.tools.token_calls import canonical
 from kgd.tools.tokens import ChildParams, describe, mint_child
 
 if TYPE_CHECKING:
@@ -47,12 +50,14 @@ class Api:
     Args:
         described: Makes the document that describes them.
         invite: Makes the path of a page that lets one browser in as the holder of that token.
+        bodies: Where bodies are counted; a hub's surfaces share one.
     """
 
     def __init__(
         self, daemon: Daemon, door: Door, *, described: Callable[[], Mapping[str, Any]] = document,
-        invite: Callable[[str, str], str] | None = None, deadline: float = DEADLINE,
+        invite: Callable[[str, str], str] | None = None, deadline: float = DEADLINE, bodies: Bodies | None = None,
     ) -> None:  # fmt: skip
+        self._bodies = bodies or Bodies()
         self._daemon, self._door = daemon, door
         self._described, self._invite, self._deadline = described, invite, deadline
         self._threads: anyio.CapacityLimiter | None = None
@@ -87,16 +92,19 @@ class Api:
             if len(request_id) > REQUEST_ID_LIMIT or not request_id.isprintable():
                 request_id = ""
                 raise Invalid(f"a request id is at most {REQUEST_ID_LIMIT} printable characters", at="X-Request-Id")
-            authorization = request.headers.get("authorization", "")
-            self._door.look(authorization)
             if self._threads is None:
                 self._threads = anyio.CapacityLimiter(THREADS)
             with anyio.fail_after(self._deadline):
-                body = await _body(request)
-                asked = _Asked(request, authorization, body, request_id)
-                done = await anyio.to_thread.run_sync(
-                    self._guarded, answer, asked, limiter=self._threads, abandon_on_cancel=True
+                caller = await anyio.to_thread.run_sync(
+                    self._door.caller, request.headers.get("authorization", ""), limiter=self._threads
                 )
+                if RECOGNISED in request.scope:
+                    request.scope[RECOGNISED](caller.line)
+                async with self._body(request, caller) as body:
+                    asked = _Asked(request, caller, body, request_id)
+                    done = await anyio.to_thread.run_sync(
+                        self._guarded, answer, asked, limiter=self._threads, abandon_on_cancel=True
+                    )
         except KgdError as error:
             return problem(error, request_id=request_id)
         except TimeoutError:
@@ -112,9 +120,23 @@ class Api:
             done.headers["x-request-id"] = request_id
         return done
 
+    def _body(self, request: Request, caller: Caller) -> AbstractAsyncContextManager[bytes]:
+        """The body of a request.
+
+        Raises:
+            Invalid: It is not said to be JSON, which a page of another site could send unasked.
+        """
+        if request.method == "POST":
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                raise Invalid("the body has to be application/json", at="Content-Type")
+        declared = request.headers.get("content-length", "0" if request.method == "GET" else None)
+        return self._bodies.read(aiter(request.stream()), declared, caller.line, BODY_LIMIT)
+
     def _guarded(self, answer: Callable[[_Asked], Response], asked: _Asked) -> Response:
         try:
             with self._daemon.counted():
+                asked.caller.spend(len(asked.body))
                 return answer(asked)
         except KgdError as error:
             return problem(error)
@@ -123,7 +145,7 @@ class Api:
             return problem(of_defect(error, next="The hub's log has the details."))
 
     def _call(self, asked: _Asked) -> Response:
-        caller = self._door.caller(asked.authorization, len(asked.body))
+        caller = asked.caller
         workspace = caller.workspace(asked.request.path_params["workspace"])
         name = asked.request.path_params["tool"]
         arguments = asked.arguments()
@@ -148,7 +170,7 @@ class Api:
         return response
 
     def _who(self, asked: _Asked) -> Response:
-        return _json(self._door.caller(asked.authorization).who())
+        return _json(asked.caller.who())
 
     def _child(self, asked: _Asked) -> Response:
         holder = self._holder(asked).record.holder
@@ -169,10 +191,9 @@ class Api:
         return _json({"path": path, "minutes": LINK_MINUTES}, 201, NO_STORE)
 
     def _holder(self, asked: _Asked) -> Holder:
-        caller = self._door.caller(asked.authorization, len(asked.body))
-        if not isinstance(caller, Holder):
+        if not isinstance(asked.caller, Holder):
             raise Forbidden("this is for holders of tokens", next="`kgd token` and `kgd ui` are yours.")
-        return caller
+        return asked.caller
 
     def _validator(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> str:
         """Of everything that an answer depends on; empty where that cannot be told.
@@ -182,9 +203,10 @@ class Api:
         theirs = caller.known()
         if theirs is None or arguments.get("context_id") or name in ("status", "proposals"):
             return ""
-        states = [(one.id, one.tip, self._tree_number(one)) for one in self._daemon.opened()]
+        seen = [one for one in self._daemon.opened() if one.id in caller.workspaces]
+        states = [(one.id, one.tip, self._tree_number(one), one.meaning.mark) for one in seen]
         known = [self._daemon.since, self._daemon.pid, name, arguments, theirs, states]
-        digest = hashlib.blake2b(orjson.dumps(known, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(canonical(known), digest_size=16).hexdigest()
         return f'"{digest}"'
 
     def _tree_number(self, workspace: Workspace) -> int:
@@ -201,8 +223,8 @@ class Api:
 class _Asked:
     """One request whose body has arrived."""
 
-    def __init__(self, request: Request, authorization: str, body: bytes, request_id: str) -> None:
-        self.request, self.authorization, self.body, self.request_id = request, authorization, body, request_id
+    def __init__(self, request: Request, caller: Caller, body: bytes, request_id: str) -> None:
+        self.request, self.caller, self.body, self.request_id = request, caller, body, request_id
 
     @property
     def client(self) -> str:
@@ -217,25 +239,6 @@ class _Asked:
         if not isinstance(found, dict):
             raise NotJson("the body is no JSON object", at="body", next="Send the tool's parameters as one object.")
         return found
-
-
-async def _body(request: Request) -> bytes:
-    """The whole body.
-
-    Raises:
-        Invalid: It is not said to be JSON, which a page of another site could send unasked.
-        Limit: It is too large; no more than the limit was read.
-    """
-    if request.method == "POST":
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise Invalid("the body has to be application/json", at="Content-Type")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_LIMIT:
-            raise Limit(f"a request has at most {BODY_LIMIT // 2**20} MiB", at="body", next="Send it in parts.")
-    return bytes(body)
 
 
 def _is_from_here(answer: Mapping[str, Any]) -> bool:

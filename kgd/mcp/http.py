@@ -30,16 +30,16 @@ from kgd.mcp.server import Surface
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
-SECURITY = TransportSecuritySettings(
-    allowed_hosts=[*NAMES, *(f"{name}:*" for name in NAMES)],
-    allowed_origins=[f"http://{name}{port}" for name in NAMES for port in ("", ":*")],
-)
 BODY_LIMIT = 4 * 2**20
 
 
-def application(surface: Surface, token: str) -> Starlette:
-    """`/mcp` behind the token, and `/health`, which says no more than that somebody is there."""
-    surface.server.streamable_http_app(transport_security=SECURITY, max_request_body_size=BODY_LIMIT)
+def application(surface: Surface, token: str, port: int) -> Starlette:
+    """`/mcp` behind the token, and `/health`, the liveness probe."""
+    security = TransportSecuritySettings(
+        allowed_hosts=[*NAMES, *(f"{name}:{port}" for name in NAMES)],  # a pattern would take `127.0.0.1:1.example`
+        allowed_origins=[f"http://{name}{any_port}" for name in NAMES for any_port in ("", ":*")],
+    )
+    surface.server.streamable_http_app(transport_security=security, max_request_body_size=BODY_LIMIT)
     manager = surface.server.session_manager
 
     @contextlib.asynccontextmanager
@@ -70,7 +70,7 @@ class HttpServer(uvicorn.Server):
     def __init__(self, surface: Surface, token: str, port: int) -> None:
         self._surface = surface
         config = uvicorn.Config(
-            application(surface, token), host=LOOPBACK, port=port, log_config=None, access_log=False,
+            application(surface, token, port), host=LOOPBACK, port=port, log_config=None, access_log=False,
             timeout_graceful_shutdown=3, server_header=False,
         )  # fmt: skip
         super().__init__(config)

@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import anyio.to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kgd.daemon.bodies import RECOGNISED, Bodies
 from kgd.errors import KgdError
 from kgd.mcp.http import BODY_LIMIT
 from kgd.mcp.server import RECORD, Surface
@@ -25,18 +28,25 @@ from kgd.model.token import TokenRecord
 LOOK_SECONDS = 1.0
 """How often a stream that is written to asks whether its token still holds."""
 
-Admit = Callable[[str, int], TokenRecord]
-"""The record for an Authorization header and a body of so many bytes; raises KgdError. Blocks."""
+
+class Door(Protocol):
+    """Who is let in. Each method may block."""
+
+    def admit(self, authorization: str) -> TokenRecord:
+        """The record for an Authorization header; counts the request. Raises KgdError."""
+
+    def spend(self, record: TokenRecord, size: int) -> None:
+        """Count so many bytes. Raises TooMuch."""
+
+    def still_live(self, record: TokenRecord) -> None:
+        """Raises Unauthorized where it was revoked meanwhile."""
 
 
 class HubHttp:
     """`/mcp` for many principals, as an ASGI application; run `running` around it."""
 
-    def __init__(
-        self, surface: Surface, admit: Admit, still_live: Callable[[TokenRecord], None],
-        refuse: Callable[[KgdError], ASGIApp],
-    ) -> None:  # fmt: skip
-        self._surface, self._admit, self._still_live, self._refuse = surface, admit, still_live, refuse
+    def __init__(self, surface: Surface, door: Door, bodies: Bodies, refuse: Callable[[KgdError], ASGIApp]) -> None:
+        self._surface, self._door, self._bodies, self._refuse = surface, door, bodies, refuse
         # Host and Origin are judged at the hub's own door, for this route as for all others.
         open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         self._manager = StreamableHTTPSessionManager(
@@ -53,15 +63,31 @@ class HubHttp:
                 self._surface.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        size = headers.get(b"content-length", b"0").decode("latin-1")
+        request = Request(scope, receive)
         try:
-            record = await anyio.to_thread.run_sync(
-                self._admit, headers.get(b"authorization", b"").decode("latin-1"), int(size) if size.isdecimal() else 0
-            )
+            record = await anyio.to_thread.run_sync(self._door.admit, request.headers.get("authorization", ""))
+            scope[RECOGNISED](record.holder.line)
+            if request.method == "POST":
+                await self._with_body(request, record, send)
+            else:
+                await self._run(scope, receive, send, record)
         except KgdError as error:
             await self._refuse(error)(scope, receive, send)
-            return
+        except ClientDisconnect:
+            pass
+
+    async def _with_body(self, request: Request, record: TokenRecord, send: Send) -> None:
+        declared = request.headers.get("content-length")
+        async with self._bodies.read(aiter(request.stream()), declared, record.holder.line, BODY_LIMIT) as body:
+            await anyio.to_thread.run_sync(self._door.spend, record, len(body))
+            arrived: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+            async def receive() -> Message:
+                return arrived.pop() if arrived else await request.receive()
+
+            await self._run(request.scope, receive, send, record)
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send, record: TokenRecord) -> None:
         id = record.holder.id
         user = AuthenticatedUser(AccessToken(token=id, client_id=id, subject=id, scopes=[]))
         await self._app({**scope, "user": user, RECORD: record}, receive, self._watched(record, send))
@@ -78,7 +104,7 @@ class HubHttp:
             if more and time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
                 try:
-                    await anyio.to_thread.run_sync(self._still_live, record)
+                    await anyio.to_thread.run_sync(self._door.still_live, record)
                 except KgdError:
                     ended = True
                     message = {"type": "http.response.body", "body": b"", "more_body": False}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
+from kgd.daemon.bodies import Bodies
 from kgd.daemon.daemon import Daemon
 from kgd.hub.app import HubServer, application
 from kgd.hub.gate import Gate
@@ -44,7 +45,8 @@ class Hub:
         self._serving: asyncio.Task[None] | None = None
         self._gate = gate = Gate(daemon, listen)
         home = daemon.home
-        self._api = Api(daemon, gate, invite=visiting.path_for)
+        self._bodies = Bodies()
+        self._api = Api(daemon, gate, invite=visiting.path_for, bodies=self._bodies)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
@@ -52,7 +54,7 @@ class Hub:
         """Begin to answer; from here on the daemon says where it listens."""
         self._git.write_hooks()
         await self._receiving.start()
-        http = HubHttp(surface, self._gate.admit, self._gate.still_live, problem)
+        http = HubHttp(surface, self._gate, self._bodies, problem)
         live = Live()
         self._daemon.on_commit(live.announce)
         self._daemon.on_code(live.announce)
@@ -82,7 +84,7 @@ class Hub:
             cookie="__Host-kgd" if listen.is_encrypted else f"kgd-{port}",
             path="/" if listen.is_encrypted else ROOT,  # which the name demands that only this host can set
         )
-        ui = Ui(self._daemon, self._visiting.sessions, live, place, self._gate)
+        ui = Ui(self._daemon, self._visiting.sessions, live, place, self._gate, self._bodies)
         return [Route("/", ui.first, methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:

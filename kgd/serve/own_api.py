@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kgd import __version__, tools
@@ -22,8 +22,14 @@ from kgd.tools.tool import Answer, Tool
 class Person:
     """The person of this machine, by a program of theirs. A `kgd.hub.callers.Caller`."""
 
+    line = "person"
+    workspaces: Sequence[str] = ()
+
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
+
+    def spend(self, size: int) -> None:
+        """The person of this machine has no quota."""
 
     def workspace(self, id: str) -> str:
         if id not in self._daemon.workspace_ids():
@@ -58,16 +64,13 @@ class OwnDoor:
     def __init__(self, daemon: Daemon, token: str) -> None:
         self._person, self._digest = Person(daemon), _digest(token)
 
-    def look(self, authorization: str) -> None:
+    def caller(self, authorization: str) -> Person:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(token.strip()), self._digest):
             raise Unauthorized(
                 "the token of this home is needed",
                 next="Send what is in its file http.token as `Authorization: Bearer TOKEN`; `kgd config` says where.",
             )  # fmt: skip
-
-    def caller(self, authorization: str, size: int = 0) -> Person:
-        self.look(authorization)
         return self._person
 
 

@@ -64,7 +64,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = sight.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
-    if not (uri is None or found or is_settings_uri(uri) or workspace.exists(workspace.graph.resolve(uri))):
+    if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
     answer: ConflictsResult = {
         "workspace": workspace.id, "total": workspace.conflicts.count(uri, about=sees),
@@ -75,6 +75,12 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     if len(found) > params.limit:
         answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
     return answer
+
+
+def _is_there(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> bool:
+    """Whether the node is there for the caller: it may have moved out of sight."""
+    here = workspace.graph.resolve(uri)
+    return (sees is None or sees(here)) and workspace.exists(here)
 
 
 def subject_of(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:

@@ -79,19 +79,20 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     question = [uri, params.commit, params.since, params.until, params.author, params.diff]
     begin = cursors.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), cursors.index(begin, 1)
-    every = _entries(workspace, params, uri, after or None)
+    commit = session.commit(workspace, params.commit) if params.commit is not None else None
+    every = _entries(workspace, params, uri, commit, session.commit(workspace, after) if after else None)
     found = every if sees is None else _in_sight(every, sees, rounds)
     room = Room(HARD_LIMIT)
     answer: HistoryResult = {"workspace": workspace.id, "commits": []}
     for entry in found:
         shown = answer["commits"]
-        commit = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
-        if commit is None or (not room.take(commit) and shown):
+        told = _commit(workspace, entry, uri, params.diff, sees) if entry and len(shown) < params.limit else None
+        if told is None or (not room.take(told) and shown):
             # A position names no commit that was not shown, but how far it was looked behind the last one that was.
             answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
             break
-        shown.append(commit)
-        after, rounds = commit["commit"], 0
+        shown.append(told)
+        after, rounds = told["commit"], 0
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
     return answer
@@ -111,16 +112,18 @@ def _check_known(workspace: Workspace, uri: Uri, sees: sight.Sees | None) -> Non
         raise NotFound("there is no such node", at=uri, next=f"Did you mean {close}?" if close else "")
 
 
-def _entries(workspace: Workspace, params: HistoryParams, uri: Uri | None, after: str | None) -> Iterator[Entry]:
+def _entries(
+    workspace: Workspace, params: HistoryParams, uri: Uri | None, commit: str | None, after: str | None
+) -> Iterator[Entry]:
     """What was asked for, newest first, read as it is taken."""
     since, until = _seconds(params.since, "since"), _seconds(params.until, "until")
     size = params.limit + 1
     while True:
         page = workspace.history.entries(
-            uri=uri, commit=params.commit, since=since, until=until, author=params.author, limit=size, after=after
+            uri=uri, commit=commit, since=since, until=until, author=params.author, limit=size, after=after
         )
         yield from page
-        if params.commit is not None or len(page) < size:
+        if commit is not None or len(page) < size:
             return
         after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
 
@@ -158,11 +161,11 @@ def diff(session: Session, params: DiffParams) -> DiffResult:
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     first, dots, last = params.range.partition("..")
     if not dots:
-        commit = workspace.history.commit_id(first)
+        commit = session.commit(workspace, first)
         changes, before, after = workspace.history.changes(commit), None, commit
     else:
-        before = workspace.history.commit_id(first or "HEAD")
-        after = workspace.history.commit_id(last.lstrip(".") or "HEAD")
+        before = session.commit(workspace, first or "HEAD")
+        after = session.commit(workspace, last.lstrip(".") or "HEAD")
         changes = workspace.history.changes_between(before, after)
     found = [node_diff(change, whole=True) for change in changes if uri is None or change.uri == uri]
     return {"workspace": workspace.id, "before": before, "after": after, "diff": found}
@@ -182,7 +185,7 @@ class RevertResult(PutResult):
 def revert(session: Session, params: RevertParams) -> RevertResult:
     """The opposite of one commit, through the merge: what changed since is kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
-    commit = workspace.history.commit_id(params.commit)
+    commit = session.commit(workspace, params.commit)
     answer, _ = _take_back(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
     return answer
 

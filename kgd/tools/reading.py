@@ -74,7 +74,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     far = addressing.far(session, params.workspace, params.uris)
     workspace = None if far else addressing.choose(session, params.workspace, params.uris)
     home = workspace.id if workspace else far or ""
-    commit = workspace.history.commit_id(params.as_of) if params.as_of and workspace else params.as_of
+    commit = session.commit(workspace, params.as_of) if params.as_of and workspace else params.as_of
     question = [home, params.uris, params.include, commit]
     begin = Position.read(question, params.cursor)
     conversing.check(params.include, params.as_of, is_far=far is not None)

@@ -129,7 +129,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """What was learned since then, by author; `accept` notes it as reviewed, `revert` takes it back in part."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
-    tip = workspace.history.commit_id(params.until) if params.until else workspace.tip
+    tip = session.commit(workspace, params.until) if params.until else workspace.tip
     person = session.author(workspace).name
     noted = workspace.store.ref(REVIEWED + holder_name(person))
     reviewed = noted if params.since is None else None

@@ -13,7 +13,7 @@ from kgd.errors import Limit, Unauthorized
 from kgd.freshness.noting import noted
 from kgd.git.identity import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
-from kgd.model.change import Author, ChangeSet
+from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
 from kgd.tools import sight
@@ -84,6 +84,25 @@ class Session:
         """Whether the caller may do all of this to the node."""
         return self.principal is None or all(may(self.principal, workspace.policy, verb, uri) for verb in verbs)
 
+    def commit(self, workspace: Workspace, text: str) -> str:
+        """The id of a commit that the caller names.
+
+        The holder of a token can name the commits that led to the tip, by an id or from ``HEAD``: proposals and what
+        was rejected are not for them.
+
+        Raises:
+            NotFound: There is none for them.
+        """
+        return workspace.history.commit_id(text, of_tip=self.principal is not None)
+
+    def reverting(self, workspace: Workspace, changes: ChangeSet) -> ChangeSet:
+        """The changes with the commits that they revert as ids. Raises as `commit`."""
+        edits = (
+            replace(edit, commit=self.commit(workspace, edit.commit)) if isinstance(edit, Revert) else edit
+            for edit in changes.edits
+        )
+        return replace(changes, edits=tuple(edits))
+
     def settles(self, workspace: Workspace, *, reads: bool = True) -> Callable[[Uri], bool] | None:
         """What tells of which nodes the caller may settle conflicts, and see them; None where they may all."""
         if self.principal is None:
@@ -115,7 +134,7 @@ class Session:
         if self.principal is not None:
             # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
             self.allow(workspace, verb, named(changes.edits))
-            changes = replace(changes, request_id=self.request(changes.request_id))
+            changes = replace(self.reverting(workspace, changes), request_id=self.request(changes.request_id))
             outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
             if outcome.commit:
                 self.wrote = workspace.id, outcome.commit

@@ -124,7 +124,7 @@ def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, b
     """
     # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
     session.allow(workspace, Verb.PROPOSE, named(changes.edits))
-    changes = replace(changes, request_id=session.request(changes.request_id))
+    changes = replace(session.reverting(workspace, changes), request_id=session.request(changes.request_id))
     who = Submitter(
         proposals.holder_name(changes.author.name),
         session.principal,

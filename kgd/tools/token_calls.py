@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from kgd.errors import NotFound
+from kgd.errors import Limit, NotFound
 from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
 from kgd.tools.parameters import read
@@ -20,7 +20,7 @@ from kgd.tools.tool import Answer, Tool
 EVERYBODY = (
     "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "query_container",
     "advance", "put", "history", "blame", "status", "resolve_conflicts", "submit_subgraph",
-    "conflicts", "resolve", "proposals", "accept", "reject", "ingest", "graph_view",
+    "conflicts", "resolve", "proposals", "accept", "reject", "ingest", "graph_view", "recall",
 )  # fmt: skip
 """Tools that make sense from elsewhere. Of `ingest` texts do: it refuses to read this machine's disk for others."""
 CHARACTERS_A_NODE = 450
@@ -55,7 +55,7 @@ def call(
         return tool.call(session, arguments)
     tokens = session.daemon.tokens
     read(tool.Params, arguments)  # what cannot be read is not counted
-    asked = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
+    asked = canonical(arguments)
     request = str(arguments.get("request_id") or "")
     key = f"{name} {request}" if request and not arguments.get("dry_run") else ""
     if key and (earlier := tokens.earlier_answer(holder.id, key, asked)) is not None:
@@ -71,6 +71,18 @@ def call(
             tokens.keep_answer(holder.id, key, asked, orjson.dumps(answer).decode())
         _settle(session, answer)
     return answer
+
+
+def canonical(asked: Any) -> bytes:
+    """Plain data as bytes that are the same for the same data.
+
+    Raises:
+        Limit: It is nested more deeply than anything that a tool takes.
+    """
+    try:
+        return orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        raise Limit("the parameters are nested too deeply", next="Stay within 200 levels.") from None
 
 
 def _settle(session: Session, answer: Answer) -> None:

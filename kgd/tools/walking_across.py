@@ -79,7 +79,7 @@ class Asked:
             return cls(far, None, starts, None, {})
         workspace = addressing.choose(session, named, start)
         starts = [addressing.resolve(session, workspace, text, at=f"start[{n}]") for n, text in enumerate(start)]
-        commit = workspace.history.commit_id(as_of) if as_of else None
+        commit = session.commit(workspace, as_of) if as_of else None
         return cls(workspace.id, workspace, starts, commit, _former(workspace, starts))
 
     @property

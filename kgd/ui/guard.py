@@ -6,21 +6,22 @@ cookie, since cookies know no ports. So what a browser says of where a request c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import anyio
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable
+from kgd.daemon.bodies import Bodies
+from kgd.errors import Forbidden, Invalid, KgdError
 
 FORM_LIMIT = 1 << 20
+ENTRY_LIMIT = 8 << 10
+"""Bytes of the form of a browser that is not known yet."""
 FIELDS_LIMIT = 2_000
-FORM_SECONDS = 20.0
-"""In which all of a form has to come."""
 OWN = ("", "same-origin", "none")
 """What `Sec-Fetch-Site` says of a request that our own page made, or the person; nothing in older browsers."""
 FRAMES = ("iframe", "frame", "embed", "object")
@@ -61,38 +62,29 @@ def comes_from_elsewhere(request: Request) -> bool:
     return request.headers.get("sec-fetch-site", "") not in OWN
 
 
-async def form_of(request: Request) -> FormData:
-    """The fields that were sent.
+@asynccontextmanager
+async def form_of(
+    request: Request, bodies: Bodies, client: str = "", limit: int = ENTRY_LIMIT
+) -> AsyncIterator[FormData]:
+    """The fields that were sent; held as long as the context lasts.
+
+    Args:
+        client: Who sends it, once that is known.
 
     Raises:
-        Limit: It is too large; no more than the limit was read.
+        Limit: It is too large, or comes too slowly; no more than the limit was read.
         Invalid: It is no form.
-        Unavailable: It did not come in time.
+        Unavailable, TooMuch: There is no room for it at this moment.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Invalid("what is sent here has to be a form", at="Content-Type")
-    try:
-        with anyio.fail_after(FORM_SECONDS):
-            request._body = await _body(request)
-    except TimeoutError:
-        raise Unavailable(f"the form did not come within {FORM_SECONDS:g} s", next="Send it again.") from None
-    try:
-        return await request.form(max_fields=FIELDS_LIMIT)
-    except HTTPException as error:  # which is how the library refuses too many fields, and what is no form
-        raise Invalid(f"the form cannot be read: {error.detail}", at="form") from error
-    except (MultiPartException, ValueError) as error:
-        raise Invalid(f"the form cannot be read: {error}", at="form") from error
-
-
-async def _body(request: Request) -> bytes:
-    said = request.headers.get("content-length", "")
-    body = bytearray()
-    if not said.isdecimal() or int(said) <= FORM_LIMIT:
-        async for part in request.stream():
-            body += part
-            if len(body) > FORM_LIMIT:
-                break
-        else:
-            return bytes(body)
-    raise Limit("a form holds at most 1 MiB", next="Use `kgd put` for more.")
+    async with bodies.read(aiter(request.stream()), request.headers.get("content-length"), client, limit) as body:
+        request._body = body
+        try:
+            form = await request.form(max_fields=FIELDS_LIMIT)
+        except HTTPException as error:  # which is how the library refuses too many fields, and what is no form
+            raise Invalid(f"the form cannot be read: {error.detail}", at="form") from error
+        except (MultiPartException, ValueError) as error:
+            raise Invalid(f"the form cannot be read: {error}", at="form") from error
+        yield form

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kgd.daemon.bodies import RECOGNISED, Bodies
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable, of_defect
@@ -26,7 +27,7 @@ from kgd.tools.sight import sight
 from kgd.ui import rendering
 from kgd.ui.asked import ROOT, Asked, Go, Handled, Whole, address
 from kgd.ui.entry import Entry
-from kgd.ui.guard import Place, comes_from_elsewhere, form_of, refusal
+from kgd.ui.guard import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.live import Live
 from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
@@ -71,7 +72,11 @@ class Ui:
         door: Who else is let in; None where only the person of this machine is.
     """
 
-    def __init__(self, daemon: Daemon, sessions: Sessions, live: Live, place: Place, door: Door | None = None) -> None:
+    def __init__(
+        self, daemon: Daemon, sessions: Sessions, live: Live, place: Place, door: Door | None = None,
+        bodies: Bodies | None = None,
+    ) -> None:  # fmt: skip
+        self._bodies = bodies or Bodies()
         self._daemon, self._sessions, self._live, self._place, self._door = daemon, sessions, live, place, door
         self._said: dict[str, str] = {}
         self._threads: anyio.CapacityLimiter | None = None
@@ -139,12 +144,13 @@ class Ui:
             return refused
         program, to = request.headers.get("user-agent", ""), f"{ROOT}/"
         try:
-            form = await form_of(request)
-            code, token = str(form.get("code", "")), str(form.get("token", ""))
+            async with form_of(request, self._bodies) as form:
+                code, token = str(form.get("code", "")), str(form.get("token", ""))
+                wanted = str(form.get("to", ""))
             if not code and self._door:
                 record = await anyio.to_thread.run_sync(self._door.admit, f"Bearer {token.strip()}")
                 key = await anyio.to_thread.run_sync(self._sessions.open, Visitor(record.holder.id), program)
-                to = _own(str(form.get("to", "")))
+                to = _own(wanted)
             else:
                 key, there = await anyio.to_thread.run_sync(self._sessions.enter, code, program)
                 to = _own(there)
@@ -165,8 +171,9 @@ class Ui:
             return refused
         key = self._key(request)
         try:
-            form = await form_of(request)
-            if is_proof(key, str(form.get(PROOF, ""))):
+            async with form_of(request, self._bodies) as form:
+                sent = str(form.get(PROOF, ""))
+            if is_proof(key, sent):
                 await anyio.to_thread.run_sync(self._sessions.close, key)
         except ClientDisconnect:
             return Response(status_code=400)
@@ -187,6 +194,8 @@ class Ui:
         key = self._key(request)
         try:
             asked = await anyio.to_thread.run_sync(self._asked, request, ImmutableMultiDict())
+            if RECOGNISED in request.scope:
+                request.scope[RECOGNISED](asked.record.holder.line if asked.record else "person")
         except KgdError as error:
             return self._error(error)
         sees, since = sight(asked.session(), asked.workspace), asked.query.get("since", "")
@@ -206,11 +215,14 @@ class Ui:
             if self._threads is None:
                 self._threads = anyio.CapacityLimiter(THREADS)
             try:
-                form = await form_of(request) if request.method == "POST" else FormData()
+                who = await anyio.to_thread.run_sync(self._recognised, request)
+                if who and RECOGNISED in request.scope:
+                    request.scope[RECOGNISED](who)
                 with anyio.fail_after(DEADLINE):
-                    return await anyio.to_thread.run_sync(
-                        self._answer, entry, request, form, limiter=self._threads, abandon_on_cancel=True
-                    )
+                    if request.method != "POST":
+                        return await self._in_thread(entry, request, FormData())
+                    async with form_of(request, self._bodies, who, FORM_LIMIT if who else ENTRY_LIMIT) as form:
+                        return await self._in_thread(entry, request, form)
             except ClientDisconnect:
                 return Response(status_code=400)
             except TimeoutError:
@@ -220,6 +232,21 @@ class Ui:
                 return self._error(error)
 
         return endpoint
+
+    async def _in_thread(self, entry: Entry, request: Request, form: FormData) -> Response:
+        return await anyio.to_thread.run_sync(
+            self._answer, entry, request, form, limiter=self._threads, abandon_on_cancel=True
+        )
+
+    def _recognised(self, request: Request) -> str:
+        """Whose session a request shows, before anything else is read of it; empty for nobody's."""
+        visitor = self._sessions.visitor(self._key(request))
+        if visitor is None or not visitor.token:
+            return "person" if visitor else ""
+        with contextlib.suppress(NotFound):
+            record = self._daemon.tokens.record(visitor.token)
+            return record.holder.line if record.is_live(self._daemon.tokens.now()) else ""
+        return ""
 
     def _answer(self, entry: Entry, request: Request, form: FormData) -> Response:
         """One page, in a worker thread."""

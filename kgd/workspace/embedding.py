@@ -105,6 +105,8 @@ class Embedding:
         """Whether somebody waits for it, so that no pauses are made."""
         self.embedded = 0
         """Texts embedded by this object."""
+        self.changes = 0
+        """How often what serves was changed; counted after the change."""
 
     def bring_forward(self, choice: Choice) -> None:
         """Embed what is not, forget what went. Afterwards `serving` has all texts there were when this was called.
@@ -170,6 +172,7 @@ class Embedding:
             assert model is not None
             model.embedder.close()
         self.serving = self._building = None
+        self.changes += 1
         with self._writing:
             if self._file is not None:
                 self._file.close()
@@ -200,6 +203,7 @@ class Embedding:
         if old is not None and old.embedder.id == embedder.id:  # the same vectors, asked for in another way
             model.nearest = old.nearest
             self.serving = model
+            self.changes += 1
             return model
         if old is None and not known.complete:
             old = self._earlier(choice, feed)
@@ -209,6 +213,7 @@ class Embedding:
             self._load(model)
             self._learn(model, feed)  # before anybody asks it: answers are to be the same as before a restart
             self.serving = model
+        self.changes += 1
         return model
 
     def _earlier(self, choice: Choice, feed: Feed) -> Model | None:
@@ -247,6 +252,7 @@ class Embedding:
         """It has all texts: from here on it serves."""
         self._load(model)
         old, self.serving, self._building = self.serving, model, None
+        self.changes += 1
         if old is not None and old.embedder is not model.embedder:
             old.embedder.close()
         with self._writing:
@@ -303,6 +309,7 @@ class Embedding:
             speaking = [key for key in fresh if made[key]]
             if speaking:
                 model.nearest.put(speaking, halves.from_bytes([made[key] for key in speaking], model.dim))
+            self.changes += bool(fresh)
 
     def _vectors(self, model: Model, texts: dict[Key, str]) -> dict[Key, bytes]:
         """Of each text; one that is refused, where others are not, says nothing from then on."""
@@ -351,6 +358,7 @@ class Embedding:
         self._note_change(model, dropped.values())
         if model is not self._building and model.nearest is not None:
             model.nearest.drop(dropped)
+            self.changes += bool(dropped)
         model.position = model.position._replace(gone=end.gone)
         model.complete = True
 
@@ -377,6 +385,7 @@ class Embedding:
         model.learned, model.is_due = model.count, False
         model.sampled = file.digest_of(name, sample[-1][0]) if len(sample) == SAMPLE else b""
         model.questions = OrderedDict()
+        self.changes += 1
 
     def _note_change(self, model: Model, digests: Iterable[bytes]) -> None:
         """Texts that came or went: only those in the sample change what is rare."""

@@ -58,9 +58,9 @@ class History:
         node = self._workspace.node(uri) if self._workspace.graph.card(uri) else None
         return tuple(path for path in (self._workspace.path(uri), memory_files.file_of(node)) if path)
 
-    def commit_id(self, text: str) -> str:
-        """The whole id, in hex."""
-        return self._past.commit_id(text).hex()
+    def commit_id(self, text: str, *, of_tip: bool = False) -> str:
+        """The whole id, in hex; with `of_tip` only of a commit that led to the tip. See `Past.commit_id`."""
+        return self._past.commit_id(text, of=self._tip if of_tip else None).hex()
 
     def changes(self, commit: str, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
         """What a commit made of nodes, or of these alone."""

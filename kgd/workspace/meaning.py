@@ -187,6 +187,11 @@ class Meaning:
         """Texts embedded since the workspace was opened."""
         return self._embedding.embedded
 
+    @property
+    def mark(self) -> tuple[int, str, bool]:
+        """Another one whenever answers by meaning may have changed."""
+        return self._embedding.changes, self._choose().written(), time.monotonic() < self._quiet_until
+
     def _ready(self) -> Model | None:
         """What serves. The first questions after a start wait a moment for what an earlier run left."""
         if self._embedding.serving is None and self._patience > 0 and self._thread is not None and self._path.exists():

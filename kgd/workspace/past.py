@@ -29,12 +29,17 @@ from kgd.workspace.node_files import NodeFiles, node_changes, uri_in_part
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
+_OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
 _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
 
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
 File = Blobs | FileChange
 Files = Sequence[File]
 """(path, blob before, blob after); None is absence."""
+
+
+def _no_such_commit(text: str) -> NotFound:
+    return NotFound("there is no such commit", at=text[:60], next="Find one with `kgd history`.")
 
 
 class Past:
@@ -54,17 +59,25 @@ class Past:
         """The repository, with nodes in place of parts; for one computation."""
         return NodeFiles(self._store, self._sharded, self._part_of)
 
-    def commit_id(self, text: str) -> ObjectId:
+    def commit_id(self, text: str, *, of: ObjectId | None = None) -> ObjectId:
         """The commit that a full or short id, ``HEAD``, ``HEAD~2`` or a date-free revision names.
+
+        Args:
+            of: Only this commit and its ancestors can be named then, by an id or from ``HEAD``, and by no ref.
 
         Raises:
             NotFound: Nothing is called so.
         """
         text = text.strip()
+        if of is not None:
+            found = self.commit_id(text) if _OF_TIP(text) else None
+            if found is None or not self._store.is_ancestor(found, of):
+                raise _no_such_commit(text)
+            return found
         if re.fullmatch("[0-9a-f]{40}", text):
             id = bytes.fromhex(text)
-            found = self._store.kind_and_size(id)
-            if found and found[0] == "commit":
+            kind = self._store.kind_and_size(id)
+            if kind and kind[0] == "commit":
                 return id
         elif _REVISION(text):
             name = re.sub(r"^(HEAD|head)(?=$|[~^])", HEAD, text)
@@ -75,7 +88,7 @@ class Past:
                 return bytes.fromhex(said.decode().strip())
             except (GitFailed, ValueError):
                 pass
-        raise NotFound("there is no such commit", at=text[:60], next="Find one with `kgd history`.")
+        raise _no_such_commit(text)
 
     def commit(self, id: ObjectId) -> Commit:
         return self._store.commit(id)

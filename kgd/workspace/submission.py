@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
-from kgd.errors import Forbidden, Invalid, KgdError, Stale
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.git.unwritten import Unwritten
@@ -178,13 +178,13 @@ def _clearer(first: Forbidden, second: Forbidden) -> Forbidden:
 
 
 def _base(workspace: Workspace, text: str) -> ObjectId:
-    id = workspace.past.commit_id(text)
-    if not workspace.store.is_ancestor(id, bytes.fromhex(workspace.tip)):
+    try:
+        return workspace.past.commit_id(text, of=bytes.fromhex(workspace.tip))
+    except NotFound:
         raise Invalid(
             "the base is not in the history of this workspace", at="base",
             next="Give a commit that one of its answers named, or leave it out.",
-        )  # fmt: skip
-    return id
+        ) from None  # fmt: skip
 
 
 def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:

@@ -50,9 +50,12 @@ class Hub:
     process: subprocess.Popen[str] | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
-    def start(self) -> Hub:
+    def start(self, limits: Callable[[], None] | None = None) -> Hub:
+        """`limits` sets those of the process."""
         command = [sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
-        self.process = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/")
+        self.process = subprocess.Popen(
+            command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=limits
+        )
         assert self.process.stderr is not None
         said = []
         for line in self.process.stderr:

@@ -17,6 +17,7 @@ from kgd.errors import Unauthorized
 from kgd.hub.gate import token_in
 from kgd.model import token as token_text
 from tests.hub.conftest import Answer, Hub
+from tests.waiting import until
 
 AUTH = "concept://infra/services/auth"
 CHECKOUT = "concept://infra/app/checkout"
@@ -255,6 +256,55 @@ def test_a_validator_is_no_way_around_a_token(hub: Hub) -> None:
     assert hub.post(token, "infra/get", {"uris": [AUTH]}, If_None_Match=tag).status == 401
 
 
+def test_a_validator_changes_once_what_was_written_is_found_by_its_meaning(own_hub: Callable[..., Hub]) -> None:
+    """Texts are embedded after the commit, and then the same search answers something else."""
+    hub = own_hub().start()
+    hub.put("concept://infra/cars", summary="Automobiles and their engines")
+    token, question = hub.mint(), {"query": "vehicle motor"}
+    first = hub.post(token, "infra/search", question)
+
+    def found() -> bool:
+        tagged = {"If_None_Match": first.headers["etag"]} if "etag" in first.headers else {}
+        asked, fresh = hub.post(token, "infra/search", question, **tagged), hub.post(token, "infra/search", question)
+        if fresh.json["hits"] and asked.status == 304:
+            assert first.json["hits"], "answered as unchanged, although by now something is found"
+        return bool(fresh.json["hits"])
+
+    assert not first.json["hits"], "it is found by its meaning alone"
+    until(found, 20)
+
+
+def test_a_validator_tells_nothing_of_workspaces_that_a_token_is_not_for(hub: Hub) -> None:
+    token, read = hub.mint(), {"uris": [AUTH]}
+    hub.post(token, "infra/get", read)
+    tag = hub.post(token, "infra/get", read).headers["etag"]
+    hub.put("concept://private/diary", summary="Another page")
+    hub.put("concept://shop/cart", summary="What a person wants to buy today")
+    assert hub.post(token, "infra/get", read, If_None_Match=tag).status == 304
+
+
+def test_whoever_may_search_may_recall(hub: Hub) -> None:
+    answer = hub.post(hub.mint(), "infra/recall", {"query": "tokens"})
+    assert answer.status == 200, answer.body
+    assert AUTH in [hit["uri"] for hit in answer.json["hits"]]
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900])
+@pytest.mark.parametrize(
+    ("tool", "body"),
+    [
+        ("put", '{"changes": [{"op": "upsert", "uri": "a", "data": {"k": %s}}]}'),
+        ("put", '{"changes": [{"op": "upsert", "uri": "a", "data": {"k": %s}}], "request_id": "deep"}'),
+        ("get", '{"uris": %s}'), ("history", '{"limit": %s}'), ("nosuch", '{"x": %s}'),
+    ],
+)  # fmt: skip
+def test_deeply_nested_parameters_are_refused_as_such(hub: Hub, tool: str, body: str, depth: int) -> None:
+    token = hub.mint("read,write", name="deep")
+    answer = hub.ask("POST", f"/v1/infra/{tool}", token, (body % ("[" * depth + "]" * depth)).encode())
+    assert answer.status in (404, 413, 422)
+    assert answer.json["code"] in ("NOT_FOUND", "LIMIT", "VALIDATION_ERROR")
+
+
 # ---- narrower tokens
 
 
@@ -293,7 +343,8 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
     hub.put("concept://infra/api/a", summary="A", content="text", tags=["x"], data={"n": None},
             relations=[{"type": "see", "target": AUTH}])  # fmt: skip
     good: dict[str, Any] = {
-        "search": {"query": "tokens"}, "get": {"uris": ["api/a"], "include": ["content", "relations", "history"]},
+        "search": {"query": "tokens"}, "recall": {"query": "tokens"},
+        "get": {"uris": ["api/a"], "include": ["content", "relations", "history"]},
         "traverse": {"start": ["api/a"]}, "history": {"diff": True}, "status": {}, "sync": {},
         "put": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "more"}]},
         "resolve_conflicts": {}, "context": {"question": "tokens"}, "proposals": {}, "blame": {"uri": "api/a"},

@@ -74,7 +74,8 @@ def test_a_port_that_is_taken_is_told() -> None:
     [
         ((), "127.0.0.1:7601", True), ((), "localhost", True), ((), "[::1]:7601", True), ((), "evil.example", False),
         ((), "", False), (("hub.example.org",), "hub.example.org:443", True), (("hub.example.org",), "other", False),
-        (("hub.example.org",), "HUB.example.org", True),
+        (("hub.example.org",), "HUB.example.org", True), ((), "127.0.0.1:7601.evil", False), ((), "localhost:", False),
+        ((), "127.0.0.1:7601@evil.example", False), (("hub.example.org",), "hub.example.org:1.evil", False),
     ],
 )  # fmt: skip
 def test_it_is_called_by_its_own_names(names: tuple[str, ...], host: str, taken: bool) -> None:

@@ -201,3 +201,19 @@ async def _keep_writing(hub: Hub) -> None:
         await anyio.to_thread.run_sync(lambda: hub.put(AUTH, data={"turn": anyio.current_time.__name__}))
         await anyio.to_thread.run_sync(lambda: hub.put(AUTH, unset=["data"]))
         await anyio.sleep(0.2)
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_every_body_counts_as_bytes_of_its_token(hub: Hub, is_chunked: bool) -> None:
+    token = hub.mint(name="counted", bytes_per_day=5_000)
+    headers = {**HEADERS, "authorization": f"Bearer {token}"}
+    body = json.dumps({**INITIALIZE, "more": "x" * 3_000}).encode()
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield body
+
+    async with httpx2.AsyncClient(headers=headers) as web:
+        first = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
+        second = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
+    assert (first.status_code == 429, second.status_code) == (False, 429)
+    assert "bytes a day" in second.text

@@ -72,7 +72,7 @@ async def test_without_the_token_or_with_foreign_names_nothing_is_served(session
         assert (await web.get(f"{url}/health")).json()["status"] == "ok"
         for headers, status in [
             (HEADERS, 401), ({**HEADERS, "authorization": "Bearer wrong"}, 401),
-            ({**good, "host": "evil.example"}, 421),
+            ({**good, "host": "evil.example"}, 421), ({**good, "host": f"{url.removeprefix('http://')}.evil"}, 421),
             ({**good, "origin": "https://evil.example"}, 403), (good, 200),
         ]:  # fmt: skip
             answer = await web.post(f"{url}/mcp", json=INITIALIZE, headers=headers)
