@@ -27,8 +27,9 @@ from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.workspace import touched
-from kgd.workspace.admission import check
+from kgd.workspace.admission import check, check_secrets
 from kgd.workspace.integrate import merged_tree
+from kgd.workspace.secrets import HoldsSecret, refuse_secret_text
 from kgd.workspace.touched import Touched
 
 INTERNAL = "refs/kgd/"
@@ -219,9 +220,27 @@ def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
     workspace, sharded = pushed.settings.workspace, pushed.settings.sharded
     if len(commit.parents) > 1:
         expected = merged_tree(pushed.store, commit.parents, sharded)
+        _refuse_secrets(pushed, expected.store, expected.id, commit)
         return touched.between(expected.store, expected.id, commit.tree, workspace, sharded)
     before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    _refuse_secrets(pushed, pushed.store, before, commit)
     return touched.between(pushed.store, before, commit.tree, workspace, sharded)
+
+
+def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None, commit: Commit) -> None:
+    """Each commit is searched, since a secret that a later commit removes stays in history."""
+    settings = pushed.settings
+    try:
+        refuse_secret_text(commit.message, "its message")
+        for path, old, new in store.diff(before, commit.tree, budget=LIMITS.entries):
+            if new is not None and new != old and path.partition("/")[0] in OWNED_FOLDERS:
+                base = store.read(old) if old else None
+                check_secrets(path, store.read(new, LIMITS.blob), base, settings.workspace, settings.sharded)
+                _in_time(pushed)
+    except HoldsSecret as refusal:
+        refusal.message = f"commit {commit.id.hex()[:10]}: {refusal.message}"
+        refusal.next = "Change that commit (`git rebase -i`) and push again; removing it in a later one is not enough."
+        raise
 
 
 # ---- what it is made of

@@ -22,6 +22,7 @@ from kgd.workspace.foretelling import foretold
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome, Would
 from kgd.workspace.proposals import Proposal, left_of, vet
+from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
 from kgd.workspace.transaction import RESOLVED_BY, message_of, write
 from kgd.workspace.writer import Staged
@@ -58,6 +59,7 @@ def accept(
         Invalid: No workspace can hold it, or a node of `only` cannot be taken without another.
         NotFound: It changes no node of `only`.
     """
+    refuse_secret_text(message, "the message", at="message")
     commit = bytes.fromhex(proposal.commit)
     store = workspace.store
     bases = store.merge_bases(bytes.fromhex(workspace.tip), commit)

@@ -7,11 +7,11 @@ from functools import partial
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import decode_settings
-from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.node import Node
 from kgd.workspace import memory_files
 from kgd.workspace.draft import MAX_NODE_BYTES
-from kgd.workspace.secrets import Secret, line_of, refuse_secrets
+from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, first_in, line_of, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
 
@@ -26,7 +26,7 @@ def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: f
         node = _node(path, data, workspace, sharded)
         try:
             refuse_secrets(node, place=partial(_place_in_node, path, data))
-        except Refused:
+        except HoldsSecret:
             if not _has_secret(path, base, workspace, sharded):  # one that is committed already is no news
                 raise
     elif bulk.is_path(path):
@@ -41,6 +41,28 @@ def check(path: str, data: bytes, base: bytes | None, workspace: str, sharded: f
         raise Invalid("this is no UTF-8 text", at=f"{path}:1")
     elif memories.is_path(path):
         memory_files.check_bytes(path, data, base)
+
+
+def check_secrets(path: str, data: bytes, base: bytes | None, workspace: str, sharded: frozenset[str]) -> None:
+    """Whether these bytes bring a secret, whether or not the workspace could serve the file.
+
+    Raises:
+        HoldsSecret: They do; `at` is ``<path>:<line>``.
+    """
+    try:
+        check(path, data, base, workspace, sharded)
+        if path.startswith(("nodes/", "memories/")) or bulk.is_path(path):
+            return
+    except HoldsSecret:
+        raise
+    except KgdError:
+        pass  # a later commit may mend the file, but its text stays in history
+    found = first_in(data.decode("utf-8", "replace"))
+    if found and not (base and first_in(base.decode("utf-8", "replace"))):
+        raise HoldsSecret(
+            f"this file holds what looks like a secret ({found.kind})", at=f"{path}:{line_of(found, data)}",
+            next=SAY_WHERE,
+        )  # fmt: skip
 
 
 def _node(path: str, data: bytes, workspace: str, sharded: frozenset[str]) -> Node:
@@ -81,7 +103,7 @@ def _has_secret(path: str, data: bytes | None, workspace: str, sharded: frozense
     try:
         if data is not None:
             refuse_secrets(_node(path, data, workspace, sharded))
-    except Refused:
+    except HoldsSecret:
         return True
     except KgdError:
         pass

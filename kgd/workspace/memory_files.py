@@ -14,16 +14,15 @@ from datetime import UTC, date, datetime
 
 from kgd.codec import memories
 from kgd.codec.memories import Memory
-from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.memory import FILE, MEMORY_TYPES, folded
 from kgd.model.node import Json, Node, check_label, cut_at_word
 from kgd.model.uri import Uri, path_of
-from kgd.workspace.secrets import first_in, line_of, secret_in
+from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, first_in, line_of, secret_in
 from kgd.workspace.work_tree import FILE_LIMIT
 
-NO_SECRETS = "Say where the secret is kept instead of what it is; git never forgets."
 Read = Callable[[str], bytes | None]
 TOPIC = 60
 """Characters of a node's path that the name of its file repeats at most."""
@@ -110,14 +109,14 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
 
     Raises:
         Limit: More than 256 KiB.
-        Refused: It holds a secret that it did not hold before.
+        HoldsSecret: It holds a secret that it did not hold before.
         Invalid: What no file can hold.
     """
     at = f"{node.uri} detail"[:80]
     _check_text(text, at)
     kind = secret_in(text)
     if kind and not (old and secret_in(old.text) == kind):
-        raise Refused(f"the field 'detail' holds what looks like a secret ({kind})", at=node.uri, next=NO_SECRETS)
+        raise HoldsSecret(f"the field 'detail' holds what looks like a secret ({kind})", at=node.uri, next=SAY_WHERE)
     prose = "\n" + text.strip("\n") + "\n"
     if old is not None:
         data = memories.with_head(old.head, prose)
@@ -160,7 +159,7 @@ def check_bytes(path: str, data: bytes, base: bytes | None) -> None:
         raise Invalid(refusal.message, at=f"{path}:1", next=refusal.next) from None
     if (found := first_in(data.decode())) and not (base and secret_in(base.decode("utf-8", "replace"))):
         place = f"{path}:{line_of(found, data)}"
-        raise Refused(f"this file holds what looks like a secret ({found.kind})", at=place, next=NO_SECRETS)
+        raise HoldsSecret(f"this file holds what looks like a secret ({found.kind})", at=place, next=SAY_WHERE)
 
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:

@@ -20,6 +20,7 @@ from kgd.workspace.draft import Draft, Surroundings
 from kgd.workspace.foretelling import foretold
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.seal import REQUEST, Seal
+from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
@@ -56,6 +57,7 @@ class Transaction:
         Raises:
             KgdError: With `at` naming the edit, as ``changes[2]``.
         """
+        refuse_secret_text(self.changes.message, "the message", at="message")
         draft = Draft(staging, self.around, self.now)
         self._apply(draft)
         edits.check_links(draft)

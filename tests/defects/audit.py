@@ -1,0 +1,59 @@
+"""Defects of the secret scan, of authorship and of the audit log."""
+
+from __future__ import annotations
+
+from tests.planting import Bug
+
+_SECRETS = "tests/workspace/test_secrets.py"
+_PUSHES = "tests/hub/test_git.py"
+
+BUGS = {
+    "24-secret-in-an-earlier-commit": Bug(
+        "only the last commit of a push is searched for secrets", "kgd/hooks/receive.py",
+        "    _refuse_secrets(pushed, pushed.store, before, commit)\n", "",
+        (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_node]",
+         f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_message]"),
+    ),
+    "24-secret-in-a-merge-commit": Bug(
+        "merge commits of a push are not searched for secrets", "kgd/hooks/receive.py",
+        "        _refuse_secrets(pushed, expected.store, expected.id, commit)\n", "",
+        (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_merge]",),
+    ),
+    "24-secret-in-a-broken-file": Bug(
+        "a file that cannot be read is not searched for secrets", "kgd/workspace/admission.py",
+        '    found = first_in(data.decode("utf-8", "replace"))\n', "    found = None\n",
+        (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_file_that_is_no_node]",
+         f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_record]"),
+    ),
+    "24-secret-in-a-message": Bug(
+        "the message of a change is not searched for secrets", "kgd/workspace/transaction.py",
+        '        refuse_secret_text(self.changes.message, "the message", at="message")\n', "",
+        ("tests/workspace/test_transaction.py::test_a_secret_in_the_message_is_refused",),
+    ),
+    "24-forms-of-tokens": Bug(
+        "tokens of few services are known", "kgd/workspace/secrets.py",
+        "enumerate(TOKENS.values())", "enumerate(list(TOKENS.values())[:12])",
+        (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Vault]",
+         f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[JSON web token]",
+         f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[SendGrid]",
+         f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Hugging Face]"),
+    ),
+    "24-forms-with-a-keyword": Bug(
+        "passwords in URLs, headers and netrc are not known", "kgd/workspace/secrets.py",
+        "_token(data) or _by_keyword(data, lower) or", "_token(data) or",
+        (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[password in a URL]",
+         f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[netrc]",
+         f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[curl]"),
+    ),
+    "24-hexadecimal-keys": Bug(
+        "hexadecimal keys have too few different letters", "kgd/workspace/secrets.py",
+        "MIN_ENTROPY_HEX = 2.75", "MIN_ENTROPY_HEX = 4.0",
+        (f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[hex api key]",
+         f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[Twilio auth token]"),
+    ),
+    "24-words-are-no-secrets": Bug(
+        "an identifier behind a secret's name is refused", "kgd/workspace/secrets.py",
+        "/ 2 and not _reads_as_words(text.lower())", "/ 2",
+        (f"{_SECRETS}::test_ordinary_text_is_taken[a workspace address]",),
+    ),
+}  # fmt: skip
