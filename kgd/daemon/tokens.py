@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kgd.errors import Invalid, Limit, NotFound, Unauthorized
+from kgd.errors import Forbidden, Invalid, Limit, NotFound, Unauthorized
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
 from kgd.model.token import AuditEntry, Quota, TokenRecord
@@ -119,15 +120,21 @@ class Tokens:
         self._note(made.record.holder.id, "mint", f"{name}, by {by}" if by else name, made.record.holder.scopes)
         return made
 
-    def mint_child(self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int) -> Minted:
+    def mint_child(
+        self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, again: bool = False
+    ) -> Minted:
         """A token that may do no more than its parent, and ends no later; with the parent revoked it is too.
 
+        With `again` it replaces one of this name.
+
         Raises:
-            Forbidden: It would be wider.
+            Forbidden: It would be wider, or has the name of a holder that is not of its parent's line.
             Unauthorized: The parent is not live.
             Limit: It is itself made from one that was made from one, and so on.
         """
         above = self.record(parent)
+        if not again:
+            self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
             raise Limit(
                 f"tokens are made from one another {GENERATIONS} deep at most", next="Make it from an older one."
@@ -153,7 +160,7 @@ class Tokens:
             raise Unauthorized("the token has expired or was revoked", next="Mint a new one.")
         holder = old.holder
         if holder.parent:
-            made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires)
+            made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires, again=True)
         else:
             made = self.mint(
                 holder.name, holder.kind, holder.scopes, expires, quota=old.quota, by=f"rotation of {id}",
@@ -275,6 +282,14 @@ class Tokens:
         holder = Principal(id, name, kind, scopes, float(expires), parent, root)
         return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
 
+    def _refuse_taken(self, name: str, above: TokenRecord) -> None:
+        """A holder's name is the author of what it writes, so a child cannot choose that of another holder."""
+        if any(_folded(one.holder.name) == _folded(name) for one in self.lineage(above)):
+            return
+        for one in self.state.all():
+            if one.holder.line != above.holder.line and _folded(one.holder.name) == _folded(name):
+                raise Forbidden("another holder has this name", at="name", next="Choose a name of your own.")
+
     def _note(self, id: str, action: str, detail: str, scopes: Iterable[Scope]) -> None:
         for workspace in sorted({scope.workspace for scope in scopes}):
             self.note(id, action, workspace, detail)
@@ -291,3 +306,7 @@ class Tokens:
             raise Unauthorized("the token was revoked", next="Ask whoever runs the hub for a new one.")
         if not record.is_live(now):
             raise Unauthorized("the token has expired", next="Ask whoever runs the hub for a new one.")
+
+
+def _folded(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

@@ -30,6 +30,8 @@ REJECTED = "refs/kgd/rejected/"
 """How those begin that keep a proposal which was rejected."""
 INCOMING = "refs/kgd/in/"
 """How those begin that say what a remote holds; its name follows."""
+NOTES = "refs/notes/kgd"
+"""Who pushed which commit; see `kgd.workspace.pushers`."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)

@@ -22,7 +22,7 @@ from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
 from kgd.git import pack
 from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
-from kgd.git.refs import PROPOSALS
+from kgd.git.refs import NOTES, PROPOSALS
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
@@ -125,7 +125,7 @@ def _judge(pushed: Pushed, update: Update) -> Verdict | None:
         return _judge_branch(pushed, update)
     if update.ref.startswith(pushed.proposals):
         return _judge_proposal(pushed, update)
-    if pushed.only_ours or update.ref.startswith(INTERNAL):
+    if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
         name = _short(pushed.branch)
         raise Forbidden(
             "nothing is pushed to this ref", at=update.ref,

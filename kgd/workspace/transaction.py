@@ -26,7 +26,7 @@ from kgd.workspace.writer import Staged
 
 MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
-RESOLVED_BY = "Kgd-Resolved-By"
+RESOLVED_BY, ACCEPTED_BY = "Kgd-Resolved-By", "Kgd-Accepted-By"
 NODES_IN_TRAILER = 20
 
 Reverter = Callable[[Revert, Draft], None]
@@ -148,6 +148,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
         ("Kgd-Nodes", named),
         ("Kgd-Origin", changes.origin),
         (RESOLVED_BY, changes.resolved_by),
+        (ACCEPTED_BY, changes.accepted_by),
         *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(set(settled))),
     ]
     return with_trailers(text, [(key, value) for key, value in trailers if value])

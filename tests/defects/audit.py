@@ -6,6 +6,7 @@ from tests.planting import Bug
 
 _SECRETS = "tests/workspace/test_secrets.py"
 _PUSHES = "tests/hub/test_git.py"
+_AUTHORS = "tests/hub/test_authorship.py"
 
 BUGS = {
     "24-secret-in-an-earlier-commit": Bug(
@@ -55,5 +56,43 @@ BUGS = {
         "an identifier behind a secret's name is refused", "kgd/workspace/secrets.py",
         "/ 2 and not _reads_as_words(text.lower())", "/ 2",
         (f"{_SECRETS}::test_ordinary_text_is_taken[a workspace address]",),
+    ),
+    "25-who-pushed": Bug(
+        "nothing says which token pushed a commit", "kgd/hub/receiving.py",
+        "        self._record(push, update.new)\n", "",
+        (f"{_AUTHORS}::test_history_blame_and_review_name_the_token_that_pushed",
+         f"{_AUTHORS}::test_who_pushed_a_commit_first_stays_its_pusher"),
+    ),
+    "25-later-pusher": Bug(
+        "the last pusher of a commit takes the place of the first", "kgd/workspace/pushers.py",
+        "if staging.blob_at(path) is None:", "if True:",
+        ("tests/workspace/test_pushers.py::test_the_first_record_of_a_commit_stays",
+         "tests/workspace/test_pushers.py::test_records_of_two_hubs_are_united"),
+    ),
+    "25-record-can-be-pushed": Bug(
+        "the record of pushes can be pushed to", "kgd/git/http_backend.py",
+        '("uploadpack.hideRefs", f"!{NOTES}")', '("transfer.hideRefs", f"!{NOTES}")',
+        (f"{_AUTHORS}::test_clones_fetch_the_record_and_no_token_pushes_to_it",),
+    ),
+    "25-clones-lack-the-record": Bug(
+        "a clone does not fetch who pushed", "kgd/sync/round.py",
+        "            pushes.take(host, transport)\n", "            pass\n",
+        (f"{_AUTHORS}::test_a_clone_that_kgd_keeps_in_step_shows_who_pushed",),
+    ),
+    "25-who-accepted": Bug(
+        "who accepted a part of a proposal is not recorded", "kgd/workspace/transaction.py",
+        "        (ACCEPTED_BY, changes.accepted_by),\n", "",
+        (f"{_AUTHORS}::test_a_proposal_that_is_accepted_names_who_did[all]",
+         f"{_AUTHORS}::test_a_proposal_that_is_accepted_names_who_did[part]"),
+    ),
+    "25-forged-acceptance": Bug(
+        "a pushed commit says who accepted it", "kgd/workspace/past.py",
+        'accepted_by="" if pusher else noted', "accepted_by=noted",
+        (f"{_AUTHORS}::test_a_commit_cannot_say_who_accepted_it",),
+    ),
+    "25-name-of-another-holder": Bug(
+        "a child token takes the name of another holder", "kgd/daemon/tokens.py",
+        "            self._refuse_taken(name, above)\n", "            pass\n",
+        (f"{_AUTHORS}::test_a_holder_makes_no_token_with_the_name_of_another[Ann Keeper]",),
     ),
 }  # fmt: skip
