@@ -124,7 +124,7 @@ class Receiving:
             said: list[str] = []
             return {"refused": "", "results": [self._carry_out(push, words, said) for words in updates], "say": said}
         except KgdError as refusal:
-            self._note(push, "push refused", str(refusal))
+            self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             return {"refused": str(refusal)}
         except Exception:
             log.exception("a push could not be judged")
@@ -159,7 +159,7 @@ class Receiving:
                 return self._merge(push, update, said)
             return self._propose(push, update, said)
         except KgdError as refusal:
-            self._note(push, "push refused", str(refusal))
+            self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             said.append(str(refusal))
             return [f"ng {ref} {refusal.message[:120]}"]
 

@@ -7,6 +7,7 @@ from tests.planting import Bug
 _SECRETS = "tests/workspace/test_secrets.py"
 _PUSHES = "tests/hub/test_git.py"
 _AUTHORS = "tests/hub/test_authorship.py"
+_AUDIT = "tests/hub/test_audit.py"
 
 BUGS = {
     "24-secret-in-an-earlier-commit": Bug(
@@ -69,10 +70,15 @@ BUGS = {
         ("tests/workspace/test_pushers.py::test_the_first_record_of_a_commit_stays",
          "tests/workspace/test_pushers.py::test_records_of_two_hubs_are_united"),
     ),
-    "25-record-can-be-pushed": Bug(
-        "the record of pushes can be pushed to", "kgd/git/http_backend.py",
-        '("uploadpack.hideRefs", f"!{NOTES}")', '("transfer.hideRefs", f"!{NOTES}")',
+    "25-record-cannot-be-fetched": Bug(
+        "the record of pushes is hidden from a fetch", "kgd/git/http_backend.py",
+        '    ("uploadpack.hideRefs", f"!{NOTES}"),', "",
         (f"{_AUTHORS}::test_clones_fetch_the_record_and_no_token_pushes_to_it",),
+    ),
+    "25-record-can-be-pushed": Bug(
+        "on a server that guards one branch of several, the record of pushes can be pushed to", "kgd/hooks/receive.py",
+        "update.ref.startswith((INTERNAL, NOTES))", "update.ref.startswith(INTERNAL)",
+        ("tests/hooks/test_guarded_branch.py::test_the_record_of_pushes_is_not_pushed_to",),
     ),
     "25-clones-lack-the-record": Bug(
         "a clone does not fetch who pushed", "kgd/sync/round.py",
@@ -94,5 +100,45 @@ BUGS = {
         "a child token takes the name of another holder", "kgd/daemon/tokens.py",
         "            self._refuse_taken(name, above)\n", "            pass\n",
         (f"{_AUTHORS}::test_a_holder_makes_no_token_with_the_name_of_another[Ann Keeper]",),
+    ),
+    "26-refused-calls": Bug(
+        "a refused read or write leaves no line", "kgd/tools/token_calls.py",
+        "        session.daemon.tokens.refused(", "        str(",
+        (f"{_AUDIT}::test_a_refused_write_a_refused_read_and_an_unknown_tool_are_noted",),
+    ),
+    "26-revoked-tokens": Bug(
+        "a revoked token that is used leaves no line", "kgd/daemon/tokens.py",
+        '        self.refused(record.holder.id, "sign in", error)\n', "",
+        (f"{_AUDIT}::test_a_revoked_token_that_is_used_is_noted",),
+    ),
+    "26-unknown-tokens": Bug(
+        "an unknown token leaves no line", "kgd/daemon/tokens.py",
+        '            self.refused("", "sign in", error)\n', "",
+        (f"{_AUDIT}::test_a_token_that_nobody_knows_is_noted_without_an_id",),
+    ),
+    "26-refused-fetches": Bug(
+        "a refused fetch leaves no line", "kgd/hub/smart_http.py",
+        '            self._daemon.tokens.refused(record.holder.id, service.removeprefix("git-"), error, id)\n', "",
+        (f"{_AUDIT}::test_a_fetch_and_a_push_that_are_refused_are_noted",),
+    ),
+    "26-no-op-writes": Bug(
+        "each write that changes nothing is a line", "kgd/tools/token_calls.py",
+        'if told or "commit" not in answer:', "if True:",
+        (f"{_AUDIT}::test_writes_that_change_nothing_are_one_line_a_minute",),
+    ),
+    "26-flood-of-refusals": Bug(
+        "each refusal is a line", "kgd/daemon/tally.py",
+        "            line = self._lines.get(key)\n", "            line = None\n",
+        (f"{_AUDIT}::test_refusals_of_one_kind_are_one_line_a_minute",),
+    ),
+    "26-old-lines": Bug(
+        "the oldest lines are dropped", "kgd/index/hub_state.py",
+        '        _write_whole(self._audit / f"{rows[0][0]:012d}-{rows[-1][0]:012d}.jsonl", text.encode())\n', "",
+        (f"{_AUDIT}::test_old_lines_are_moved_to_files_and_stay_in_order",),
+    ),
+    "26-export": Bug(
+        "the export ends with its first page", "kgd/cli/tokens.py",
+        '        after = lines[-1]["number"]\n', "        break\n",
+        (f"{_AUDIT}::test_a_long_log_is_exported_whole",),
     ),
 }  # fmt: skip
