@@ -226,7 +226,7 @@ def history(answer: Answer) -> None:
         if number:
             say()
         client = f" through {commit['client']}" if commit.get("client") else ""
-        say(f"{bold(words.short(commit['commit']))}  {commit['at']}  {commit['author']}{client}")
+        say(f"{bold(words.short(commit['commit']))}  {commit['at']}  {words.by(commit)}{client}")
         for line in commit["message"].splitlines():
             say(f"    {line}")
         for uri in commit["nodes"]:
@@ -290,7 +290,7 @@ def _suggested(one: Answer) -> str:
 def review(answer: Answer) -> None:
     for by in answer["authors"]:
         through = f" through {by['client']}" if by.get("client") else ""
-        say(f"{bold(by['author'])}{through}, {words.counted(by['commits'], 'commits')}")
+        say(f"{bold(words.by(by))}{through}, {words.counted(by['commits'], 'commits')}")
         diffs(by["nodes"])
     if not answer["authors"]:
         say("nothing was learned since")

@@ -13,7 +13,7 @@ Answer = dict[str, Any]
 def blame(answer: Answer) -> None:
     for one in answer["ranges"]:
         earlier = "  or earlier" if one.get("earlier") else ""
-        say(f"{bold(words.short(one['commit']))}  {one['at']}  {one['author']}{earlier}")
+        say(f"{bold(words.short(one['commit']))}  {one['at']}  {words.by(one)}{earlier}")
         for number, text in enumerate(one["text"].split("\n"), one["first"]):
             say(f"{number:>6}  {text}")
     if not answer["ranges"]:

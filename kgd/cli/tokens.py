@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -12,9 +13,9 @@ from kgd.errors import Invalid
 
 Given = dict[str, Any]
 
-SUBJECT = {"mint": "workspace", "child": "id", "revoke": "id", "rotate": "id", "log": "id", "list": ""}
+SUBJECT = {"mint": "workspace", "child": "id", "revoke": "id", "rotate": "id", "log": "id", "list": "", "audit": ""}
 """What the word behind the action names."""
-OPTIONAL = {"log", "list"}
+OPTIONAL = {"log", "list", "audit"}
 
 
 def token(given: Given, options: Given) -> int:
@@ -27,6 +28,8 @@ def token(given: Given, options: Given) -> int:
         what = "a workspace" if field == "workspace" else "the id of a token"
         raise Invalid(f"`kgd token {action}` needs {what}", next="See `kgd token --help`.")
     with Connection(Home.find()) as connection:
+        if action == "audit":
+            return _audit(connection)
         answer = connection.call(f"token_{action}", args)
     if "token" in answer and not options.get("json"):
         # The token alone on standard output, so that a script can take it as it is.
@@ -36,6 +39,16 @@ def token(given: Given, options: Given) -> int:
                 sys.stderr.write(f"{line}\n")
         return 0
     show(f"token_{action}", answer, options)
+    return 0
+
+
+def _audit(connection: Connection) -> int:
+    """Print the whole audit log, a JSON object a line, oldest first."""
+    after = 0
+    while lines := connection.call("token_audit", {"after": after})["lines"]:
+        for line in lines:
+            sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+        after = lines[-1]["number"]
     return 0
 
 

@@ -59,3 +59,10 @@ def text(value: Any) -> str:
 
 def short(commit: str | None) -> str:
     return (commit or "")[:12]
+
+
+def by(commit: dict[str, Any]) -> str:
+    """The author of a commit, who pushed it, and who accepted it."""
+    pushed = f", pushed by {commit['pushed_by']}" if commit.get("pushed_by") else ""
+    accepted = f", accepted by {commit['accepted_by']}" if commit.get("accepted_by") else ""
+    return f"{commit['author']}{pushed}{accepted}"

@@ -6,16 +6,22 @@ here, so that a revocation holds from the next look on.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kgd.errors import Invalid, Limit, NotFound, Unauthorized
+from kgd.daemon.tally import Tally
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
 from kgd.model.token import AuditEntry, Quota, TokenRecord
+
+log = logging.getLogger("kgd.tokens")
 
 MINUTE, DAY = 60, 86_400
 USED_SECONDS = 30
@@ -58,7 +64,14 @@ class HubState(Protocol):
 
     def keep_answer(self, token: str, request: str, asked: bytes, answer: str, at: int, oldest: int) -> None: ...
 
-    def note(self, entry: AuditEntry) -> None: ...
+    def note(self, entry: AuditEntry) -> int:
+        """Add a line to the audit log; its number."""
+
+    def renote(self, number: int, detail: str) -> None:
+        """Change the detail of a line; it may lose a moment to a power cut."""
+
+    def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
+        """Lines with a higher number than `after`, oldest first, in files or not; none at the end."""
 
     def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
         """Newest first."""
@@ -97,6 +110,7 @@ class Tokens:
         self._open_state, self._clock, self._entropy = open_state, clock, entropy
         self._lock = threading.Lock()
         self._opened: HubState | None = None
+        self._tally = Tally(lambda: self.state)
 
     @property
     def state(self) -> HubState:
@@ -119,15 +133,21 @@ class Tokens:
         self._note(made.record.holder.id, "mint", f"{name}, by {by}" if by else name, made.record.holder.scopes)
         return made
 
-    def mint_child(self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int) -> Minted:
+    def mint_child(
+        self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, again: bool = False
+    ) -> Minted:
         """A token that may do no more than its parent, and ends no later; with the parent revoked it is too.
 
+        With `again` it replaces one of this name.
+
         Raises:
-            Forbidden: It would be wider.
+            Forbidden: It would be wider, or has the name of a holder that is not of its parent's line.
             Unauthorized: The parent is not live.
             Limit: It is itself made from one that was made from one, and so on.
         """
         above = self.record(parent)
+        if not again:
+            self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
             raise Limit(
                 f"tokens are made from one another {GENERATIONS} deep at most", next="Make it from an older one."
@@ -135,7 +155,11 @@ class Tokens:
         made = self._make(
             name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line
         )  # fmt: skip
-        check_narrower(made.record.holder, above.holder)
+        try:
+            check_narrower(made.record.holder, above.holder)
+        except Forbidden as error:
+            self.refused(parent, "mint", error)
+            raise
         if not self.state.add_child(made.record, self._clock()):
             raise Unauthorized("the token that it should be made from has expired or was revoked")
         self._note(made.record.holder.id, "mint", f"{name}, from {parent}", made.record.holder.scopes)
@@ -153,7 +177,7 @@ class Tokens:
             raise Unauthorized("the token has expired or was revoked", next="Mint a new one.")
         holder = old.holder
         if holder.parent:
-            made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires)
+            made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires, again=True)
         else:
             made = self.mint(
                 holder.name, holder.kind, holder.scopes, expires, quota=old.quota, by=f"rotation of {id}",
@@ -186,10 +210,14 @@ class Tokens:
         Raises:
             Unauthorized: It is malformed, mistyped, unknown, expired or revoked.
         """
-        presented = tokens.read(text)
-        record = self.state.find(presented.id)
-        if not presented.matches(record) or record is None:
-            raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
+        try:
+            presented = tokens.read(text)
+            record = self.state.find(presented.id)
+            if not presented.matches(record) or record is None:
+                raise Unauthorized("this hub does not know the token", next="Ask whoever runs the hub for one.")
+        except Unauthorized as error:
+            self.refused("", "sign in", error)
+            raise
         return self._used(record)
 
     def again(self, id: str) -> TokenRecord:
@@ -234,7 +262,9 @@ class Tokens:
         limits = {one.holder.id: getattr(one.quota, f"{what}_per_{span}") for one in self.lineage(record)}
         now = int(self._clock())
         if not self.state.spend(limits, what, now // length, amount):
-            raise TooMuch(f"this token may use {limit} {what} a {span}, and no more", length - now % length)
+            error = TooMuch(f"this token may use {limit} {what} a {span}, and no more", length - now % length)
+            self.refused(record.holder.id, what, error)
+            raise error
 
     def earlier_answer(self, token: str, request: str, asked: bytes) -> str | None:
         """What the same request got when it was asked before; None for a new one.
@@ -255,10 +285,37 @@ class Tokens:
         self.state.keep_answer(token, request, hashlib.sha256(asked).digest(), answer, now, now - ANSWERS_KEPT)
 
     def note(self, token: str, action: str, workspace: str = "", detail: str = "") -> None:
-        """Add a line to the audit trail."""
+        """Add a line to the audit log."""
         self.state.note(AuditEntry(int(self._clock()), token, action, workspace, detail))
 
+    def refused(self, token: str, action: str, error: KgdError, workspace: str = "") -> None:
+        """Note a refusal; those of a minute that are alike are one line. The token is empty where none is known."""
+        self._count(token, f"{action} refused", workspace, f"{error.code}: {error}", error.code)
+
+    def unchanged(self, token: str, action: str, workspace: str) -> None:
+        """Note a write that changed nothing, likewise."""
+        self._count(token, action, workspace, "no change", "")
+
+    def _count(self, token: str, action: str, workspace: str, detail: str, kind: str) -> None:
+        try:
+            self._tally.add(AuditEntry(int(self._clock()), token, action, workspace[:100], detail[:400]), kind)
+        except KgdError as failed:  # the caller hears of its own refusal first
+            log.warning("the audit log could not be written", extra={"reason": str(failed)[:200]})
+
+    def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
+        """The newest lines of the audit log, newest first."""
+        self._tally.flush()
+        return self.state.trail(token, limit)
+
+    def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
+        """See `HubState.lines`."""
+        self._tally.flush()
+        return self.state.lines(after, limit)
+
     def close(self) -> None:
+        if self._opened is not None:
+            with contextlib.suppress(KgdError):
+                self._tally.flush()
         with self._lock:
             if self._opened is not None:
                 self._opened.close()
@@ -275,6 +332,16 @@ class Tokens:
         holder = Principal(id, name, kind, scopes, float(expires), parent, root)
         return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
 
+    def _refuse_taken(self, name: str, above: TokenRecord) -> None:
+        """A holder's name is the author of what it writes, so a child cannot choose that of another holder."""
+        if any(_folded(one.holder.name) == _folded(name) for one in self.lineage(above)):
+            return
+        for one in self.state.all():
+            if one.holder.line != above.holder.line and _folded(one.holder.name) == _folded(name):
+                error = Forbidden("another holder has this name", at="name", next="Choose a name of your own.")
+                self.refused(above.holder.id, "mint", error)
+                raise error
+
     def _note(self, id: str, action: str, detail: str, scopes: Iterable[Scope]) -> None:
         for workspace in sorted({scope.workspace for scope in scopes}):
             self.note(id, action, workspace, detail)
@@ -287,7 +354,13 @@ class Tokens:
         return record
 
     def _refuse_dead(self, record: TokenRecord, now: float) -> None:
-        if record.revoked:
-            raise Unauthorized("the token was revoked", next="Ask whoever runs the hub for a new one.")
-        if not record.is_live(now):
-            raise Unauthorized("the token has expired", next="Ask whoever runs the hub for a new one.")
+        if record.is_live(now):
+            return
+        why = "was revoked" if record.revoked else "has expired"
+        error = Unauthorized(f"the token {why}", next="Ask whoever runs the hub for a new one.")
+        self.refused(record.holder.id, "sign in", error)
+        raise error
+
+
+def _folded(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kgd.git import program
+from kgd.git.refs import NOTES
 
 PACK_LIMIT = 128 << 20
 """Bytes of a pack as it is sent."""
@@ -26,6 +27,7 @@ _CONFIG: Sequence[tuple[str, str]] = (
     ("http.uploadarchive", "false"),
     ("transfer.hideRefs", "refs"),
     *(("transfer.hideRefs", f"!{prefix}") for prefix in PUSHED_PREFIXES),
+    ("uploadpack.hideRefs", f"!{NOTES}"),  # to be fetched, never to be pushed
     *(("receive.procReceiveRefs", prefix) for prefix in PUSHED_PREFIXES),
     ("receive.fsckObjects", "true"),
     ("receive.maxInputSize", str(PACK_LIMIT)),

@@ -32,6 +32,8 @@ INCOMING = "refs/kgd/in/"
 """How those begin that say what a remote holds; its name follows."""
 KGD = "kgd <kgd@kgd.invalid>"
 """Who moves a ref in lines of a reflog that kgd wrote."""
+NOTES = "refs/notes/kgd"
+"""Who pushed which commit; see `kgd.workspace.pushers`."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)

@@ -22,13 +22,14 @@ from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
 from kgd.git import pack
 from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
-from kgd.git.refs import PROPOSALS
+from kgd.git.refs import NOTES, PROPOSALS
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.workspace import touched
-from kgd.workspace.admission import Home, check, twins_among
+from kgd.workspace.admission import Home, check, check_secrets, twins_among
 from kgd.workspace.integrate import merged_tree, new_twins
+from kgd.workspace.secrets import HoldsSecret, refuse_secret_text
 from kgd.workspace.touched import Touched
 
 INTERNAL = "refs/kgd/"
@@ -125,7 +126,7 @@ def _judge(pushed: Pushed, update: Update) -> Verdict | None:
         return _judge_branch(pushed, update)
     if update.ref.startswith(pushed.proposals):
         return _judge_proposal(pushed, update)
-    if pushed.only_ours or update.ref.startswith(INTERNAL):
+    if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
         name = _short(pushed.branch)
         raise Forbidden(
             "nothing is pushed to this ref", at=update.ref,
@@ -220,9 +221,27 @@ def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
     workspace, sharded = pushed.settings.workspace, pushed.settings.sharded
     if len(commit.parents) > 1:
         expected = merged_tree(pushed.store, commit.parents, sharded)
+        _refuse_secrets(pushed, expected.store, expected.id, commit)
         return touched.between(expected.store, expected.id, commit.tree, workspace, sharded)
     before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
+    _refuse_secrets(pushed, pushed.store, before, commit)
     return touched.between(pushed.store, before, commit.tree, workspace, sharded)
+
+
+def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None, commit: Commit) -> None:
+    """Each commit is searched, since a secret that a later commit removes stays in history."""
+    home = _home(pushed, commit.tree)
+    try:
+        refuse_secret_text(commit.message, "its message")
+        for path, old, new in store.diff(before, commit.tree, budget=LIMITS.entries):
+            if new is not None and new != old and path.partition("/")[0] in OWNED_FOLDERS:
+                base = store.read(old) if old else None
+                check_secrets(path, store.read(new, LIMITS.blob), base, home)
+                _in_time(pushed)
+    except HoldsSecret as refusal:
+        refusal.message = f"commit {commit.id.hex()[:10]}: {refusal.message}"
+        refusal.next = "Change that commit (`git rebase -i`) and push again; removing it in a later one is not enough."
+        raise
 
 
 # ---- what it is made of
@@ -269,7 +288,7 @@ def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
     Raises:
         KgdError: Names file and line.
     """
-    store, settings = pushed.store, pushed.settings
+    store = pushed.store
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     top = store.tree(after)
     for name in OWNED_FOLDERS:
@@ -278,17 +297,23 @@ def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
     if SETTINGS.encode() not in top:
         raise Invalid("without this file it is no workspace", at=SETTINGS, next="Bring it back.")
 
-    def read(path: str) -> bytes | None:
-        blob = store.entry(after, path)
-        return store.read(blob, LIMITS.blob) if blob else None
-
-    home = Home(settings.workspace, settings.sharded, read)
+    home = _home(pushed, after)
     for path, was, now in store.diff(before, after, budget=LIMITS.entries):
         if now is not None and (path == SETTINGS or path.startswith(_ADMITTED) or bulk.is_path(path)):
             _in_time(pushed)
             check(path, store.read(now, LIMITS.blob), store.read(was) if was else None, home)
-    for twin in twins_among(new_twins(store, old, new, settings.sharded), store, before, settings.sharded):
+    for twin in twins_among(new_twins(store, old, new, home.sharded), store, before, home.sharded):
         raise twin
+
+
+def _home(pushed: Pushed, tree: ObjectId) -> Home:
+    """The workspace as this tree leaves it."""
+
+    def read(path: str) -> bytes | None:
+        blob = pushed.store.entry(tree, path)
+        return pushed.store.read(blob, LIMITS.blob) if blob else None
+
+    return Home(pushed.settings.workspace, pushed.settings.sharded, read)
 
 
 def _ids(quarantine: Path) -> Iterator[ObjectId]:

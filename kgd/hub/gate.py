@@ -75,7 +75,9 @@ class Gate:
             NotFound: It is not.
         """
         if id not in self.workspaces(record):
-            raise NotFound("there is no such workspace for this token", at="workspace", next="See /v1/workspaces.")
+            error = NotFound("there is no such workspace for this token", at="workspace", next="See /v1/workspaces.")
+            self._daemon.tokens.refused(record.holder.id, "workspace", error, id)
+            raise error
         return id
 
     def _counted(self, found: TokenRecord, size: int) -> TokenRecord:

@@ -23,13 +23,15 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, Invalid, KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
+from kgd.hooks.receive import LIMITS
 from kgd.hub import published
 from kgd.hub.gate import Gate
 from kgd.hub.proposal_refs import offer
 from kgd.hub.pushed import Verdict, judge
 from kgd.model.token import TokenRecord
-from kgd.workspace import adoption
+from kgd.workspace import adoption, pushers
 from kgd.workspace.accepting import let_go_of_merged
+from kgd.workspace.proposals import pending
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writer import Staged
 
@@ -122,7 +124,7 @@ class Receiving:
             said: list[str] = []
             return {"refused": "", "results": [self._carry_out(push, words, said) for words in updates], "say": said}
         except KgdError as refusal:
-            self._note(push, "push refused", str(refusal))
+            self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             return {"refused": str(refusal)}
         except Exception:
             log.exception("a push could not be judged")
@@ -157,7 +159,7 @@ class Receiving:
                 return self._merge(push, update, said)
             return self._propose(push, update, said)
         except KgdError as refusal:
-            self._note(push, "push refused", str(refusal))
+            self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             said.append(str(refusal))
             return [f"ng {ref} {refusal.message[:120]}"]
 
@@ -169,6 +171,7 @@ class Receiving:
             self._gate.still_live(push.record)
             return job(staging, tip)
 
+        self._record(push, update.new)
         before = workspace.conflicts.total
         branch_before = workspace.store.ref(workspace.layout.branch)
         workspace.run(checked, alone=True)
@@ -186,6 +189,7 @@ class Receiving:
 
     def _propose(self, push: Push, update: Update, said: list[str]) -> list[str]:
         self._gate.still_live(push.record)
+        self._record(push, update.new)
         name = offer(push.workspace, push.record, update.ref, update.new)
         self._note(push, "propose", name)
         said.append(f"waits for somebody who may write there: {name}")
@@ -193,6 +197,14 @@ class Receiving:
             return [f"ok {update.ref}"]
         return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",
                 f"option new-oid {update.new.hex()}"]  # fmt: skip
+
+    @staticmethod
+    def _record(push: Push, new: ObjectId) -> None:
+        """Note whose token brought these commits, before any ref leads to them."""
+        workspace = push.workspace
+        known = [bytes.fromhex(workspace.tip), *(tip for tip, _ in pending(workspace).values())]
+        commits = workspace.store.commits_between(known, new, limit=LIMITS.commits)
+        pushers.record(workspace.layout, workspace.store, commits, push.record.holder, workspace.now())
 
     def _note(self, push: Push, action: str, detail: str) -> None:
         with contextlib.suppress(KgdError):

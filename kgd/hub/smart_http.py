@@ -164,6 +164,13 @@ class SmartHttp:
         """
         record = self._gate.admit(request.headers.get("authorization", ""))
         id = self._gate.workspace(record, request.path_params["workspace"].removesuffix(".git"))
+        try:
+            return record, self._allowed(request, service, record, id)
+        except KgdError as error:
+            self._daemon.tokens.refused(record.holder.id, service.removeprefix("git-"), error, id)
+            raise
+
+    def _allowed(self, request: Request, service: str, record: TokenRecord, id: str) -> Workspace:
         here = [scope for scope in record.holder.scopes if scope.workspace == id]
         if service == "git-upload-pack":
             if _is_narrow(record, id):
@@ -178,7 +185,7 @@ class SmartHttp:
             raise Unavailable(f"this workspace is read-only: {workspace.read_only}")
         if request.method == "GET":  # where a conversation begins: it shows what was acknowledged before it
             published.wait_for(workspace, bytes.fromhex(workspace.tip))
-        return record, workspace
+        return workspace
 
     @contextlib.asynccontextmanager
     async def _program(

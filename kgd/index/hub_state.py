@@ -26,7 +26,10 @@ APPLICATION = 0x6B676448
 SCHEMA_VERSION = 1
 BUSY_MS = 5_000
 TRAIL_KEPT = 200_000
-"""Lines of the audit trail; the oldest go."""
+"""Lines of the audit log in the database; older ones are moved to files beside it."""
+ROTATED = 10_000
+"""Lines of one such file."""
+DETAIL_LIMIT = 500
 
 SCHEMA = """
 CREATE TABLE tokens (
@@ -49,6 +52,7 @@ CREATE TABLE trail (
 );
 CREATE INDEX trail_of ON trail (token, number);
 """
+_LINE = "number, at, token, action, workspace, detail"
 _COLUMNS = "id, parent, holder, digest, quota, created, revoked, last_used"
 _INSERT = f"INSERT INTO tokens ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _TREE = """
@@ -134,13 +138,33 @@ class SqliteHubState:
             db.execute("DELETE FROM answers WHERE at < ?", (oldest,))
             db.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", (token, request, asked, answer, at))
 
-    def note(self, entry: AuditEntry) -> None:
+    def note(self, entry: AuditEntry) -> int:
         with self._write() as db:
             cursor = db.execute(
                 "INSERT INTO trail (at, token, action, workspace, detail) VALUES (?, ?, ?, ?, ?)",
-                (entry.at, entry.token, entry.action, entry.workspace, entry.detail[:500]),
+                (entry.at, entry.token, entry.action, entry.workspace, entry.detail[:DETAIL_LIMIT]),
             )
-            db.execute("DELETE FROM trail WHERE number <= ?", ((cursor.lastrowid or 0) - TRAIL_KEPT,))
+            number = cursor.lastrowid or 0
+            if number % 100 == 0:
+                with contextlib.suppress(OSError):  # a full disk: the lines stay in the database
+                    self._rotate(db, number)
+            return number
+
+    def renote(self, number: int, detail: str) -> None:
+        with self._write(self._counts) as db:
+            db.execute("UPDATE trail SET detail = ? WHERE number = ?", (detail[:DETAIL_LIMIT], number))
+
+    def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
+        for path in sorted(self._audit.glob("*.jsonl")):
+            if int(path.stem.rpartition("-")[2]) > after:
+                found = [json.loads(line) for line in path.read_text().splitlines()]
+                moved = [(one.pop("number"), AuditEntry(**one)) for one in found]
+                return [line for line in moved if line[0] > after][:limit]
+        with self._lock, _told(self.path):
+            rows = self._counts.execute(
+                f"SELECT {_LINE} FROM trail WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
+            ).fetchall()
+        return [(row[0], AuditEntry(*row[1:])) for row in rows]
 
     def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
         which, names = ("WHERE token = ?", (token,)) if token else ("", ())
@@ -169,6 +193,21 @@ class SqliteHubState:
                     db.execute("ROLLBACK")
                 raise
 
+    @property
+    def _audit(self) -> Path:
+        return self.path.with_name("audit")
+
+    def _rotate(self, db: sqlite3.Connection, newest: int) -> None:
+        """Move the oldest lines to a file, once there are enough of them. Done twice it comes to the same file."""
+        (oldest,) = db.execute("SELECT min(number) FROM trail").fetchone()
+        if newest - oldest < TRAIL_KEPT + ROTATED:
+            return
+        rows = db.execute(f"SELECT {_LINE} FROM trail ORDER BY number LIMIT ?", (ROTATED,)).fetchall()
+        text = "".join(json.dumps(dict(zip(_LINE.split(", "), row, strict=True))) + "\n" for row in rows)
+        self._audit.mkdir(mode=0o700, exist_ok=True)
+        _write_whole(self._audit / f"{rows[0][0]:012d}-{rows[-1][0]:012d}.jsonl", text.encode())
+        db.execute("DELETE FROM trail WHERE number <= ?", (rows[-1][0],))
+
     def _connect(self, synchronous: str) -> sqlite3.Connection:
         # Used by many threads, one at a time: the lock sees to that.
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
@@ -196,6 +235,20 @@ class SqliteHubState:
             f"PRAGMA journal_mode = WAL; BEGIN; {SCHEMA} PRAGMA application_id = {APPLICATION};"
             f"PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
         )
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    new = path.with_suffix(".new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _private(path: Path) -> None:

@@ -133,3 +133,5 @@ class ChangeSet:
     origin: str = ""
     resolved_by: str = ""
     """Which model decided what people had written differently, where the author let one decide."""
+    accepted_by: str = ""
+    """Who accepted the proposal that this carries out."""

@@ -21,7 +21,7 @@ from kgd.git.refs import RefMoved
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import LostRace, Trouble
-from kgd.sync import brake, proposed
+from kgd.sync import brake, proposed, pushes
 from kgd.sync.vetting import vet
 from kgd.workspace import adoption
 from kgd.workspace.adoption import Host
@@ -111,6 +111,8 @@ def run(
         theirs = done.theirs = listed.pop(remote.ref, None)
         if theirs in (refused or {}):
             raise (refused or {})[theirs]
+        if theirs is not None and not _holds(host, theirs):
+            pushes.take(host, transport)
         try:
             if not _take(host, remote, transport, theirs, done, confirm, pull=direction != "push"):
                 return done

@@ -14,7 +14,7 @@ from kgd.model.alike import blamed
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import LEAST, Room, fitting
-from kgd.tools.nodes import line
+from kgd.tools.nodes import brought_by, line
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -45,6 +45,8 @@ class Range(TypedDict):
     commit: str
     at: str
     author: str
+    pushed_by: NotRequired[str]
+    accepted_by: NotRequired[str]
     client: NotRequired[str]
     message: str
     text: str
@@ -91,6 +93,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
             "first": first + 1, "last": last, "commit": said["commit"], "at": said["at"], "author": said["author"],
             "message": said["message"], "text": "",
         }  # fmt: skip
+        told.update(brought_by(entry))  # type: ignore[typeddict-item]
         if entry.client:
             told["client"] = entry.client
         if number == 0 and not is_whole:

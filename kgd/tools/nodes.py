@@ -124,6 +124,8 @@ class CommitLine(TypedDict):
     commit: str
     at: str
     author: str
+    pushed_by: NotRequired[str]
+    accepted_by: NotRequired[str]
     message: str
 
 
@@ -400,7 +402,14 @@ def _relation(
 def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = None) -> CommitLine:
     """A commit in one line. Its message is for those who may read all that it changed."""
     message = entry.subject if workspace is None or sees_all(workspace, entry, sees) else UNSEEN_MESSAGE
-    return {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": message}
+    told: CommitLine = {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": message}
+    return {**told, **brought_by(entry)}  # type: ignore[typeddict-item]
+
+
+def brought_by(entry: Entry) -> dict[str, str]:
+    """Who pushed a commit and who accepted it, where that is known: its author is whatever its maker wrote."""
+    known = {"pushed_by": entry.pushed_by, "accepted_by": entry.accepted_by}
+    return {field: name for field, name in known.items() if name}
 
 
 def sees_all(workspace: Workspace, entry: Entry, sees: Sees | None) -> bool:

@@ -16,7 +16,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
-from kgd.tools.nodes import UNSEEN_MESSAGE, line, moment, sees_all
+from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, moment, sees_all
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -49,6 +49,8 @@ class Commit(TypedDict):
     commit: str
     at: str
     author: str
+    pushed_by: NotRequired[str]
+    accepted_by: NotRequired[str]
     client: NotRequired[str]
     operation: NotRequired[str]
     message: str
@@ -242,6 +244,7 @@ def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: boo
         "message": clip(text, LONGEST_VALUE) if shows_all else UNSEEN_MESSAGE,
         "nodes": list(seen),
     }
+    answer.update(brought_by(entry))  # type: ignore[typeddict-item]
     if entry.client:
         answer["client"] = entry.client
     if entry.operation:

@@ -51,8 +51,8 @@ BATCH = 25
 """Nodes that are read together."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """What is told of a node that has no room whole: so many fields, so many characters of each value."""
-By = tuple[str, str, bool]
-"""Who wrote: the author, the client, and whether that is an agent."""
+By = tuple[str, str, bool, str]
+"""Who wrote: the author, the client, whether that is an agent, and who pushed it."""
 UNASKED = ("init", "merge")
 """Operations that bring in what others wrote, which is reviewed as theirs."""
 
@@ -95,6 +95,7 @@ class Learned(TypedDict):
 class ByAuthor(TypedDict):
     author: str
     agent: bool
+    pushed_by: NotRequired[str]
     client: NotRequired[str]
     commits: int
     nodes: list[Learned]
@@ -209,10 +210,14 @@ def _is_by(entry: Entry, wanted: str | None) -> bool:
     if wanted is None:
         return True
     if wanted in ("agent", "agents"):
-        return is_agent(entry.client, entry.email)
+        return _is_agents(entry)
     if wanted in ("person", "people"):
-        return not is_agent(entry.client, entry.email)
-    return wanted.casefold() in f"{entry.author} <{entry.email}> {entry.client}".casefold()
+        return not _is_agents(entry)
+    return wanted.casefold() in f"{entry.author} <{entry.email}> {entry.client} {entry.pushed_by}".casefold()
+
+
+def _is_agents(entry: Entry) -> bool:
+    return is_agent(entry.client, entry.email) or entry.pushed_by_agent
 
 
 @dataclass(slots=True)
@@ -246,7 +251,7 @@ class _Learned:
         self._order: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
-        who = (entry.author, entry.client, is_agent(entry.client, entry.email))
+        who = (entry.author, entry.client, _is_agents(entry), entry.pushed_by)
         nodes = self._by.setdefault(who, {})
         self._order[entry.commit] = len(self._order)
         self._commits[who] = self._commits.get(who, 0) + 1
@@ -262,7 +267,8 @@ class _Learned:
         every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
         if params.cursor:
             begin = cursors.read("review", question, params.cursor)
-            behind = (cursors.text(begin, 0), cursors.text(begin, 1), bool(begin[2])), cursors.text(begin, 3)
+            who = (cursors.text(begin, 0), cursors.text(begin, 1), bool(begin[2]), cursors.text(begin, 3))
+            behind = who, cursors.text(begin, 4)
             every = [one for one in every if one > behind]
         room, shown, looked = Room(HARD_LIMIT), 0, 0
         for who, learned in self._each(every):
@@ -296,11 +302,13 @@ class _Learned:
             yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
 
     def _author(self, answer: ReviewResult, who: By) -> ByAuthor:
-        author, client, agent = who
+        author, client, agent, pusher = who
         last = answer["authors"][-1] if answer["authors"] else None
-        if last is not None and (last["author"], last.get("client", ""), last["agent"]) == who:
+        if last and (last["author"], last.get("client", ""), last["agent"], last.get("pushed_by", "")) == who:
             return last
         one: ByAuthor = {"author": author, "agent": agent, "commits": self._commits[who], "nodes": []}
+        if pusher:
+            one["pushed_by"] = pusher
         if client:
             one["client"] = client
         answer["authors"].append(one)

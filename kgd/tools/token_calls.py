@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from kgd.errors import Limit, NotFound
+from kgd.daemon.tokens import TooMuch
+from kgd.errors import KgdError, Limit, NotFound, Unauthorized
 from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
 from kgd.tools.parameters import read
@@ -46,6 +47,21 @@ def call(
         KgdError: What the tool refused, or what a quota does not allow; nothing was written.
         Unavailable: Also where the workspace has an upstream that did not take the change; it is kept here.
     """
+    try:
+        return _call(session, record, tools, name, arguments)
+    except (TooMuch, Unauthorized):
+        raise  # noted where the token is looked at
+    except KgdError as error:
+        workspace = arguments.get("workspace")
+        session.daemon.tokens.refused(
+            record.holder.id, name if name in tools else "call", error, workspace if isinstance(workspace, str) else ""
+        )
+        raise
+
+
+def _call(
+    session: Session, record: TokenRecord, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
+) -> Answer:
     holder = record.holder
     known = visible(tools, holder)
     tool = known.get(name)
@@ -66,7 +82,11 @@ def call(
     session.wrote = None
     answer = tool.call(session, arguments)
     if not arguments.get("dry_run"):
-        tokens.note(holder.id, name, *_told(session, answer))
+        workspace, told = _told(session, answer)
+        if told or "commit" not in answer:
+            tokens.note(holder.id, name, workspace, told)
+        else:
+            tokens.unchanged(holder.id, name, workspace)
         if key:
             tokens.keep_answer(holder.id, key, asked, orjson.dumps(answer).decode())
         _settle(session, answer)

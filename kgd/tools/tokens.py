@@ -25,7 +25,7 @@ from kgd.tools.tool import Hints, Tool
 if TYPE_CHECKING:
     from kgd.daemon.tokens import Minted, Tokens
     from kgd.model.access import Principal
-    from kgd.model.token import TokenRecord
+    from kgd.model.token import AuditEntry, TokenRecord
 
 LONGEST_DAYS = 366
 QUOTA = Quota()
@@ -80,6 +80,12 @@ class LogParams(Params):
     workspace: str | None = None
 
 
+class AuditParams(Params):
+    after: Annotated[int, Field(ge=0, description="the number of the last line already seen")] = 0
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
+    workspace: str | None = None
+
+
 class MintResult(TypedDict):
     token: str
     id: str
@@ -126,6 +132,16 @@ class TrailAnswer(TypedDict):
 
 class LogResult(TypedDict):
     entries: list[TrailAnswer]
+
+
+class AuditLine(TrailAnswer):
+    number: int
+
+
+class AuditResult(TypedDict):
+    """The next lines of the audit log, oldest first; none at its end."""
+
+    lines: list[AuditLine]
 
 
 def mint(session: Session, params: MintParams) -> MintResult:
@@ -204,14 +220,23 @@ def trail(session: Session, params: LogParams) -> LogResult:
     tokens = _tokens(session)
     if params.id:
         tokens.record(params.id)
-    for one in tokens.state.trail(params.id, params.limit):
-        entry: TrailAnswer = {"at": moment(one.at), "token": one.token, "action": one.action}
-        if one.workspace:
-            entry["workspace"] = one.workspace
-        if one.detail:
-            entry["detail"] = one.detail
-        entries.append(entry)
+    entries.extend(map(_trail_answer, tokens.trail(params.id, params.limit)))
     return {"entries": entries}
+
+
+def audit(session: Session, params: AuditParams) -> AuditResult:
+    """The lines after that number, oldest first, those in files too."""
+    found = _tokens(session).lines(params.after, params.limit)
+    return {"lines": [{"number": number, **_trail_answer(one)} for number, one in found]}
+
+
+def _trail_answer(one: AuditEntry) -> TrailAnswer:
+    entry: TrailAnswer = {"at": moment(one.at), "token": one.token, "action": one.action}
+    if one.workspace:
+        entry["workspace"] = one.workspace
+    if one.detail:
+        entry["detail"] = one.detail
+    return entry
 
 
 def describe(record: TokenRecord, now: float) -> TokenAnswer:
@@ -305,4 +330,8 @@ TOKEN_ROTATE = Tool(
 TOKEN_LOG = Tool(
     name="token_log", title="What tokens did", description="The audit trail of this hub, newest first.",
     Params=LogParams, Result=LogResult, hints=Hints(read_only=True, idempotent=True), run=trail,
+)  # fmt: skip
+TOKEN_AUDIT = Tool(
+    name="token_audit", title="Audit log", description="The audit log of this hub, oldest first, page by page.",
+    Params=AuditParams, Result=AuditResult, hints=Hints(read_only=True, idempotent=True), run=audit,
 )  # fmt: skip

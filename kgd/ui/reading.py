@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,3 +108,8 @@ def names(asked: Asked, uris: Iterable[str], as_of: str | None = None) -> dict[s
         return {}
     found = {one["uri"]: one for one in answer["nodes"]}
     return found | {old: one for one in answer["nodes"] for old in one.get("asked", ())}
+
+
+def by_line(commit: Mapping[str, Any]) -> str:
+    """The author, and the token that pushed it where one did: an author is whatever its maker wrote."""
+    return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])

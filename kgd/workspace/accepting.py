@@ -22,6 +22,7 @@ from kgd.workspace.foretelling import foretold
 from kgd.workspace.integrate import MergedTree, merge_commits
 from kgd.workspace.outcome import Outcome, Would
 from kgd.workspace.proposals import Proposal, left_of, vet
+from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, Touched, between, of_files, touched_by
 from kgd.workspace.transaction import RESOLVED_BY, message_of, write
 from kgd.workspace.writer import Staged
@@ -58,6 +59,7 @@ def accept(
         Invalid: No workspace can hold it, or a node of `only` cannot be taken without another.
         NotFound: It changes no node of `only`.
     """
+    refuse_secret_text(message, "the message", at="message")
     commit = bytes.fromhex(proposal.commit)
     store = workspace.store
     bases = store.merge_bases(bytes.fromhex(workspace.tip), commit)
@@ -66,7 +68,7 @@ def accept(
     vet(workspace, bases[0], commit)
     told = bundles.read(store.commit(commit).message)
     job = (
-        _part(workspace, proposal, frozenset(only), permit, told, message, dry_run)
+        _part(workspace, proposal, author, frozenset(only), permit, told, message, dry_run)
         if only or (told and proposal.request)
         else _whole(workspace, proposal, author, permit, message, dry_run)
     )
@@ -152,7 +154,10 @@ def _whole(
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _ask(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
         subject = message.strip() or f"accept {proposal.subject}"[:100]
-        changes = ChangeSet((), author, subject, operation="accept", origin=f"proposals/{proposal.id}")
+        changes = ChangeSet(
+            (), author, subject, operation="accept", origin=f"proposals/{proposal.id}",
+            accepted_by=author.name,
+        )  # fmt: skip
         text = message_of(changes, touched.uris)
         would = foretold(text, author.name, files, staging.read) if dry_run else None
         write(staging, files)
@@ -163,8 +168,8 @@ def _whole(
 
 
 def _part(
-    workspace: Workspace, proposal: Proposal, only: frozenset[Uri], permit: Permit | None, told: Sequence[Bundle],
-    message: str, dry_run: bool,
+    workspace: Workspace, proposal: Proposal, author: Author, only: frozenset[Uri], permit: Permit | None,
+    told: Sequence[Bundle], message: str, dry_run: bool,
 ) -> Job:  # fmt: skip
     """One plain commit with `only` these nodes, or with all that is left, so that it can be reverted as one."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
@@ -182,7 +187,7 @@ def _part(
         subject = message.strip() or _message(proposal, told, touched)
         changes = ChangeSet(
             (), by_author, subject, operation="accept", origin=f"proposals/{proposal.id}",
-            resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200],
+            resolved_by=dict(trailers(original.message)).get(RESOLVED_BY, "")[:200], accepted_by=author.name,
         )  # fmt: skip
         text = message_of(changes, touched.uris)
         would = foretold(text, by_author.name, files, staging.read) if dry_run else None

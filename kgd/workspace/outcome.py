@@ -135,6 +135,11 @@ class Entry:
     operation: str
     nodes: tuple[Uri, ...]
     more_nodes: int = 0
+    pushed_by: str = ""
+    """The holder and the token that pushed it, where a hub recorded that; the author is then only what they wrote."""
+    pushed_by_agent: bool = False
+    accepted_by: str = ""
+    """Who accepted the proposal that it carries out."""
 
 
 @dataclass(frozen=True, slots=True)

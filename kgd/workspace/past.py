@@ -22,11 +22,12 @@ from kgd.model.fields import join, plain, plain_relation
 from kgd.model.merge import merge
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, workspace_of
-from kgd.workspace import memory_files, parts
+from kgd.workspace import memory_files, parts, pushers
 from kgd.workspace.draft import Draft
 from kgd.workspace.merge_files import merge_file
 from kgd.workspace.node_files import NodeFiles, node_changes, uri_in_part
 from kgd.workspace.outcome import Entry, FieldChange, NodeChange
+from kgd.workspace.transaction import ACCEPTED_BY
 
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
 _OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
@@ -154,6 +155,7 @@ class Past:
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
+        pusher = pushers.of(self._store, commit.id)
         return Entry(
             commit=commit.id.hex(),
             parents=tuple(parent.hex() for parent in commit.parents),
@@ -166,6 +168,9 @@ class Past:
             operation=noted.get("Kgd-Op", "commit"),
             nodes=tuple(uris[:limit]),
             more_nodes=max(0, len(uris) - limit),
+            pushed_by=str(pusher or ""),
+            pushed_by_agent=pusher is not None and pusher.kind != "person",
+            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # what a pusher wrote proves nothing
         )
 
     def removal_of(self, path: str, tip: ObjectId) -> Entry | None:

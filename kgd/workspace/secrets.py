@@ -1,11 +1,13 @@
-"""This file is where content is searched for secrets before it goes into git, from where nothing is ever taken back.
+"""The search for secrets in content before it goes into git, which never forgets.
 
-Two rules: a known prefix of a credential, and a random-looking value assigned to a name that says it is secret. The
-refusal names the field, never the value.
+Three rules: the form of a known service's token, a form with a keyword (a private key, a password in a URL), and a
+random value assigned to a name such as ``api_key``. The refusal names the field, never the value. Keywords are found by
+plain search and forms are bounded, so the cost is linear in the length of the text.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections import Counter
@@ -15,38 +17,42 @@ from typing import NamedTuple
 from kgd.errors import Refused
 from kgd.model.fields import plain
 from kgd.model.node import Json, Node
+from kgd.workspace.secret_forms import HARMLESS_NAMES, KEYWORDS, NAMES, PAIRS, PLACEHOLDERS, TOKENS
 
-_KNOWN = re.compile(
-    r"""(?x)
-    \b(?:
-        (?P<aws>(?:AKIA|ASIA)[0-9A-Z]{16})
-      | (?P<github>gh[pousr]_[A-Za-z0-9]{36,} | github_pat_[A-Za-z0-9_]{60,})
-      | (?P<gitlab>glpat-[A-Za-z0-9_-]{20,})
-      | (?P<slack>xox[abeprs]-[A-Za-z0-9-]{20,})
-      | (?P<stripe>[rs]k_live_[A-Za-z0-9]{20,})
-      | (?P<google>AIza[0-9A-Za-z_-]{35})
-      | (?P<anthropic>sk-ant-[A-Za-z0-9_-]{24,})
-      | (?P<openai>sk-(?:proj-)?[A-Za-z0-9_-]{40,})
-      | (?P<pypi>pypi-[A-Za-z0-9_-]{50,})
-      | (?P<npm>npm_[A-Za-z0-9]{36})
-      | (?P<kgd>kgd_[a-z]+_[A-Za-z0-9]{8}_[A-Za-z0-9]{40,})
-    )
-    | (?P<private_key>-----BEGIN\ (?:[A-Z0-9]+\ )*PRIVATE\ KEY(?:\ BLOCK)?-----)
-    """
+_KINDS = tuple(TOKENS)
+_TOKEN = re.compile(
+    b"(?<![A-Za-z0-9])(?=[A-Za-z0-9_])(?:%s)"
+    % b"|".join(b"(?P<t%d>%b)" % (number, form.encode()) for number, form in enumerate(TOKENS.values()))
 )
+_SHORTEST = 16
+"""Characters of the shortest token."""
+_TO_WORDS, _TO_PARTS = (
+    bytes(120 if byte < 128 and (chr(byte).isalnum() or chr(byte) in also) else 32 for byte in range(256))
+    for also in ("_-.~+/=:@|%", "_-")
+)
+"""Turn a text into blanks and one letter, so that long words, and long parts of words, are found by plain search."""
+_KEYWORDS = {word: (kind, re.compile(form.encode())) for word, (kind, form) in KEYWORDS.items()}
 _ASSIGNED = re.compile(
-    r"""(?ix)
-    (?:pass(?:word|wd|phrase)|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)s?
-    ["']? \s* (?::|=|:=) \s* ["']? (?P<value>[A-Za-z0-9+/=_.~-]{20,200})
-    """
+    rb"""[\w.-]{0,20}+(?:[ \t]{1,3}[\w.-]{1,12}){0,2}?[ \t]{0,3}+['"]?+[ \t\r\n]{0,3}+(?:\|\||=>|:{0,3}=|\?=|[:>,])"""
+    rb"""[`'"\s=]{0,12}+(?P<value>(?![a-zA-Z_]\w{0,15}=[\w-])[\w.=+/~-]{10,200}+)(?=[`'"\s;,<>)}\]&]|\\[nr]|$)"""
 )
-NO_SECRETS = "Say where the secret is kept instead of what it is; git never forgets."
-MIN_ENTROPY = 4.0
-"""Bits per character; English prose has about 4.1 over letters and blanks but breaks off at the first blank."""
+_HARMLESS_NAME = re.compile(HARMLESS_NAMES)
+_PLACEHOLDER = re.compile(PLACEHOLDERS)
+_UUID_OR_HEX = re.compile(r"[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12,}|[0-9a-fA-F]{24,}").fullmatch
+MIN_ENTROPY = 3.5
+"""Bits per character."""
+MIN_ENTROPY_HEX = 2.75
+
+
+SAY_WHERE = "Say where the secret is kept instead of what it is; git never forgets."
+
+
+class HoldsSecret(Refused):
+    """A text holds what looks like a secret; the message never repeats it."""
 
 
 class Secret(NamedTuple):
-    """What looks like a credential; `text` is that itself, to look for and never to tell."""
+    """A likely credential; `text` is the credential itself, to look for and never to show."""
 
     kind: str
     text: str
@@ -59,18 +65,27 @@ def refuse_secrets(node: Node, before: Node | None = None, place: Callable[[str,
         place: Where that field has this secret, for who reads a file; else the node is named.
 
     Raises:
-        Refused: Names the place, the field and the kind of secret.
+        HoldsSecret: Names the place, the field and the kind of secret.
     """
     said = list(_texts(plain(before), "")) if before else []
     known, unchanged = "\n".join(text for _, text in said), set(said)
     for field, text in _texts(plain(node), ""):
         found = None if (field, text) in unchanged else news_in(text, known)
         if found:
-            raise Refused(
+            raise HoldsSecret(
                 f"the field '{field}' holds what looks like a secret ({found.kind})",
-                at=place(field, found) if place else node.uri,
-                next=NO_SECRETS,
+                at=place(field, found) if place else node.uri, next=SAY_WHERE,
             )  # fmt: skip
+
+
+def refuse_secret_text(text: str, what: str, at: str = "") -> None:
+    """Raise if the text, described as `what`, holds what looks like a credential.
+
+    Raises:
+        HoldsSecret: Names the text and the kind of secret.
+    """
+    if kind := secret_in(text):
+        raise HoldsSecret(f"{what} holds what looks like a secret ({kind})", at=at, next=SAY_WHERE)
 
 
 def secret_in(text: str) -> str:
@@ -80,13 +95,12 @@ def secret_in(text: str) -> str:
 
 
 def first_in(text: str) -> Secret | None:
-    """The first secret in the text, one with a known prefix before all others. Linear in the length of the text."""
-    if found := _KNOWN.search(text):
-        return Secret((found.lastgroup or "credential").replace("_", " "), found[0])
-    for match in _ASSIGNED.finditer(text):
-        if _is_random(match["value"]):
-            return Secret("a random value assigned to a secret's name", match["value"])
-    return None
+    """The first secret in the text: a known token before all others. Linear in the length of the text."""
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) < _SHORTEST:
+        return None
+    lower = data.lower()
+    return _token(data) or _by_keyword(data, lower) or _assigned(data, lower)
 
 
 def news_in(text: str, known: str) -> Secret | None:
@@ -110,11 +124,82 @@ def line_of(secret: Secret, data: bytes, start: int = 0) -> int:
     return data.count(b"\n", 0, at) + 1
 
 
-def _is_random(value: str) -> bool:
-    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
-    counts = Counter(value)
-    entropy = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
-    return mixed and entropy >= MIN_ENTROPY
+def _token(data: bytes) -> Secret | None:
+    parts = data.translate(_TO_PARTS)
+    at = parts.find(b"x" * _SHORTEST)
+    words = data.translate(_TO_WORDS) if at >= 0 else b""
+    while at >= 0:
+        end = words.find(b" ", at)
+        end = end if end >= 0 else len(data)
+        for found in _TOKEN.finditer(data, words.rfind(b" ", 0, at) + 1, end):
+            if _entropy(found[0]) > 1 and not re.search(rb"(?i)example|x{8}", found[0]):
+                return Secret(_KINDS[int((found.lastgroup or "t0")[1:])], _text(found[0]))
+        at = parts.find(b"x" * _SHORTEST, end)
+    return None
+
+
+def _by_keyword(data: bytes, lower: bytes) -> Secret | None:
+    for word, (kind, form) in _KEYWORDS.items():
+        for at in _places(lower, word):
+            if found := form.match(data, at):
+                value = found["value"] if form.groups else found[0]
+                if not _PLACEHOLDER.search(value.lower()) and (word != b"basic" or _is_login(value)):
+                    return Secret(kind, _text(value))
+    return None
+
+
+def _assigned(data: bytes, lower: bytes) -> Secret | None:
+    for name in NAMES:
+        for at in _places(lower, name):
+            found = _ASSIGNED.match(data, at + len(name))
+            if (
+                found
+                and _is_random(found["value"])
+                and not _HARMLESS_NAME.search(lower, max(0, at - 24), found.start("value"))
+            ):
+                return Secret("a random value assigned to a secret's name", _text(found["value"]))
+    return None
+
+
+def _places(lower: bytes, word: bytes) -> Iterator[int]:
+    at = lower.find(word)
+    while at >= 0:
+        yield at
+        at = lower.find(word, at + len(word))
+
+
+def _is_random(value: bytes) -> bool:
+    text = value.decode("ascii")
+    has_digit, has_letter = any(c.isdigit() for c in text), any(c.isalpha() for c in text)
+    if not has_digit or not has_letter or _PLACEHOLDER.search(value.lower()):
+        return False
+    if _UUID_OR_HEX(text):
+        return _entropy(value) >= MIN_ENTROPY_HEX
+    return _entropy(value) >= MIN_ENTROPY - (len(value) < 24) / 2 and not _reads_as_words(text.lower())
+
+
+def _is_login(value: bytes) -> bool:
+    """Whether this is ``USER:PASSWORD`` in base64."""
+    try:
+        return b":" in base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
+    except ValueError:
+        return False
+
+
+def _reads_as_words(text: str) -> bool:
+    """Whether most neighbouring letters are common pairs of English, as in ``read_only_2_replicas``."""
+    if len(re.findall(r"[a-z](?=\d)|\d(?=[a-z])", text)) >= 6:
+        return False
+    pairs = [text[at : at + 2] for at in range(len(text) - 1) if text[at : at + 2].isalpha()]
+    return len(pairs) < 4 or sum(pair in PAIRS for pair in pairs) > 0.5 * len(pairs)
+
+
+def _entropy(value: bytes) -> float:
+    return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
+
+
+def _text(found: bytes) -> str:
+    return found.decode("utf-8", "surrogatepass")
 
 
 def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:

@@ -20,12 +20,13 @@ from kgd.workspace.draft import Draft, Surroundings
 from kgd.workspace.foretelling import foretold
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.seal import REQUEST, Seal
+from kgd.workspace.secrets import refuse_secret_text
 from kgd.workspace.touched import Permit, touched_by
 from kgd.workspace.writer import Staged
 
 MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
-RESOLVED_BY = "Kgd-Resolved-By"
+RESOLVED_BY, ACCEPTED_BY = "Kgd-Resolved-By", "Kgd-Accepted-By"
 NODES_IN_TRAILER = 20
 
 Reverter = Callable[[Revert, Draft], None]
@@ -56,6 +57,7 @@ class Transaction:
         Raises:
             KgdError: With `at` naming the edit, as ``changes[2]``.
         """
+        refuse_secret_text(self.changes.message, "the message", at="message")
         draft = Draft(staging, self.around, self.now)
         self._apply(draft)
         edits.check_links(draft)
@@ -146,6 +148,7 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
         ("Kgd-Nodes", named),
         ("Kgd-Origin", changes.origin),
         (RESOLVED_BY, changes.resolved_by),
+        (ACCEPTED_BY, changes.accepted_by),
         *(("Kgd-Resolves", path.rpartition("/")[2].removesuffix(".yaml")) for path in sorted(set(settled))),
     ]
     return with_trailers(text, [(key, value) for key, value in trailers if value])

@@ -111,3 +111,10 @@ def test_what_was_pinned_goes_with_the_hooks(shop: Shop) -> None:
     Person(shop.bare).kgd("uninstall")
     assert (shop.bare / "config").read_bytes() == before
     assert Person(shop.bare).run("git", "config", "kgd.branch").stdout == ""
+
+
+def test_the_record_of_pushes_is_not_pushed_to(shop: Shop) -> None:
+    shop.share()
+    Person(shop.bare).kgd("install")
+    shop.people.git("notes", "--ref=kgd", "add", "-m", "Kgd-Pushed-By: Boss (x), person", "HEAD")
+    assert shop.refuses("refs/notes/kgd", because="nothing is pushed to this ref")

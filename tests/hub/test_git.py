@@ -274,6 +274,71 @@ def test_a_push_that_reaches_outside_its_scope_is_refused_whole(
     assert _objects(hub) == packs, "nothing of it stays in the repository"
 
 
+SECRET = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+
+
+def _in_a_node(clone: Clone) -> None:
+    clone.edit("nodes/concept/services/leak.yaml", f"Signs in with {SECRET}")
+    clone.edit("nodes/concept/services/leak.yaml", "Signs in")
+
+
+def _in_a_file_that_is_no_node(clone: Clone) -> None:
+    path = "nodes/concept/services/leak.yaml"
+    (clone.at / path).write_text(f"summary: [{SECRET}\n")
+    clone.commit()
+    clone.edit(path, "Mended")
+
+
+def _in_a_file_that_is_gone(clone: Clone) -> None:
+    clone.edit("nodes/concept/services/leak.yaml", SECRET)
+    clone.edit("nodes/concept/services/leak.yaml", None)
+
+
+def _in_a_record(clone: Clone) -> None:
+    (clone.at / "conflicts").mkdir(exist_ok=True)
+    (clone.at / "conflicts/leak.yaml").write_text(f"note: {SECRET}\n")
+    clone.commit()
+    (clone.at / "conflicts/leak.yaml").unlink()
+    clone.commit()
+
+
+def _in_a_message(clone: Clone) -> None:
+    clone.write("nodes/concept/services/leak.yaml", "Signs in")
+    clone.commit(f"sign in with {SECRET}")
+
+
+def _in_a_merge(clone: Clone) -> None:
+    clone.git("checkout", "-qb", "side", "HEAD~1")
+    clone.edit("nodes/concept/services/side.yaml", "Side")
+    clone.git("checkout", "-q", "main")
+    clone.edit("nodes/concept/services/main.yaml", "Main")
+    clone.git("merge", "-q", "--no-commit", "side")
+    clone.write("nodes/concept/services/leak.yaml", SECRET)
+    clone.commit("merge")
+    clone.edit("nodes/concept/services/leak.yaml", "Signs in")
+
+
+LEAKS = [_in_a_node, _in_a_file_that_is_no_node, _in_a_file_that_is_gone, _in_a_record, _in_a_message, _in_a_merge]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [steps if steps is _in_a_node else pytest.param(steps, marks=pytest.mark.slow) for steps in LEAKS],
+    ids=[steps.__name__.strip("_") for steps in LEAKS],
+)
+def test_a_secret_that_a_later_commit_removes_is_refused(hub: Hub, clone: Callable[..., Clone], steps: Steps) -> None:
+    hub.put("concept://infra/app/checkout", summary=f"As of {steps.__name__}")
+    until(lambda: _published(hub))
+    mine = clone(hub.mint("write", name="leaker"))
+    packs, before = _objects(hub), _tip(hub)
+    steps(mine)
+    said = mine.git("push", "origin", "HEAD:main", ok=False)
+    assert "what looks like a secret (GitHub)" in said
+    assert SECRET not in said
+    assert _tip(hub) == before
+    assert _objects(hub) == packs, "nothing of it stays in the repository"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [("HEAD:refs/heads/other",), ("HEAD:refs/tags/x",), ("HEAD:refs/kgd/head",),
                                    ("HEAD:refs/for/other",), (":main",), ("--force", "HEAD~1:main")])  # fmt: skip

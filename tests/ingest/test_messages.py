@@ -138,7 +138,7 @@ def test_a_message_with_a_secret_is_left_out_and_named_and_the_thread_goes_on(pl
     assert replies(plain, STANDUP) == {("before", "after")}
     [line] = found.trouble
     assert line.startswith("line 2: ")
-    assert "github" in line
+    assert "GitHub" in line
     assert key not in line
     [named] = taken(plain, lines({"title": f"my {key}"}, said("x")), "named.jsonl")
     assert key.lower() not in str([plain.node(uri) for uri in plain.graph.uris()]).lower()

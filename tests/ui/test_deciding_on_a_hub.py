@@ -63,3 +63,13 @@ def test_who_may_only_read_sees_both_versions_and_no_form(browser: BrowserContex
     )  # fmt: skip
     assert "may not" in answer.text()
     assert hub.call("conflicts", workspace="infra", id=id)["total"] == 1
+
+
+def test_the_overview_names_who_accepted_a_proposal(browser: BrowserContext, hub: Hub) -> None:
+    proposer, keeper = hub.mint("read,propose", name="Carol"), hub.mint("read,write", name="Dave", kind="person")
+    change = {"op": "upsert", "uri": "concept://infra/services/asked", "name": "Asked"}
+    made = hub.post(proposer, "infra/submit_subgraph", {"changes": [change], "message": "Please"}).json
+    assert hub.post(keeper, "infra/accept", {"name": made["proposal"], "only": [change["uri"]]}).status == 200
+    page = signed_in(browser, hub, keeper, "w/infra/overview")
+    expect(page.locator("main")).to_contain_text("Dave accepted")
+    expect(page.locator("main")).not_to_contain_text("Carol accepted")

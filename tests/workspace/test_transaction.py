@@ -211,6 +211,12 @@ def test_a_secret_is_refused_without_being_repeated(ws: Workspace, text: str) ->
     assert "content" in str(caught.value)
 
 
+def test_a_secret_in_the_message_is_refused(ws: Workspace) -> None:
+    with pytest.raises(Refused) as caught:
+        ws.submit(change(upsert("a", name="A"), message="sign in with AKIA" + "ABCDEFGHIJKLMNOP"))
+    assert caught.value.at == "message"
+
+
 def test_a_node_larger_than_its_file_may_be_is_refused(ws: Workspace) -> None:
     with pytest.raises(Limit):
         ws.submit(change(upsert("a", content="x" * 80 * 1024 + "\n", data={"more": "word " * 40_000})))

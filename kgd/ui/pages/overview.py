@@ -12,7 +12,7 @@ from kgd.tools import remedies
 from kgd.tools.reviewing import is_agent
 from kgd.ui.asked import Asked, Handled, Page
 from kgd.ui.entry import Entry
-from kgd.ui.reading import names
+from kgd.ui.reading import by_line, names
 
 RECENT = 12
 NAMED = 3
@@ -158,7 +158,7 @@ def _learned(asked: Asked) -> list[Learned]:
             DEEDS.get(one.get("operation", ""), "wrote"),
             tuple((uri, known.get(uri, {}).get("name") or name_of(uri), uri in known) for uri in one["nodes"][:NAMED]),
             len(one["nodes"]) - len(one["nodes"][:NAMED]) + one.get("more_nodes", 0), one["message"].partition("\n")[0],
-            one["author"], one.get("client", ""), _by(one), one["at"], _why(one),
+            one.get("accepted_by") or by_line(one), one.get("client", ""), _by(one), one["at"], _why(one),
         )
         for one in commits
         if one.get("operation") != "init"

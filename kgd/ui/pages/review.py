@@ -13,7 +13,7 @@ from kgd.tools.reviewing import is_agent
 from kgd.ui.asked import Asked, Go, Handled, Page
 from kgd.ui.changes import FieldRow, NodeRow, foretold, rows
 from kgd.ui.entry import Entry
-from kgd.ui.reading import names
+from kgd.ui.reading import by_line, names
 
 NODES = 25
 COMMITS = 10
@@ -119,7 +119,7 @@ def _authors(asked: Asked, answer: Mapping[str, Any]) -> list[Author]:
     titles = {uri: known[uri].get("name", "") for uri in uris if uri in known}
     return [
         Author(
-            by["author"], by.get("client", ""), by["agent"], by["commits"],
+            by_line(by), by.get("client", ""), by["agent"], by["commits"],
             tuple(_row(one, titles) for one in by["nodes"]),
         )
         for by in answer["authors"]
@@ -141,7 +141,7 @@ def _commits(asked: Asked, narrowed: Narrowed) -> dict[str, Any]:
     )
     shown = [
         Author(
-            one["author"], one.get("client", ""), is_agent(one.get("client", "")), 1, tuple(rows(one.get("diff", ())))
+            by_line(one), one.get("client", ""), is_agent(one.get("client", "")), 1, tuple(rows(one.get("diff", ())))
         )
         for one in answer["commits"]
     ]
