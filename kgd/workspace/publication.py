@@ -99,7 +99,11 @@ class Publication:
             self._block("publish", f"the workspace cannot be written: {error.strerror}", stuck=True)
             return
         self._thread = threading.Thread(target=self._run, name="kgd-publication", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._flusher.close()
+            raise
 
     def _prepare(self, at_step: Callable[[str], None]) -> None:
         """Finish what a former process left; nothing may have looked at the work tree before."""

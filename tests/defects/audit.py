@@ -23,7 +23,7 @@ BUGS = {
     ),
     "24-secret-in-a-broken-file": Bug(
         "a file that cannot be read is not searched for secrets", "kgd/workspace/admission.py",
-        '    found = first_in(data.decode("utf-8", "replace"))\n', "    found = None\n",
+        "        pass  # a later commit may mend", "        return  # a later commit may mend",
         (f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_file_that_is_no_node]",
          f"{_PUSHES}::test_a_secret_that_a_later_commit_removes_is_refused[in_a_record]"),
     ),

@@ -62,6 +62,8 @@ class Served:
                 self._sock.sendall("".join(lines).encode())
                 left += len(batch)
             answer = json.loads(self._answers.readline())
+            if "progress" in answer:
+                continue
             assert "error" not in answer, answer
             found.append(answer["result"])
             left -= 1

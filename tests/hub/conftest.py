@@ -140,8 +140,13 @@ def new_hub(folder: Path, *arguments: str, workspaces: tuple[str, ...] = ("infra
 @pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """One hub for all tests of this folder; it serves `infra` and `shop`, and does not serve `private`."""
+    yield from filled_hub(tmp_path_factory.mktemp("hub"))
+
+
+def filled_hub(folder: Path) -> Iterator[Hub]:
+    """A hub with four nodes in three workspaces, until the iterator ends."""
     found = new_hub(
-        tmp_path_factory.mktemp("hub"), "--listen", "127.0.0.1:0", "--workspace", "infra", "--workspace", "shop",
+        folder, "--listen", "127.0.0.1:0", "--workspace", "infra", "--workspace", "shop",
         workspaces=("infra", "shop", "private"),
     ).start()  # fmt: skip
     found.put("concept://infra/services/auth", summary="Issues tokens", content="Signed by the key service.")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kgd.tools import cursors
-from tests.hub.conftest import Answer, Hub
+from tests.hub.conftest import Answer, Hub, filled_hub
 
 AUTH = "concept://infra/services/auth"
 HIDDEN, MISSING = "concept://infra/app/checkout", "concept://infra/app/absentee"
@@ -49,6 +49,12 @@ QUESTIONS: dict[str, Ask] = {
     "submit": lambda uri: ("submit_subgraph", {"changes": [{"op": "append", "uri": uri, "text": "x"}]}),
     "query_graph": lambda uri: ("query_graph", {"query": uri}),
 }
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A hub of its own: texts of other tests are near one of two names by meaning, and not near the other."""
+    yield from filled_hub(tmp_path_factory.mktemp("hub"))
 
 
 @pytest.fixture(scope="module")
