@@ -26,6 +26,7 @@ from mcp.types import (
     EmptyResult,
     ListToolsResult,
     PaginatedRequestParams,
+    SetLevelRequestParams,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
@@ -40,6 +41,7 @@ from kgd.errors import Internal, KgdError, NotFound
 from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.mcp.reporting import Logs
 from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
@@ -72,6 +74,7 @@ class Surface:
         self._daemon, self._tools, self._patience = daemon, tools, patience
         ours = any(name in TOOLS for name in tools)  # else it stands in for another server, which says nothing of kgd
         self.subscriptions = Subscriptions()
+        self._logs = Logs()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
         resources = Resources(self._read_session, tools)
@@ -95,6 +98,7 @@ class Surface:
         self.server.add_request_handler(
             "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
         )
+        self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
         self.server.extensions |= apps.extensions(tools)
         # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
@@ -150,6 +154,9 @@ class Surface:
             raise MCPError(INVALID_PARAMS, "there is no such resource for this token", {"uri": str(params.uri)})
         return await self.subscriptions.subscribe(ctx, params)
 
+    async def _set_level(self, ctx: ServerRequestContext[Session], params: SetLevelRequestParams) -> EmptyResult:
+        return EmptyResult() if self._read_session(ctx).principal else self._logs.set_level(ctx, params)
+
     async def _call_tool(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         try:
             _answer.get().update(await self._answer(ctx, params))
@@ -169,9 +176,8 @@ class Surface:
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:
-                async with asker(ctx, params, self._seconds) as ask:
-                    caller = session if ask is None else replace(session, ask=ask)
-                    answer = await self._in_thread(tool, caller, arguments)
+                async with self._caller(ctx, params, session) as caller:
+                    answer = await self._on_thread(tool.answer, caller, arguments)
                     session.here = caller.here
         except KgdError as error:
             return refusal(tool, error)
@@ -188,15 +194,25 @@ class Surface:
     ) -> Mapping[str, Any]:
         """The answer to somebody with a token of theirs; what they may is judged there, not here."""
         session = self._read_session(ctx)
-        async with asker(ctx, params, self._seconds) as ask:
-            caller = session if ask is None else replace(session, ask=ask)
+        async with self._caller(ctx, params, session) as caller:
             answer: Mapping[str, Any] = await self._on_thread(
                 token_calls.call, caller, record, self._tools, params.name, params.arguments or {}
             )
             return answer
 
-    async def _in_thread(self, tool: Tool, session: Session, arguments: Any) -> Any:
-        return await self._on_thread(tool.answer, session, arguments)
+    @asynccontextmanager
+    async def _caller(
+        self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session
+    ) -> AsyncIterator[Session]:
+        """The caller of one tool call: how it is asked, and told how far the call is."""
+        restricted = session.principal is not None
+        async with (
+            asker(ctx, params, self._seconds) as ask,
+            self._logs.of_call(ctx, restricted=restricted) as progress,
+        ):
+            if ask is not None or progress is not None:
+                session = replace(session, ask=ask, progress=progress or session.progress)
+            yield session
 
     async def _on_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Not abandoned when the client goes away: a change that has begun is finished and its commit announced.
