@@ -37,6 +37,7 @@ from mcp.types import Tool as ToolDescription
 
 from kgd import __version__
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import Internal, KgdError, NotFound
 from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
@@ -105,7 +106,7 @@ class Surface:
         daemon.on_commit(self._changed)
 
     async def serve(
-        self, reader: stream.LineReader, writer: stream.LineWriter, *, cwd: str = "", client: str = "",
+        self, reader: LineReader, writer: LineWriter, *, cwd: str = "", client: str = "",
         context_id: str = "",
     ) -> None:  # fmt: skip
         """Serve one connection over a line stream until it ends."""

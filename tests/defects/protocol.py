@@ -22,4 +22,22 @@ BUGS = {
         '"logging/setLevel", SetLevelRequestParams', '"logging/none", SetLevelRequestParams',
         ("tests/mcp/test_reporting.py::test_a_connection_of_the_handshake_era_gets_every_record_from_its_level",),
     ),
+    "33-oversized-null-id": Bug(
+        "a request beyond 8 MiB is refused with `id: null`, so its sender waits for its answer", "kgd/client/pump.py",
+        "request_id(head[:ENDS], tail[-ENDS:])", "None",
+        ("tests/client/test_pump.py::test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one_passes",
+         "tests/client/test_pump.py::test_the_id_of_such_a_message_is_found_at_its_end_too"),
+    ),
+    "33-oversized-on-socket": Bug(
+        "the daemon refuses a request beyond 8 MiB with `id: null`", "kgd/mcp/stream.py",
+        "oversized.request_id(error.head, error.tail)", "None",
+        ("tests/surfaces/test_stream.py::"
+         "test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered[1]",),
+    ),
+    "33-oversized-nested-id": Bug(
+        "an id inside the params of a long message counts as its own", "kgd/client/oversized.py",
+        r'rb")\}\s*$"', r'rb")\}+\s*$"',
+        ("tests/surfaces/test_stream.py::"
+         "test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered[4]",),
+    ),
 }  # fmt: skip
