@@ -25,6 +25,7 @@ from mcp.types import (
     CallToolRequestParams,
     EmptyResult,
     ListToolsResult,
+    NotificationParams,
     PaginatedRequestParams,
     SetLevelRequestParams,
     SubscribeRequestParams,
@@ -44,6 +45,7 @@ from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.reporting import Logs
 from kgd.mcp.resources import Resources, changed_resources, may_watch
+from kgd.mcp.roots import Roots
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
 from kgd.tools import TOOLS, token_calls
@@ -76,6 +78,7 @@ class Surface:
         ours = any(name in TOOLS for name in tools)  # else it stands in for another server, which says nothing of kgd
         self.subscriptions = Subscriptions()
         self._logs = Logs()
+        self._roots = Roots()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
         resources = Resources(self._read_session, tools)
@@ -100,6 +103,9 @@ class Surface:
             "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
         )
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+        self.server.add_notification_handler(
+            "notifications/roots/list_changed", NotificationParams, self._roots.changed
+        )
         self.server.extensions |= apps.extensions(tools)
         # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
@@ -112,7 +118,10 @@ class Surface:
         """Serve one connection over a line stream until it ends."""
         session = self._session(cwd=Path(cwd) if cwd else None, client=client, context_id=context_id)
         self.subscriptions.start()
-        await stream.serve(self.server, session, self.options(), reader, writer)
+        try:
+            await stream.serve(self.server, session, self.options(), reader, writer)
+        finally:
+            self._roots.forget(session)
 
     def options(self) -> InitializationOptions:
         return self.server.create_initialization_options(NotificationOptions(resources_changed=True))
@@ -174,6 +183,7 @@ class Surface:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
+            await self._roots.place(ctx, session)
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:

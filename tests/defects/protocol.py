@@ -40,4 +40,14 @@ BUGS = {
         ("tests/surfaces/test_stream.py::"
          "test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered[4]",),
     ),
+    "33-no-roots": Bug(
+        "a host that starts servers outside the project is not asked for its roots", "kgd/mcp/server.py",
+        "            await self._roots.place(ctx, session)\n", "",
+        ("tests/mcp/test_roots.py::test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace",),
+    ),
+    "33-roots-stay": Bug(
+        "roots that changed are not asked for again", "kgd/mcp/roots.py",
+        "            session.cwd, session.here = known.started, None\n", "            pass\n",
+        ("tests/mcp/test_roots.py::test_roots_that_change_are_asked_for_again",),
+    ),
 }  # fmt: skip
