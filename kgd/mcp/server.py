@@ -42,6 +42,7 @@ from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import Internal, KgdError, NotFound
 from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
+from kgd.mcp.completing import Completing
 from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.reporting import Logs
 from kgd.mcp.resources import Resources, changed_resources, may_watch
@@ -97,6 +98,7 @@ class Surface:
             on_list_prompts=prompts.listed if ours else None,
             on_get_prompt=prompts.get if ours else None,
             on_subscriptions_listen=self._listen,
+            on_completion=Completing(self._read_session),
         )
         self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
         self.server.add_request_handler(

@@ -50,4 +50,16 @@ BUGS = {
         "            session.cwd, session.here = known.started, None\n", "            pass\n",
         ("tests/mcp/test_roots.py::test_roots_that_change_are_asked_for_again",),
     ),
+    "33-no-completion": Bug(
+        "completion is not offered", "kgd/mcp/server.py",
+        "on_completion=Completing(self._read_session)", "on_completion=None",
+        ("tests/mcp/test_completing.py::"
+         "test_an_address_is_completed_by_its_beginning_its_path_or_its_short_form[legacy]",),
+    ),
+    "33-completion-tells": Bug(
+        "completion offers nodes that a token may not read", "kgd/mcp/completing.py",
+        "for uri in workspace.graph.uris() if sees is None or sees(uri)", "for uri in workspace.graph.uris()",
+        ("tests/hub/test_mcp.py::"
+         "test_a_holder_is_offered_what_they_may_read_as_completion[auto]",),
+    ),
 }  # fmt: skip
