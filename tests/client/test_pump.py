@@ -193,6 +193,16 @@ def test_subscriptions_are_made_again_at_the_next_daemon_and_their_answers_are_s
     assert answer["result"]["ready"]
 
 
+def test_the_log_level_is_set_again_at_the_next_daemon(host: Host, home: RehearsalHome) -> None:
+    host.begin()
+    host.ask("logging/setLevel", level="warning")
+    kill_daemon(home)
+    answer = host.ask("tools/list")
+    if "Ask again" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
+        answer = host.ask("tools/list")
+    assert answer["result"]["level"] == "warning"
+
+
 def test_where_no_daemon_can_be_started_the_host_is_told_why_and_later_requests_try_again(
     home: RehearsalHome, tmp_path: Path
 ) -> None:

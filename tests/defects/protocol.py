@@ -62,4 +62,9 @@ BUGS = {
         ("tests/hub/test_mcp.py::"
          "test_a_holder_is_offered_what_they_may_read_as_completion[auto]",),
     ),
+    "33-log-level-lost": Bug(
+        "a new daemon does not know the log level that a client set", "kgd/client/ledger.py",
+        '"logging/setLevel"', '"logging/none"',
+        ("tests/client/test_pump.py::test_the_log_level_is_set_again_at_the_next_daemon",),
+    ),
 }  # fmt: skip
