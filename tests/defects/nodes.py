@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Bug
 
+PUT = "tests/surfaces/test_put.py::"
 TRAVERSE = "tests/surfaces/test_traverse.py::"
 
 BUGS = {
@@ -21,5 +22,31 @@ BUGS = {
         "a node is answered with a cheaper path than the limit of hops let it have", "kgd/tools/walking.py",
         " and known[-1] is path[at - 1])", " or known)",
         (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
+    ),
+    "17-whole-node-version": Bug(
+        "a put is refused for a version of its own although another field changed since", "kgd/tools/writing.py",
+        "        workspace.sent.note_written(outcome.commit, outcome.nodes)\n", "        pass\n",
+        (f"{PUT}test_a_version_is_compared_field_by_field[from its own put]",),
+    ),
+    "17-clash-written": Bug(
+        "a put with an older version writes over what another client changed", "kgd/tools/write_conflicts.py",
+        "        return self.conflict is None and upserted(self.current, self.edit) == self.merged\n",
+        "        return True\n",
+        (
+            f"{PUT}test_a_version_is_compared_field_by_field",
+            f"{PUT}test_one_field_that_clashes_refuses_the_whole_change",
+        ),
+    ),
+    "17-settled-beside": Bug(
+        "a put that also settles a conflict answers the version before that", "kgd/tools/writing.py",
+        "        outcome = write_conflicts.after(outcome, settled)\n", "",
+        ("tests/mcp/test_sampling_places.py::"
+         "test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own",),
+    ),
+    "17-merged-over-a-base": Bug(
+        "a submission that is merged over a base answers the version on the base", "kgd/workspace/submission.py",
+        "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
+        "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
+        ("tests/access/test_submissions.py::test_what_changed_since_the_base_is_kept",),
     ),
 }  # fmt: skip
