@@ -18,7 +18,7 @@ from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing, write_conflicts
 from kgd.tools.areas import hints
-from kgd.tools.changes import Changes, edits
+from kgd.tools.changes import Changes, addresses, edits
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
@@ -87,6 +87,7 @@ def put(session: Session, params: PutParams) -> PutResult:
         resolved += settled
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
     answer["warnings"] += hints.warnings(changes.edits)
+    answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
     return answer
@@ -160,7 +161,9 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             if not is_new:
                 raise
         else:
-            return answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer["warnings"] += addressing.guesses(session, workspace, params.about)
+            return answer
 
 
 def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Bug
 
+ADDRESSING = "tests/surfaces/test_addressing.py::"
 PUT = "tests/surfaces/test_put.py::"
 TRAVERSE = "tests/surfaces/test_traverse.py::"
 
@@ -48,5 +49,21 @@ BUGS = {
         "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
         "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
         ("tests/access/test_submissions.py::test_what_changed_since_the_base_is_kept",),
+    ),
+    "14-file-url": Bug(
+        "a file URL of this machine is refused", "kgd/tools/addressing.py",
+        "if text.startswith(\"file:///\") else text", "if False else text",
+        (f"{ADDRESSING}test_a_file_url_inside_the_tree_means_the_tree",),
+    ),
+    "14-folder-as-workspace": Bug(
+        "file://src/x.py is stored as a link into a workspace called src", "kgd/tools/addressing.py",
+        "    return found if workspace.in_overlay(found) and not is_linked else None\n", "    return None\n",
+        (f"{ADDRESSING}test_a_file_url_without_a_workspace_means_an_existing_file_and_warns",),
+    ),
+    "14-workspace-hidden": Bug(
+        "a folder hides the registered workspace of its name", "kgd/tools/addressing.py",
+        "if owner == workspace.id or workspace.is_registered(owner) or owner in _ids(session):",
+        "if owner == workspace.id:",
+        (f"{ADDRESSING}test_a_known_workspace_comes_before_a_folder_of_its_name",),
     ),
 }  # fmt: skip
