@@ -63,19 +63,26 @@ class Sent:
         return store.entry(store.tree_of(bytes.fromhex(found.id)), path)
 
     def node(self, uri: Uri, version: int) -> Node | None:
-        """The node as it went out; None where that is not remembered. Raises as `Workspace.node`."""
+        """The node as it went out under a version; None where that is not remembered, or history has it otherwise.
+
+        What is noted of a read may be newer than its version, if a writer came between. Raises as `Workspace.node`.
+        """
         workspace, path = self._workspace, self._served.path_of(uri)
         if isinstance(written := self._blobs.get((path, version)), _Commit):
             return workspace.node(uri, as_of=written.id)
         blob = self.blob(path, version)
-        if blob is None or not workspace.part_of(uri):
-            return documents.decode(workspace.store.read(blob), at=uri) if blob else None
-        count = workspace.version(path)  # of a node in a part the blob is nowhere, but a commit made that version
-        entries = workspace.history.entries(uri=uri, limit=count)
-        if not 0 <= count - version < len(entries):
+        before = workspace.version(path) - version
+        if blob is None or before < 0:
             return None
-        node = workspace.node(uri, as_of=entries[count - version].commit)
-        return node if node and object_id("blob", documents.encode(node)) == blob else None
+        entries = workspace.history.entries(uri=uri, limit=before + 1)
+        if len(entries) <= before:
+            return None
+        commit = entries[before].commit
+        node = workspace.node(uri, as_of=commit)
+        if not workspace.part_of(uri):
+            store = workspace.store
+            return node if store.entry(store.tree_of(bytes.fromhex(commit)), path) == blob else None
+        return node if node and object_id("blob", documents.encode(node)) == blob else None  # it has no blob in a part
 
     def _keep(self, path: str, version: int, blob: ObjectId | _Commit) -> None:
         self._blobs[path, version] = blob

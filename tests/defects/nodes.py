@@ -38,6 +38,13 @@ BUGS = {
             f"{PUT}test_one_field_that_clashes_refuses_the_whole_change",
         ),
     ),
+    "17-newer-than-its-version": Bug(
+        "content that a writer replaced while it was read counts as read", "kgd/workspace/sent.py",
+        "            return node if store.entry(store.tree_of(bytes.fromhex(commit)), path) == blob else None\n",
+        "            return documents.decode(store.read(blob), at=uri)\n",
+        ("tests/surfaces/test_get.py::"
+         "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
+    ),
     "17-settled-beside": Bug(
         "a put that also settles a conflict answers the version before that", "kgd/tools/writing.py",
         "        outcome = write_conflicts.after(outcome, settled)\n", "",
@@ -65,5 +72,10 @@ BUGS = {
         "if owner == workspace.id or workspace.is_registered(owner) or owner in _ids(session):",
         "if owner == workspace.id:",
         (f"{ADDRESSING}test_a_known_workspace_comes_before_a_folder_of_its_name",),
+    ),
+    "15-unknown-workspace": Bug(
+        "a link into an unknown workspace is broken in a walk only", "kgd/workspace/workspace.py",
+        "            return not self.is_registered(owner)\n", "            return False\n",
+        ("tests/exchange/test_graphs.py::test_every_view_agrees_on_which_links_are_broken",),
     ),
 }  # fmt: skip
