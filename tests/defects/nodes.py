@@ -78,4 +78,14 @@ BUGS = {
         "            return not self.is_registered(owner)\n", "            return False\n",
         ("tests/exchange/test_graphs.py::test_every_view_agrees_on_which_links_are_broken",),
     ),
+    "19-unrelated-with-its-target": Bug(
+        "a relation that goes in the same change as its target is warned of", "kgd/workspace/draft.py",
+        "            count += edge.target not in self._after or any(", "            count += True or any(",
+        (f"{PUT}test_relations_that_go_with_their_target_are_no_broken_links",),
+    ),
+    "19-two-values": Bug(
+        "of two values for one relation the first is dropped without a warning", "kgd/workspace/transaction.py",
+        "        draft.warnings += edits.doubles(self.changes.edits)\n", "",
+        (f"{PUT}test_a_relation_that_is_given_two_values_is_a_warning",),
+    ),
 }  # fmt: skip

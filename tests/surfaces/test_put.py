@@ -157,6 +157,34 @@ def test_a_deletion_expects_the_whole_node(ask: Ask) -> None:
         ask.put(changes={"op": "delete", "uri": "kept", "expect_version": made["version"]})
 
 
+def test_relations_that_go_with_their_target_are_no_broken_links(ask: Ask) -> None:
+    ask.put(changes=[upsert("kept"), upsert("gone"), upsert("also-gone")])
+    link = {"source": "kept", "target": "gone", "type": "uses"}
+    ask.put(changes=[{"op": "relate", **link}, {"op": "relate", **link, "source": "also-gone"}])
+    apart = [{"op": "delete", "uri": "gone"}, {"op": "unrelate", **link}, {"op": "delete", "uri": "also-gone"}]
+    for changes in (apart, apart[::-1]):
+        assert ask.put(changes=changes, dry_run=True)["warnings"] == []
+    warnings = ask.put(changes=apart[1:] + [upsert("third", relations=[{"type": "see", "target": "gone"}])])["warnings"]
+    assert warnings == []
+    [warning] = ask.put(changes={"op": "delete", "uri": "gone"})["warnings"]
+    assert warning.startswith("1 relation(s) of other nodes lead to concept://shop/gone")
+
+
+def test_a_relation_that_is_given_two_values_is_a_warning(ask: Ask) -> None:
+    ask.put(changes=upsert("b"))
+    near, far = ({"type": "uses", "target": "b", "weight": weight} for weight in (0.1, 0.9))
+    for changes in (
+        upsert("a", relations=[near, far]),
+        [{"op": "relate", "source": "a", **one} for one in (near, far)],
+    ):
+        [warning] = ask.put(changes=changes)["warnings"]
+        assert "concept://shop/a uses concept://shop/b is given two values" in warning
+        assert ask.get(uris="a")["nodes"][0]["relations"][0]["weight"] == 0.9
+        ask.put(changes={"op": "delete", "uri": "a"})
+        ask.put(changes=upsert("a"))
+    assert ask.put(changes=upsert("c", relations=[near, near]))["warnings"] == []
+
+
 def test_a_twin_by_case_is_refused(ask: Ask) -> None:
     ask.put(changes=upsert("Auth", summary="a"))
     with pytest.raises(InvariantViolation):
