@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -55,10 +55,19 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     texts = list(texts)
     if any(map(_is_bare, texts)) and (here := _here(session)):
         return here
+    unknown: NotFound | None = None
     for text in texts:
-        found = _from_text(session, text)
-        if found is not None:
-            return found
+        try:
+            found = _from_text(session, text)
+        except NotFound as refusal:
+            if writing:
+                raise
+            unknown = unknown or refusal
+        else:
+            if found is not None:
+                return found
+    if unknown is not None:
+        raise unknown
     if here := _here(session):
         return here
     entries = session.daemon.registry.current().entries
@@ -225,6 +234,28 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
     if owner is not None and owner != workspace.id and owner not in _ids(session):
         raise _unknown(session, owner, at)
     return uri
+
+
+def each(texts: Sequence[str], resolved: Callable[[int, str], Uri]) -> tuple[dict[int, Uri], dict[int, KgdError]]:
+    """The nodes that several texts name, by position, and the refusals of those that name none.
+
+    Raises:
+        KgdError: The first refusal, where no text names a node.
+    """
+    found, refused = dict[int, Uri](), dict[int, KgdError]()
+    for number, text in enumerate(texts):
+        try:
+            found[number] = resolved(number, text)
+        except (Invalid, NotFound) as refusal:
+            refused[number] = refusal
+    if refused and not found:
+        raise next(iter(refused.values()))
+    return found, refused
+
+
+def reason_of(refusal: KgdError) -> str:
+    """Why a text names no node: it is no address, or that of a workspace that is not known."""
+    return "unknown_workspace" if isinstance(refusal, NotFound) else "invalid"
 
 
 def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:

@@ -27,7 +27,18 @@ from kgd.tools.session import Session
 from kgd.tools.suggesting import note
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.verifying import mark
-from kgd.tools.walking_across import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
+from kgd.tools.walking_across import (
+    BROKEN_SHOWN,
+    Absent,
+    Asked,
+    Broken,
+    Sources,
+    absent,
+    broken,
+    nowhere,
+    refused,
+    why_not,
+)
 
 if TYPE_CHECKING:
     pass
@@ -172,9 +183,10 @@ def _walked(
         answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
     if page.cursor:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
-    if found.missing:
-        answer["missing"] = list(found.missing)
-        if lacking := [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]:
+    if found.missing or asked.refused:
+        answer["missing"] = [*found.missing, *(text[:300] for text in asked.refused)]
+        lacking = [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]
+        if lacking := [*lacking, *refused(asked)]:
             answer["absent"] = lacking
     if asked.commit:
         answer["as_of"] = asked.commit

@@ -164,8 +164,8 @@ def test_relations_that_go_with_their_target_are_no_broken_links(ask: Ask) -> No
     apart = [{"op": "delete", "uri": "gone"}, {"op": "unrelate", **link}, {"op": "delete", "uri": "also-gone"}]
     for changes in (apart, apart[::-1]):
         assert ask.put(changes=changes, dry_run=True)["warnings"] == []
-    warnings = ask.put(changes=apart[1:] + [upsert("third", relations=[{"type": "see", "target": "gone"}])])["warnings"]
-    assert warnings == []
+    third = upsert("third", relations=[{"type": "see", "target": "gone"}])
+    assert ask.put(changes=[*apart[1:], third])["warnings"] == []
     [warning] = ask.put(changes={"op": "delete", "uri": "gone"})["warnings"]
     assert warning.startswith("1 relation(s) of other nodes lead to concept://shop/gone")
 
