@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgd import __version__
 from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
+from kgd.config.entries import AT_START
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon.elsewhere import Elsewhere
 from kgd.daemon.jobs import Jobs, unfinished
@@ -62,7 +63,8 @@ class Daemon:
     ) -> None:  # fmt: skip
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
-        self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
+        self._settings = self.registry.current().settings
+        self.contexts = ContextStore(secrets.token_bytes, capacity=self._settings.context_size)
         self.tokens = Tokens(lambda: SqliteHubState(Path(home.state) / "hub.db"), time.time, secrets.token_bytes)
         self.upstream = Upstream(self)
         self.listening = ""
@@ -207,6 +209,12 @@ class Daemon:
         """What does not work around the registry and the workspaces elsewhere, one sentence each."""
         found = [f"registry: {problem}"] if (problem := self.registry.problem) else []
         found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
+        now = self.registry.current().settings
+        found += [
+            f"settings: {name} is {getattr(now, name)} in the file and {getattr(self._settings, name)} in force"
+            for name in AT_START
+            if getattr(now, name) != getattr(self._settings, name)
+        ]
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
     def on_commit(self, listener: OnCommit) -> None:

@@ -218,6 +218,27 @@ def test_after_100_nodes_the_oldest_leave_and_the_hint_names_them_with_a_ready_p
     assert ask.put(**hint["put"], dry_run=True)["created"]
 
 
+def set_(ask: Ask, **settings: Any) -> None:
+    registry = Path(ask.session.daemon.home.registry)
+    lines = [f"  {name}: {value}\n" for name, value in settings.items()]
+    registry.write_text("".join(["settings:\n", *lines, registry.read_text().partition("settings:")[0]]))
+
+
+@pytest.mark.requirement("E6")
+def test_another_size_of_the_working_set_holds_at_once(chain: Ask) -> None:
+    chain.traverse(start="a", context_id="one")
+    set_(chain, context_size=2)
+    assert chain.get(uris="e", context_id="one")["hint"]["evicted"]
+    assert [uri[-1] for uri in chain.context(question="e", context_id="one")["working_set"]] == ["e", "a"]
+    assert chain.context(question="e", context_id="two")["working_set"] == []
+    assert "working_set" not in chain.context(question="e")
+
+
+def test_a_setting_that_is_read_at_the_start_is_shown_as_not_in_force(ask: Ask) -> None:
+    set_(ask, http_port=7_862)
+    assert "settings: http_port is 7862 in the file and 0 in force" in ask.status()["degraded"]
+
+
 def test_a_path_of_the_tree_that_was_never_mentioned_can_be_a_start(ask: Ask, code: Path) -> None:
     assert names(ask.traverse(start=str(code / "src"), max_cost=1))[:1] == ["src"]
 
