@@ -85,7 +85,7 @@ def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
         return 0 if via == {} else None
     steps = [*_dicts(via.get("through")), via]
     before = _uri(steps[0].get("from"))
-    return known[before] + len(steps) if before in known else None
+    return known[before] + len(steps) if before and before in known else None
 
 
 def _reach(question: Question, nodes: Sequence[Told], cut: bool) -> Reach:
