@@ -12,6 +12,8 @@ from kgd.cli.terminal import bold, red, say
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which an import and an export know again what they wrote; of no use to a reader."""
+STEPS = 5
+"""Names of a path in front of a node's own."""
 
 
 def up(answer: Answer) -> None:
@@ -204,8 +206,11 @@ def search(answer: Answer) -> None:
 
 
 def traverse(answer: Answer) -> None:
+    paths: dict[str, list[str]] = {}
     for node in answer["nodes"]:
         say(f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
+        if path := _path(node, paths):
+            say(f"        {path}")
         if doubt := node.get("unverified"):
             say(f"        ! unverified: {doubt['reason']}")
     for cut in answer["cut"]:
@@ -219,6 +224,22 @@ def traverse(answer: Answer) -> None:
         say(f"   conflict: {conflict['uri']}")
     if hint := answer.get("hint"):
         say(f"   {hint['message']}")
+
+
+def _path(node: Answer, paths: dict[str, list[str]]) -> str:
+    """The names that lead to a node, at most the last `STEPS`; empty next to a start. Adds its path to `paths`.
+
+    A node of an earlier page has no path in `paths`, and the names begin with it.
+    """
+    path = paths[node["uri"]] = []
+    if via := node.get("via"):
+        steps = [*via.get("through", ()), via]
+        begun = paths.get(steps[0]["from"])
+        path += [*(["…"] if begun is None else begun), *(step["from"] for step in steps)][-STEPS - 1 :]
+    names = [uri.rstrip("/").rpartition("/")[2] for uri in (*path, node["uri"])]
+    if len(path) > STEPS:
+        names[0] = "…"
+    return " > ".join(names) if len(path) > 1 else ""
 
 
 def history(answer: Answer) -> None:

@@ -233,6 +233,7 @@ VERBS: tuple[Verb, ...] = (
           _arg("--max-depth", type=int, help="relations on a path", metavar="N"), _EDGE_TYPES, _TYPES,
           _arg("--direction", choices=("out", "in", "both"), help="along relations, against them, or both (out)"),
           _arg("--max-nodes", type=int, help="nodes in the answer (50)", metavar="N"),
+          _many("--include", "PART", "path: each node's whole path, for --json"),
           _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="traverse", ask="traverse", print="traverse"),
     Verb("prime", "Reading", "what an agent should know when it starts; never fails, for it is what start hooks run",
          (_arg("--budget", type=int, help="tokens that it may cost (1500)", metavar="N"),

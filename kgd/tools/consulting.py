@@ -75,6 +75,7 @@ class Resolved(TypedDict):
     already: NotRequired[bool]
     author: NotRequired[str]
     at: NotRequired[str]
+    version: NotRequired[int]
 
 
 def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") -> Consultation:
@@ -189,6 +190,9 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
                 "id": id, "uri": decision.conflict.uri, "by": decision.by, "model": decision.model[:80],
                 "commit": outcome.commit, "fields": dict(decision.fields),
             })  # fmt: skip
+            if version := dict(outcome.nodes).get(workspace.graph.resolve(decision.conflict.uri)):
+                resolved[-1]["version"] = version
+                workspace.sent.note_written(outcome.commit or "", outcome.nodes)
     return resolved
 
 

@@ -15,7 +15,7 @@ from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain_source, plain_weight
 from kgd.model.node import Node
-from kgd.model.uri import Uri, scheme_of, workspace_of
+from kgd.model.uri import Uri, scheme_of
 
 if TYPE_CHECKING:
     from kgd.overlay.overlay import Overlay
@@ -392,9 +392,7 @@ def _relation(
     answer: RelationAnswer = {"type": type, "target": target, "weight": plain_weight(weight)}
     if data:
         answer["data"] = dict(data)
-    # What another workspace holds is not known here; a link into it is judged where it is walked.
-    here = workspace_of(target) in (None, workspace.id)
-    if here and not unchecked and not workspace.exists(workspace.graph.resolve(target)):
+    if not unchecked and workspace.is_broken(target):
         answer["broken"] = True
     return answer
 

@@ -18,7 +18,7 @@ from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing, write_conflicts
 from kgd.tools.areas import hints
-from kgd.tools.changes import Changes, edits
+from kgd.tools.changes import Changes, addresses, edits
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
@@ -74,16 +74,20 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
-    if params.dry_run or params.conflicts == "show":
+    resolved: list[Resolved] = []
+    if params.conflicts == "show":
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
-        answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-        answer["warnings"] += hints.warnings(changes.edits)
-        return answer
-    found = write_conflicts.beside(session, workspace, changes.edits)
-    outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
-    resolved += settle(session, workspace, found)
-    answer = answer_of(workspace, outcome)
+    elif params.dry_run:
+        outcome = write_conflicts.rebased(session, workspace, changes, dry_run=True)
+    else:
+        found = write_conflicts.beside(session, workspace, changes.edits)
+        outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
+        settled = settle(session, workspace, found)
+        outcome = write_conflicts.after(outcome, settled)
+        resolved += settled
+    answer = answer_of(workspace, outcome, dry_run=params.dry_run)
     answer["warnings"] += hints.warnings(changes.edits)
+    answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
     return answer
@@ -93,6 +97,8 @@ def answer_of(
     workspace: Workspace, outcome: Outcome, *, dry_run: bool = False, settled: Collection[str] = ()
 ) -> PutResult:
     """What became of a change, as every writing tool answers it. Of conflicts that it has `settled` nothing is said."""
+    if outcome.commit and not outcome.repeated:
+        workspace.sent.note_written(outcome.commit, outcome.nodes)
     warnings = list(outcome.warnings)
     open_conflicts = {
         one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
@@ -155,7 +161,9 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             if not is_new:
                 raise
         else:
-            return answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer["warnings"] += addressing.guesses(session, workspace, params.about)
+            return answer
 
 
 def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:

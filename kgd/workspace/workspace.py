@@ -237,7 +237,17 @@ class Workspace:
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
 
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
-        return self.graph.broken_links(limit, known=self._known_elsewhere)
+        return self.graph.broken_links(limit, known=lambda target: not self.is_broken(target))
+
+    def is_broken(self, target: Uri) -> bool:
+        """Whether a relation to the target is a broken link: no such node here, or no such workspace known.
+
+        Whether another known workspace has the node is found by a walk.
+        """
+        owner = workspace_of(target)
+        if owner not in (None, self.id):
+            return not self.is_registered(owner)
+        return not self.exists(self.resolve(target))
 
     def counted(self, changes: Sequence[FileChange]) -> list[str]:
         """The paths whose versions a commit's changes count for; see `Served.counted`."""
@@ -501,9 +511,6 @@ class Workspace:
             with contextlib.suppress(OSError):  # the first change that needs it tries again, and says why it cannot
                 seal.make()
         return seal
-
-    def _known_elsewhere(self, uri: Uri) -> bool:
-        return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
 
     def _check_writable(self, dry_run: bool) -> None:
         if self.read_only and not dry_run:

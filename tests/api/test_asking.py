@@ -70,6 +70,8 @@ def test_questions_are_answered_alike_whoever_does_the_work(turn: Turn, shop: kg
     walk = shop.traverse([auth], max_cost=0.5)
     assert [(node.name, node.cost, len(node.path)) for node in walk.nodes] == [("auth", 0, 0), ("keys", 0.5, 1)]
     assert [edge.type for edge in walk.edges] == ["uses"]
+    back = shop.traverse(vault, max_cost=None, direction="in").nodes[-1]
+    assert back.path == (kgd.Step(vault, "uses", True), kgd.Step(keys, "uses", True))
     cut = shop.traverse(auth, max_cost=None, limit=2)
     assert (len(cut.nodes), [one.limit for one in cut.cut]) == (2, ["max_nodes"])
     with pytest.raises(kgd.NotFound):

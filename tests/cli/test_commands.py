@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def test_the_code_tree_is_walked_and_a_limit_says_what_it_left_out(kgd: Kgd) -> 
     everything = kgd.json("traverse", "./src", "--max-cost", "none")
     assert "file://shop/src/auth/session.py" in [node["uri"] for node in everything["nodes"]]
     assert kgd.json("traverse", "./src", "--max-cost", "0")["cut"]
+
+
+def test_a_walk_shows_the_path_to_each_node_and_its_last_part_on_a_later_page(kgd: Kgd) -> None:
+    uris = [f"concept://shop/step{n}" for n in range(9)]
+    steps = [{"op": "upsert", "uri": uri, "relations": [{"type": "uses", "target": next}]}
+             for uri, next in pairwise(uris)]  # fmt: skip
+    kgd("put", "--changes", "-", stdin=json.dumps([{"op": "upsert", "uri": uris[-1]}, *steps]))
+    walk = ("traverse", "step0", "--max-cost", "none", "--max-nodes", "4")
+    assert "step0 > step1 > step2 > step3\n" in kgd(*walk)
+    cursor = kgd.json(*walk)["cursor"]
+    second = kgd(*walk, "--cursor", cursor)
+    assert "        … > step3 > step4\n" in second
+    assert "        … > step3 > step4 > step5 > step6 > step7\n" in second
+    assert [step["from"][-1] for step in kgd.json(*walk, "--include", "path")["nodes"][-1]["path"]] == ["0", "1", "2"]
 
 
 def test_changes_come_from_a_file_or_standard_input(kgd: Kgd, tmp_path: Path) -> None:

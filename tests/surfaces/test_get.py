@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgd.errors import NotFound, Stale
+from kgd.errors import KgdError, NotFound, Stale
 from kgd.tools.budget import HARD_LIMIT
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -195,6 +195,25 @@ def test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_af
     if node["version"] == 1:
         with pytest.raises(Stale):
             ask.put(changes=upsert("count", data={"n": node["data"]["n"] + 1}, expect_version=1))
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [("concept://", "invalid"), ("/etc/passwd", "invalid"), ("concept://nowhere/x", "unknown_workspace")],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_one_bad_address_is_missing_and_the_others_are_answered(ask: Ask, bad: str, reason: str, first: bool) -> None:
+    ask.put(changes=[upsert("a", relations=[{"type": "uses", "target": "b"}]), upsert("b")])
+    texts = [bad, "concept://shop/a"] if first else ["concept://shop/a", bad]
+    found, walked = ask.get(uris=texts), ask.traverse(start=texts)
+    assert [node["uri"] for node in found["nodes"]] == ["concept://shop/a"]
+    assert [(one["uri"], one["reason"]) for one in found["missing"]] == [(bad, reason)]
+    assert [node["uri"][-1] for node in walked["nodes"]] == ["a", "b"]
+    assert walked["missing"] == [bad]
+    assert [(one["uri"], one["reason"]) for one in walked["absent"]] == [(bad, reason)]
+    for alone in ({"uris": bad}, {"uris": [bad, bad]}):
+        with pytest.raises(KgdError):
+            ask.get(**alone)
 
 
 def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:

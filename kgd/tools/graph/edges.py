@@ -16,7 +16,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri
 from kgd.tools import addressing, changes, cursors, sight
 from kgd.tools.budget import size_of
 from kgd.tools.graph.edge_ids import EdgeIds
@@ -128,7 +128,7 @@ def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool 
         if data := workspace.graph.relation_data(edge.source, name, edge.type):
             answer["data"] = dict(data)
             break
-    if workspace_of(edge.target) in (None, workspace.id) and not workspace.exists(edge.target):
+    if workspace.is_broken(edge.target):
         answer["broken"] = True
     if derived:
         answer["derived"] = True

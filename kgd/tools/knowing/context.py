@@ -17,7 +17,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
-from kgd.tools.contexts import Hint, enter
+from kgd.tools.contexts import Hint, enter, working_set
 from kgd.tools.knowing import gathering, packing, recent
 from kgd.tools.knowing.findings import Findings
 from kgd.tools.knowing.packing import CutAnswer, ItemAnswer
@@ -65,7 +65,10 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing."""
+    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing.
+
+    `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
+    """
 
     workspace: str
     items: list[ItemAnswer]
@@ -76,6 +79,7 @@ class ContextResult(TypedDict):
     missing: NotRequired[Missing]
     cut: list[CutAnswer]
     context_id: NotRequired[str]
+    working_set: NotRequired[list[str]]
     hint: NotRequired[Hint]
     origin: NotRequired[Origin]
 
@@ -133,9 +137,11 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer["origin"] = {"workspace": workspace.id, "trust": trust}
     if trust == "remote":
         answer = origins.fence(answer)
+    if params.context_id:
+        answer["working_set"] = working_set(session, workspace, params.context_id)
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
-    packing.shrink(answer, params.budget, ("hint", "changed_together", "changes", "described", "missing", "items",
-                                           "unmatched_paths", "cut"))  # fmt: skip
+    packing.shrink(answer, params.budget, ("working_set", "hint", "changed_together", "changes", "described",
+                                           "missing", "items", "unmatched_paths", "cut"))  # fmt: skip
     return answer  # type: ignore[return-value]
 
 
