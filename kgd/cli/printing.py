@@ -259,9 +259,10 @@ def conflicts(answer: Answer) -> None:
         say(f"{bold(one['uri'])}  {one['id']}")
         for name, field in one["fields"].items():
             say(f"    {name}, base: {words.text(field.get('base'))}")
-            for letter, side in zip("abcdefgh", field["sides"], strict=False):
-                shown = "  (shown)" if "abcdefgh".index(letter) == field.get("shown") else ""
-                say(f"    {name}, {letter}:    {words.text(side)}{shown}")
+            for side in field["sides"]:
+                by = f"  {side['author']}, {words.short(side['commit'])} {side['at'][:16]}" if "author" in side else ""
+                shown = "  (shown)" if side["side"] == field["shown"] else ""
+                say(f"    {name}, {side['side']}:    {words.text(side['value'])}{shown}{by}")
     if not answer["conflicts"]:
         say("no open conflicts")
     else:

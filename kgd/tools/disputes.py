@@ -68,7 +68,8 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
     answer: ConflictsResult = {
         "workspace": workspace.id, "total": workspace.conflicts.count(uri, about=sees),
-        "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
+        "conflicts": [_with_authors(workspace, one, sees) if number < sides.LOOKED_UP else nodes.conflict(one)
+                      for number, one in enumerate(found[: params.limit])],
     }  # fmt: skip
     if params.suggestions:
         answer["suggestions"] = suggesting.listed(session, workspace)
@@ -124,13 +125,15 @@ def _none(id: str) -> NotFound:
 
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
-    answer = nodes.conflict(found)
-    is_seen = sees is None or sees(workspace.graph.resolve(found.uri))  # it may have moved out of sight since
-    for name, field in answer["fields"].items():
-        field["by"] = sides.writers(workspace, found, name, sees)
-        if is_seen:
+    answer = _with_authors(workspace, found, sees)
+    if sees is None or sees(workspace.graph.resolve(found.uri)):  # it may have moved out of sight since
+        for name, field in answer["fields"].items():
             field["now"] = sides.present(workspace, found, name)
     return answer
+
+
+def _with_authors(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
+    return {**nodes.conflict(found), "fields": sides.with_authors(workspace, found, sees=sees)}
 
 
 def _model(session: Session, workspace: Workspace, found: OpenConflict) -> ModelAnswer | None:
@@ -169,7 +172,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
 CONFLICTS = Tool(
     name="conflicts",
     title="Open conflicts",
-    description="What two people wrote differently, with both sides.",
+    description="What two people wrote differently: each side with its letter, its author and its commit.",
     Params=ConflictsParams,
     Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),

@@ -367,3 +367,12 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
     show("status", answer | {"proposals": 0, "conflicts": 0}, {})
     assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
+
+
+def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> None:
+    second = [kgd.json("put", "night/lamp", "--summary", text)["commit"] for text in ("one", "two")][1]
+    kgd("put", "night/lamp", "--summary", "three")
+    kgd("revert", second, "-q")
+    sides = [line for line in kgd("conflicts", "night/lamp").splitlines() if "summary, " in line]
+    assert [line.split()[1:3] for line in sides] == [["base:", "two"], ["a:", "one"], ["b:", "three"]]
+    assert all("Ann Person, " in line for line in sides[1:])

@@ -389,7 +389,7 @@ def test_two_versions_of_one_field_are_both_kept_and_told(hub: Hub, clone: Calla
     one.git("push", "-q")
     assert "open conflict" in two.git("push", "origin", "HEAD:refs/for/main")
     shown = hub.call("conflicts", workspace="infra", uri="concept://infra/services/clash")["conflicts"]
-    assert sorted(shown[0]["fields"]["summary"]["sides"]) == ["By one", "By two"]
+    assert sorted(side["value"] for side in shown[0]["fields"]["summary"]["sides"]) == ["By one", "By two"]
     hub.call("resolve", workspace="infra", resolutions=[{"id": shown[0]["id"], "take": "a"}])
 
 

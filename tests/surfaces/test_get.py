@@ -168,12 +168,14 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     until(lambda: ask.conflicts()["total"] == 1)
     (node,) = ask.get(uris="auth")["nodes"]
     (conflict,) = node["conflicts"]
-    assert sorted(conflict["fields"]["summary"]["sides"]) == ["the agent's", "the person's"]
+    sides = {side["side"]: side["value"] for side in conflict["fields"]["summary"]["sides"]}
+    assert sorted(sides.values()) == ["the agent's", "the person's"]
+    assert sides[conflict["fields"]["summary"]["shown"]] == node["summary"]
     assert conflict["next"]
     assert ask.traverse(start="auth")["conflicts"][0]["id"] == conflict["id"]
     ask.resolve(resolutions={"id": conflict["id"], "take": "b"})
     assert ask.conflicts()["conflicts"] == []
-    assert ask.get(uris="auth")["nodes"][0]["summary"] == conflict["fields"]["summary"]["sides"][1]
+    assert ask.get(uris="auth")["nodes"][0]["summary"] == sides["b"]
 
 
 @pytest.mark.parametrize("between", ["node", "node_version"])
