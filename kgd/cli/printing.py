@@ -226,7 +226,8 @@ def history(answer: Answer) -> None:
         if number:
             say()
         client = f" through {commit['client']}" if commit.get("client") else ""
-        say(f"{bold(words.short(commit['commit']))}  {commit['at']}  {words.by(commit)}{client}")
+        at = f"  {commit['at']}" if commit["at"] else ""  # the first commit has no time
+        say(f"{bold(words.short(commit['commit']))}{at}  {words.by(commit)}{client}")
         for line in commit["message"].splitlines():
             say(f"    {line}")
         for uri in commit["nodes"]:
@@ -241,7 +242,7 @@ def history(answer: Answer) -> None:
 def log(answer: Answer) -> None:
     for commit in answer["commits"]:
         subject = commit["message"].partition("\n")[0]
-        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
+        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]:16}  {commit['author']:<16.16}  {subject}")
     if not answer["commits"]:
         say("no commits")
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
+INIT = "init"
+"""The operation of a workspace's first commit."""
 BESIDE, ALIKE = 500, 0.75
 """Nodes in one place that are compared with a name which is not there, and how alike they must be (`difflib`)."""
 LOOKED = 30
@@ -297,6 +299,8 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     if node.source:
         answer["source"] = plain_source(node.source)
     version = found.version
+    if found.as_of:
+        answer["version"] = found.workspace.version_at(found.uri, found.as_of)
     if version is not None:
         # An expectation of this version is later checked against exactly this content.
         found.workspace.sent.note(found.uri, version.count)
@@ -385,6 +389,11 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -
     return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:limit]
 
 
+def made_at(entry: Entry) -> str:
+    """When a commit was made; empty for the first one, whose date is a constant."""
+    return moment(entry.at) if entry.parents or entry.operation != INIT else ""
+
+
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
     """What lies in a folder of nodes or of the code tree, so much of it."""
     if folder.startswith("file://") and workspace.overlay is not None:
@@ -410,7 +419,7 @@ def _relation(
 def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = None) -> CommitLine:
     """A commit in one line. Its message is for those who may read all that it changed."""
     message = entry.subject if workspace is None or sees_all(workspace, entry, sees) else UNSEEN_MESSAGE
-    told: CommitLine = {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": message}
+    told: CommitLine = {"commit": entry.commit, "at": made_at(entry), "author": entry.author, "message": message}
     return {**told, **brought_by(entry)}  # type: ignore[typeddict-item]
 
 

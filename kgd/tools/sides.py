@@ -21,7 +21,7 @@ from kgd.model.merge import is_of_node
 from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri
 from kgd.tools import sight
-from kgd.tools.nodes import ConflictField, disputed, moment
+from kgd.tools.nodes import ConflictField, disputed, made_at
 from kgd.workspace.merge_files import MEMORIES
 from kgd.workspace.outcome import OpenConflict
 
@@ -71,7 +71,7 @@ def with_authors(
                     continue
                 trace = _trace(workspace, found, name, side["value"])
                 if entry := _writer(workspace, found, name, side["value"], commit, trace):
-                    side["author"], side["commit"], side["at"] = entry.author, entry.commit, moment(entry.at)
+                    side["author"], side["commit"], side["at"] = entry.author, entry.commit, made_at(entry)
     except KgdError:  # a hole in history: the sides count without their authors
         pass
     return answer

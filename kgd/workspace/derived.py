@@ -191,6 +191,10 @@ class Derived:
         """
         return self._counted.version(path, anew=anew)
 
+    def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
+        """See `Counted.version_at`."""
+        return self._counted.version_at(path, commit, tip)
+
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one."""
         return self._counted.request(request)

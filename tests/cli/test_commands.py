@@ -375,4 +375,12 @@ def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> No
     kgd("revert", second, "-q")
     sides = [line for line in kgd("conflicts", "night/lamp").splitlines() if "summary, " in line]
     assert [line.split()[1:3] for line in sides] == [["base:", "two"], ["a:", "one"], ["b:", "three"]]
-    assert all("Ann Person, " in line for line in sides[1:])
+    author = kgd.json("history", "night/lamp")["commits"][0]["author"]
+    assert all(f"  {author}, " in line for line in sides[1:])
+
+
+def test_the_first_commit_is_printed_without_a_time(kgd: Kgd) -> None:
+    for command in ("log", "history"):
+        printed = kgd(command)
+        assert "workspace shop" in printed
+        assert "2023-11-14" not in printed, "the constant date that makes first commits alike"
