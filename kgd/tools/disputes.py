@@ -12,7 +12,7 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
-from kgd.tools.consulting import Resolved, askable
+from kgd.tools.consulting import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -143,7 +143,7 @@ def _model(session: Session, workspace: Workspace, found: OpenConflict) -> Model
         return None
     answer: ModelAnswer = {"name": settings.resolver_model, "at": urlsplit(settings.resolver_url).netloc}
     _, left = askable(workspace, [found])
-    if why_not := left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest):
+    if why_not := left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest, PROVIDER):
         answer["why_not"] = why_not
     return answer
 
