@@ -381,6 +381,13 @@ def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> No
 
 def test_the_first_commit_is_printed_without_a_time(kgd: Kgd) -> None:
     for command in ("log", "history"):
-        printed = kgd(command)
+        printed = kgd(command, "--limit", "100")
         assert "workspace shop" in printed
         assert "2023-11-14" not in printed, "the constant date that makes first commits alike"
+
+
+def test_tags_and_types_are_listed_with_commas_or_one_by_one(kgd: Kgd) -> None:
+    kgd("put", "night/tagged", "--tags", "red,green", "--tags", "blue", "-q")
+    assert kgd.json("get", "night/tagged")["nodes"][0]["tags"] == ["blue", "green", "red"]
+    hits = kgd.json("search", "--tags", "red,none", "--types", "insight,concept")["hits"]
+    assert [hit["uri"] for hit in hits] == ["concept://shop/night/tagged"]
