@@ -283,7 +283,12 @@ class Workspace:
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
         # A courtesy, which nobody else should wait for, and nothing to whoever takes in a whole document.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
-            outcome = replace(outcome, similar=self._derived.similar(outcome.created))
+            if outcome.would:
+                named = {one.uri: one.after.name for one in outcome.would.nodes if one.before is None and one.after}
+            else:
+                cards = map(self.graph.card, outcome.created)
+                named = {card.uri: card.name for card in cards if card}
+            outcome = replace(outcome, similar=self._derived.similar(named))
         return outcome
 
     def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:

@@ -96,7 +96,7 @@ def test_who_may_read_everything_clones_and_others_are_told_why_not(hub: Hub, tm
 def test_a_fetch_shows_what_was_acknowledged_before_it(hub: Hub, tmp_path: Path) -> None:
     token = hub.mint("read,write")
     for number in range(3):
-        change = {"op": "append", "uri": "concept://infra/services/seen", "text": f"turn {number}"}
+        change = {"op": "upsert", "uri": "concept://infra/services/seen", "summary": f"turn {number}"}
         assert hub.post(token, "infra/put", {"changes": [change]}).status == 200
         at = tmp_path / str(number)
         subprocess.run(["git", "clone", "-q", "--depth=1", hub.git_url(token), at], check=True)
