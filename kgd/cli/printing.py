@@ -247,7 +247,8 @@ def history(answer: Answer) -> None:
         if number:
             say()
         client = f" through {commit['client']}" if commit.get("client") else ""
-        say(f"{bold(words.short(commit['commit']))}  {commit['at']}  {words.by(commit)}{client}")
+        at = f"  {commit['at']}" if commit["at"] else ""  # the first commit has no time
+        say(f"{bold(words.short(commit['commit']))}{at}  {words.by(commit)}{client}")
         for line in commit["message"].splitlines():
             say(f"    {line}")
         for uri in commit["nodes"]:
@@ -262,7 +263,7 @@ def history(answer: Answer) -> None:
 def log(answer: Answer) -> None:
     for commit in answer["commits"]:
         subject = commit["message"].partition("\n")[0]
-        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
+        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]:16}  {commit['author']:<16.16}  {subject}")
     if not answer["commits"]:
         say("no commits")
 
@@ -280,9 +281,10 @@ def conflicts(answer: Answer) -> None:
         say(f"{bold(one['uri'])}  {one['id']}")
         for name, field in one["fields"].items():
             say(f"    {name}, base: {words.text(field.get('base'))}")
-            for letter, side in zip("abcdefgh", field["sides"], strict=False):
-                shown = "  (shown)" if "abcdefgh".index(letter) == field.get("shown") else ""
-                say(f"    {name}, {letter}:    {words.text(side)}{shown}")
+            for side in field["sides"]:
+                by = f"  {side['author']}, {words.short(side['commit'])} {side['at'][:16]}" if "author" in side else ""
+                shown = "  (shown)" if side["side"] == field["shown"] else ""
+                say(f"    {name}, {side['side']}:    {words.text(side['value'])}{shown}{by}")
     if not answer["conflicts"]:
         say("no open conflicts")
     else:

@@ -22,7 +22,7 @@ from kgd.tools.contexts import Hint, enter
 from kgd.tools.mentioning import MENTIONS
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import note
 from kgd.tools.tool import Hints, Tool
@@ -54,7 +54,7 @@ class TraverseParams(Params):
         float | None, Field(ge=0, description="null: no limit", json_schema_extra={"type": ["number", "null"]})
     ] = 1.0
     max_depth: Annotated[int | None, Field(ge=0)] = None
-    edge_types: Many[str] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
     types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
     direction: Literal["out", "in", "both"] = "out"
     max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = 50

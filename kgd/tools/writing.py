@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, Stale
-from kgd.freshness.citations import CITES
+from kgd.errors import Invalid, NotFound, Stale
 from kgd.memories.recording import first_words, memory
-from kgd.model.change import ChangeSet, Upsert
+from kgd.model.change import Append, ChangeSet, Edit, Move, Upsert
+from kgd.model.fields import CITES
 from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
-from kgd.tools import addressing, write_conflicts
+from kgd.tools import addressing, nodes, sight, write_conflicts
 from kgd.tools.areas import hints
 from kgd.tools.changes import Changes, addresses, edits
 from kgd.tools.consulting import Resolved, settle
@@ -24,6 +24,7 @@ from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.workspace.draft import is_resource
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
@@ -74,6 +75,8 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
+    if not (params.request_id and workspace.repeated(session.request(params.request_id))):
+        _check_appends(session, workspace, changes.edits)
     resolved: list[Resolved] = []
     if params.conflicts == "show":
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
@@ -86,11 +89,28 @@ def put(session: Session, params: PutParams) -> PutResult:
         outcome = write_conflicts.after(outcome, settled)
         resolved += settled
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-    answer["warnings"] += hints.warnings(changes.edits)
+    answer["warnings"] += hints.warnings(workspace, changes.edits)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
     return answer
+
+
+def _check_appends(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:
+    """Refuse an append that would make a node.
+
+    Raises:
+        NotFound: Neither the workspace nor the code tree has the node, and no other change makes it.
+    """
+    made = {edit.to if isinstance(edit, Move) else edit.uri for edit in edits if isinstance(edit, Upsert | Move)}
+    for edit in edits:
+        uri = workspace.graph.resolve(edit.uri) if isinstance(edit, Append) else None
+        if uri and uri not in made and not (workspace.exists(uri) or is_resource(uri, workspace.id)):
+            close = ", ".join(nodes.similar(workspace, uri, sight.sight(session, workspace.id)))
+            raise NotFound(
+                "there is no such node to append to", at=uri,
+                next=f"Did you mean {close}? An upsert makes a new node." if close else "Make it with an upsert.",
+            )  # fmt: skip
 
 
 def answer_of(

@@ -382,3 +382,27 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
     show("status", answer | {"proposals": 0, "conflicts": 0}, {})
     assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
+
+
+def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> None:
+    second = [kgd.json("put", "night/lamp", "--summary", text)["commit"] for text in ("one", "two")][1]
+    kgd("put", "night/lamp", "--summary", "three")
+    kgd("revert", second, "-q")
+    sides = [line for line in kgd("conflicts", "night/lamp").splitlines() if "summary, " in line]
+    assert [line.split()[1:3] for line in sides] == [["base:", "two"], ["a:", "one"], ["b:", "three"]]
+    author = kgd.json("history", "night/lamp")["commits"][0]["author"]
+    assert all(f"  {author}, " in line for line in sides[1:])
+
+
+def test_the_first_commit_is_printed_without_a_time(kgd: Kgd) -> None:
+    for command in ("log", "history"):
+        printed = kgd(command, "--limit", "100")
+        assert "workspace shop" in printed
+        assert "2023-11-14" not in printed, "the constant date that makes first commits alike"
+
+
+def test_tags_and_types_are_listed_with_commas_or_one_by_one(kgd: Kgd) -> None:
+    kgd("put", "night/tagged", "--tags", "red,green", "--tags", "blue", "-q")
+    assert kgd.json("get", "night/tagged")["nodes"][0]["tags"] == ["blue", "green", "red"]
+    hits = kgd.json("search", "--tags", "red,none", "--types", "insight,concept")["hits"]
+    assert [hit["uri"] for hit in hits] == ["concept://shop/night/tagged"]

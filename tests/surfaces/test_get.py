@@ -77,6 +77,23 @@ def test_a_node_as_of_a_commit_is_what_it_was(ask: Ask) -> None:
         ask.get(uris="a", as_of="no-such-commit")
 
 
+def test_a_node_as_of_a_commit_has_the_version_of_then(ask: Ask) -> None:
+    commits = [ask.put(changes=[upsert("a", summary=f"{n}"), upsert(f"b{n}")])["commit"] for n in range(3)]
+    versions = [ask.get(uris=["a", "b0"], as_of=commit)["nodes"] for commit in commits]
+    assert [[node["version"] for node in nodes] for nodes in versions] == [[1, 1], [2, 1], [3, 1]]
+    ask.put(changes=upsert("a", summary="later"))
+    assert ask.get(uris="a", as_of=commits[1])["nodes"][0]["version"] == 2
+
+
+def test_as_of_a_proposal_the_versions_of_its_own_history_count(ask: Ask) -> None:
+    base = ask.put(changes=upsert("a", summary="was"))["commit"]
+    for summary in ("is", "is more"):
+        ask.put(changes=upsert("a", summary=summary))
+    proposed = ask.submit_subgraph(changes=[upsert("a", summary="proposed")], base=base, message="p")["commit"]
+    (node,) = ask.get(uris="a", as_of=proposed)["nodes"]
+    assert (node["summary"], node["version"]) == ("proposed", 2)
+
+
 def test_what_is_not_there_comes_back_with_names_that_are_close(ask: Ask) -> None:
     ask.put(changes=upsert("services/auth", name="Auth service", summary="s"))
     (missing,) = ask.get(uris="concept://shop/service/auth")["missing"]
@@ -168,12 +185,14 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     until(lambda: ask.conflicts()["total"] == 1)
     (node,) = ask.get(uris="auth")["nodes"]
     (conflict,) = node["conflicts"]
-    assert sorted(conflict["fields"]["summary"]["sides"]) == ["the agent's", "the person's"]
+    sides = {side["side"]: side["value"] for side in conflict["fields"]["summary"]["sides"]}
+    assert sorted(sides.values()) == ["the agent's", "the person's"]
+    assert sides[conflict["fields"]["summary"]["shown"]] == node["summary"]
     assert conflict["next"]
     assert ask.traverse(start="auth")["conflicts"][0]["id"] == conflict["id"]
     ask.resolve(resolutions={"id": conflict["id"], "take": "b"})
     assert ask.conflicts()["conflicts"] == []
-    assert ask.get(uris="auth")["nodes"][0]["summary"] == conflict["fields"]["summary"]["sides"][1]
+    assert ask.get(uris="auth")["nodes"][0]["summary"] == sides["b"]
 
 
 @pytest.mark.parametrize("between", ["node", "node_version"])

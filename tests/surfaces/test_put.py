@@ -99,7 +99,7 @@ REFUSED: list[tuple[Any, type[KgdError]]] = [
     (upsert("a", tags=[""]), Invalid),
     ({"op": "upsert", "name": "without a type"}, Invalid),
     ({"op": "delete", "uri": "not/there"}, NotFound),
-    ({"op": "append", "uri": "a", "text": "  "}, Invalid),
+    ({"op": "append", "uri": "src/checkout.py", "text": "  "}, Invalid),
     ({"op": "unrelate", "source": "not/there", "target": "a", "type": "t"}, NotFound),
     ({"op": "revert", "commit": "f" * 40}, NotFound),
     ({"op": "upsert", "uri": "kgd://shop/status", "summary": "mine"}, Invalid),
@@ -298,3 +298,29 @@ def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None
 def test_a_text_of_blanks_is_no_fact(ask: Ask, text: str) -> None:
     with pytest.raises(Invalid, match=r"^there is no text to remember \(text\)$"):
         ask.remember(text=text)
+
+
+def test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant(ask: Ask) -> None:
+    ask.put(changes=upsert("services/checkout", content="One.\n"))
+    with pytest.raises(NotFound) as refused:
+        ask.put(changes={"op": "append", "uri": "services/chekout", "text": "Two."})
+    assert "concept://shop/services/checkout" in refused.value.next
+    assert ask.get(uris="services/chekout")["nodes"] == []
+    assert ask.put(changes={"op": "append", "uri": "src/checkout.py", "text": "A file of the tree."})["commit"]
+
+
+@pytest.mark.parametrize("cites", [[{"path": "src/checkout.py"}], {"path": "src/checkout.py"}, [1], 7], ids=str)
+def test_a_malformed_citation_is_refused_with_the_shape_it_must_have(ask: Ask, cites: Any) -> None:
+    with pytest.raises(Invalid) as refused:
+        ask.put(changes=upsert("a", data={"cites": cites}))
+    assert "path#symbol" in refused.value.next
+    assert ask.get(uris="a")["nodes"] == []
+    assert ask.put(changes=upsert("a", data={"cites": ["src/checkout.py"]}))["commit"]
+
+
+def test_a_dry_run_says_which_nodes_a_new_one_looks_like(ask: Ask) -> None:
+    ask.put(changes=upsert("one", name="Session token rotation"))
+    change = upsert("two", name="Session token rotation rules")
+    would = ask.put(changes=change, dry_run=True)
+    assert would["similar"] == [{"uri": "concept://shop/two", "like": ["concept://shop/one"]}]
+    assert would["similar"] == ask.put(changes=change)["similar"]

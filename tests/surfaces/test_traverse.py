@@ -260,3 +260,20 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
     assert sorted(walked) == sorted(["auth", *listed, *(["src"] if types == ["dir"] else [])])
     found = [hit["uri"].rsplit("/", 1)[1] for hit in ask.search(query="auth tokens", types=types)["hits"]]
     assert sorted(set(found) & {*listed, "auth"}) == sorted([*listed, *(["auth"] if types == ["dir"] else [])])
+
+
+@pytest.mark.parametrize("spelling", ["mentions", "MENTIONS"])
+def test_a_filter_on_relation_types_ignores_their_case(ask: Ask, spelling: str) -> None:
+    ask.put(changes=[upsert("ledger", name="General ledger"), upsert("note", content="See the General ledger.\n"),
+                     link("note", "other", 0.2, "mentions"), upsert("other")])  # fmt: skip
+    walked = ask.traverse(start="note", edge_types=spelling, max_cost=None)
+    assert set(names(walked)) == {"note", "ledger", "other"}
+    assert {edge["type"] for edge in walked["edges"]} == {"MENTIONS", "mentions"}
+    assert {edge["type"] for edge in ask.edges(uri="note", edge_types=spelling)["edges"]} == {"MENTIONS", "mentions"}
+
+
+def test_the_type_concept_leaves_out_directories(ask: Ask) -> None:
+    ask.put(changes=[upsert("a"), link("a", "dir://shop/src/auth", 0.1), link("a", "b", 0.1), upsert("b")])
+    assert names(ask.traverse(start="a", types="concept")) == ["a", "b"]
+    assert names(ask.traverse(start="a", types=["concept", "dir"])) == ["a", "b", "auth"]
+    assert "session.py" in names(ask.traverse(start="src/auth", types="file", direction="both"))

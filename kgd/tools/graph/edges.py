@@ -23,7 +23,7 @@ from kgd.tools.graph.edge_ids import EdgeIds
 from kgd.tools.graph.making import MOST, placed
 from kgd.tools.graph.nodes import PAGE_BYTES
 from kgd.tools.mentioning import walked
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class EdgesParams(Params):
     uri: str
     direction: Literal["in", "out", "both"] = "both"
-    edge_types: Many[str] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=10_000)] = 2_000
     cursor: str | None = None
     workspace: str | None = None
