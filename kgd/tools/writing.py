@@ -103,10 +103,13 @@ def _check_appends(session: Session, workspace: Workspace, edits: Sequence[Edit]
         NotFound: Neither the workspace nor the code tree has the node, and no other change makes it.
     """
     made = {edit.to if isinstance(edit, Move) else edit.uri for edit in edits if isinstance(edit, Upsert | Move)}
+    sees = sight.sight(session, workspace.id)
     for edit in edits:
         uri = workspace.graph.resolve(edit.uri) if isinstance(edit, Append) else None
-        if uri and uri not in made and not (workspace.exists(uri) or is_resource(uri, workspace.id)):
-            close = ", ".join(nodes.similar(workspace, uri, sight.sight(session, workspace.id)))
+        if not uri or uri in made or not (sees is None or sees(uri)):  # an unseen one is refused as such, there or not
+            continue
+        if not (workspace.exists(uri) or is_resource(uri, workspace.id)):
+            close = ", ".join(nodes.similar(workspace, uri, sees))
             raise NotFound(
                 "there is no such node to append to", at=uri,
                 next=f"Did you mean {close}? An upsert makes a new node." if close else "Make it with an upsert.",

@@ -44,6 +44,7 @@ def test_an_idle_daemon_opens_the_workspace_anew_by_itself(ann: Person) -> None:
 
 
 def test_a_request_is_not_carried_out_again(ann: Person) -> None:
+    ann.put("log", summary="s")
     change = [{"op": "append", "uri": "concept://infra/log", "text": "once"}]
     ann.call("put", changes=change, request_id="r")
     remove_derived(ann)

@@ -22,6 +22,7 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import LostRace, Trouble
 from kgd.git.url import parse
+from kgd.graph.edges import Edge
 from kgd.model.change import Author, ChangeSet, Edit
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
@@ -205,8 +206,11 @@ class _Around:
     def served_blob(self, path: str, version: int) -> bytes | None:
         return None
 
-    def incoming(self, uri: Uri) -> int:
-        return sum(relation.target == uri for node in self._nodes.values() for relation in node.relations)
+    def incoming(self, uri: Uri) -> list[Edge]:
+        return [
+            Edge(relation.weight, node.uri, relation.type)
+            for node in self._nodes.values() for relation in node.relations if relation.target == uri
+        ]  # fmt: skip
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return None
