@@ -53,8 +53,8 @@ STRANGERS_BURST, STRANGERS_RATE = 200, 25
 """The same for all addresses together that showed no valid token lately: for those that come for the first time, and
 once more for the others."""
 ADDRESSES_KEPT = 4_096
-STRANGER_READS = 512
-"""Pieces that a request without a token, with its unread body, comes in; a few bytes cost as much as many."""
+HEADER_READS, STRANGER_READS = 64, 512
+"""Pieces that a stranger's header comes in, and all of its request: a few bytes cost as much time as many."""
 
 
 class Connection(H11Protocol):
@@ -146,7 +146,7 @@ class HubConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         self._reads += 1
-        if self._reads > STRANGER_READS and not self.line:
+        if not self.line and self._reads > (HEADER_READS if self._waits == HEADER_SECONDS else STRANGER_READS):
             self.end()
             return
         super().data_received(data)

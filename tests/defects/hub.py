@@ -78,8 +78,13 @@ BUGS = {
     ),
     "20-byte-by-byte": Bug(
         "a stranger's header comes in any number of pieces", "kgd/hub/connections.py",
-        "self._reads > STRANGER_READS and not self.line", "False",
+        "if not self.line and self._reads >", "if False and self._reads >",
         (STRANGERS + "test_a_stranger_that_sends_byte_by_byte_is_let_go",),
+    ),
+    "20-floods-take-the-processor": Bug(
+        "strangers take all of a processor with requests without end", "kgd/hub/connections.py",
+        """            app.headers["connection"] = "close"  #""", "            pass  #",
+        ("tests/hub/test_crowd.py::test_a_hostile_crowd_takes_little_of_a_processor",),
     ),
     "26-refused-resources": Bug(
         "refused reads of MCP resources leave no line in the audit log", "kgd/mcp/resources.py",
