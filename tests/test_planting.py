@@ -6,7 +6,7 @@ import pytest
 
 from tests.access.planted import BUGS as ACCESS
 from tests.conftest import ROOT
-from tests.defects import catalogue
+from tests.defects import catalogue, table
 from tests.faults.planted import BUGS as FAULTS
 from tests.planting import Bug
 from tests.sim.planted import BUGS as SIM
@@ -24,3 +24,11 @@ def test_a_planted_bug_changes_the_code_as_it_is_now_and_names_tests_that_exist(
     for test in bug.tests:
         file, _, name = test.partition("::")
         assert f"def {name.partition('[')[0]}(" in (ROOT / file).read_text(), test
+
+
+def test_the_table_of_defects_is_current() -> None:
+    assert (ROOT / "tests/defects/README.md").read_text() == table(), "run `python -m tests.defects --table`"
+
+
+def test_every_defect_of_the_report_is_in_the_catalogue() -> None:
+    assert {int(key.partition("-")[0]) for key in catalogue()} == set(range(1, 43))

@@ -20,6 +20,7 @@ class Ledger:
         self._initialize = b""
         self._initialized = b""
         self._watched: dict[str, bytes] = {}
+        """Requests that hold until the connection ends: subscriptions by resource, and the log level."""
 
     def up(self, lines: bytes) -> None:
         """Whole lines from the host; to be noted before they are sent."""
@@ -62,7 +63,8 @@ class Ledger:
         self._open.clear()
 
     def replay(self) -> tuple[list[bytes], bytes, list[bytes]]:
-        """What a new daemon is told first: `initialize`, then without an answer `initialized`, then subscriptions.
+        """What a new daemon is told first: `initialize`, then without an answer `initialized`, then
+        subscriptions and the log level.
 
         Nothing of that for a host of the modern protocol, or while `initialize` itself is unanswered: that is resent.
         """
@@ -88,6 +90,8 @@ class Ledger:
             self._watched[str(target.get("uri"))] = line
         elif method == "resources/unsubscribe":
             self._watched.pop(str(target.get("uri")), None)
+        elif method == "logging/setLevel":
+            self._watched[method] = line
         elif method == "notifications/cancelled":
             self._open.pop(target.get("requestId"), None)  # type: ignore[arg-type]
 

@@ -247,11 +247,15 @@ class Pump:
 
     def _refuse_long_lines(self) -> None:
         """The rest of this line is still to come: it is read to its end and dropped."""
-        self._to_host += _error(None, f"a message has at most {LINE_LIMIT // 2**20} MiB")
+        from kgd.client.oversized import ENDS
+
+        head, tail = bytes(self._from_host[:ENDS]), bytes(self._from_host[-ENDS:])
         self._from_host.clear()
         while (chunk := os.read(self._stdin, CHUNK)) and b"\n" not in chunk:
-            pass
-        self._from_host += chunk.partition(b"\n")[2]
+            tail = (tail + chunk)[-ENDS:]
+        end, _, rest = chunk.partition(b"\n")
+        self._from_host += rest
+        self._refuse(head, (tail + end)[-ENDS:])
 
     def _without_long_lines(self, lines: bytes) -> bytes:
         kept = []
@@ -259,8 +263,13 @@ class Pump:
             if len(line) <= LINE_LIMIT:
                 kept.append(line)
             else:
-                self._to_host += _error(None, f"a message has at most {LINE_LIMIT // 2**20} MiB")
+                self._refuse(line, line)
         return b"".join(kept)
+
+    def _refuse(self, head: bytes, tail: bytes) -> None:
+        from kgd.client.oversized import CODE, ENDS, REASON, request_id
+
+        self._to_host += _error(request_id(head[:ENDS], tail[-ENDS:]), REASON, CODE)
 
 
 def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:
@@ -282,8 +291,8 @@ def run(home: Home, tools: str = "") -> int:
         return 130
 
 
-def _error(key: str | int | None, reason: str) -> bytes:
+def _error(key: str | int | None, reason: str, code: int = -32000) -> bytes:
     import json
 
-    answer = {"jsonrpc": "2.0", "id": key, "error": {"code": -32000, "message": reason[:512]}}
+    answer = {"jsonrpc": "2.0", "id": key, "error": {"code": code, "message": reason[:512]}}
     return json.dumps(answer).encode() + b"\n"

@@ -316,10 +316,7 @@ class _Connection:
     async def _serve_mcp(self, peer: Peer) -> None:
         assert self._endpoint.serve_mcp is not None
         self._mcp = Outstanding(self._reader, self._writer)
-        try:
-            await self._endpoint.serve_mcp(peer, self._mcp, self._mcp)
-        except ValueError as error:
-            log.warning("an MCP message was too long", extra={"reason": str(error)})
+        await self._endpoint.serve_mcp(peer, self._mcp, self._mcp)
 
     def _progress(self, line: bytes) -> None:
         """Progress is a courtesy: it is dropped for a client that does not read. Called from worker threads."""

@@ -51,9 +51,14 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        extra = " ".join(f"{k}={_short(v)}" for k, v in record.__dict__.items() if k not in _STANDARD)
+        extra = " ".join(f"{name}={value}" for name, value in fields(record).items())
         head, newline, traceback = text.partition("\n")
         return f"{head} {extra}".rstrip() + newline + traceback
+
+
+def fields(record: logging.LogRecord) -> dict[str, str]:
+    """What varies in a record, beside its constant text; long values are cut."""
+    return {name: _short(value) for name, value in record.__dict__.items() if name not in _STANDARD}
 
 
 def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:

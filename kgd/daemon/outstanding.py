@@ -11,6 +11,9 @@ import orjson
 LONG_LIVED = "subscriptions/listen"
 """Answered only when it ends; whoever waits for answers does not wait for this one, the next daemon is asked again."""
 
+ENDS = 4096
+"""Bytes that are kept of the beginning and of the end of a message that is too long."""
+
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,18}|"[^"\\]*"),"(?:result|error)":').match
 """How our own answers begin: whose they are is known without reading the rest, which may be long."""
 
@@ -29,6 +32,14 @@ class LineWriter(Protocol):
     async def drain(self) -> None: ...
 
 
+class Oversized(ValueError):
+    """A message beyond the reader's limit. It was read to its end, so the next one can be read."""
+
+    def __init__(self, head: bytes, tail: bytes) -> None:
+        super().__init__("a message is too long")
+        self.head, self.tail = head, tail
+
+
 class Outstanding:
     """Both directions of one MCP connection, with a note of each request that has not been answered.
 
@@ -44,8 +55,12 @@ class Outstanding:
         self._settled.set()
 
     async def readline(self) -> bytes:
-        """The next message for the server."""
-        while line := await self._reader.readline():
+        """The next message for the server.
+
+        Raises:
+            Oversized: It is longer than the reader's limit.
+        """
+        while line := await _line(self._reader):
             message = _parse(line)
             method = message.get("method")
             if not isinstance(method, str) or not isinstance(key := message.get("id"), str | int):
@@ -84,6 +99,23 @@ class Outstanding:
     def _close(self, key: Any) -> None:
         if isinstance(key, str | int) and self._open.pop(key, "") and not len(self):
             self._settled.set()
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; `StreamReader.readline` would forget the beginning of one that is too long, and lose its end."""
+    head = tail = b""
+    while True:
+        try:
+            end = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            end = error.partial
+        except asyncio.LimitOverrunError as error:
+            part = await reader.readexactly(error.consumed)
+            head, tail = head or part[:ENDS], (tail + part[-ENDS:])[-ENDS:]
+            continue
+        if head:
+            raise Oversized(head, (tail + end)[-ENDS:])
+        return end
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -96,6 +96,12 @@ _TEXTS = {
 _WORKSPACE = PromptArgument(name="workspace", description="which workspace; that of the directory without it")
 
 
+def arguments(name: str) -> tuple[str, ...] | None:
+    """The arguments of a prompt; None where there is no prompt of that name."""
+    known = _TEXTS.get(name)
+    return None if known is None else (*(argument.name for argument in known.arguments), _WORKSPACE.name)
+
+
 async def listed(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListPromptsResult:
     return ListPromptsResult(
         prompts=[

@@ -33,6 +33,13 @@ from kgd.tools.token_calls import noted
 from kgd.tools.tool import Tool
 
 JSON = "application/json"
+TEMPLATES = {
+    "kgd://{workspace}/nodes/{+uri}": ("workspace", "uri"),
+    "kgd://{workspace}/jobs/{id}": ("workspace", "id"),
+    "kgd://{workspace}/status": ("workspace",),
+    "kgd://{workspace}/conflicts": ("workspace",),
+}
+"""The variables of each template that is listed."""
 
 
 def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:

@@ -25,7 +25,9 @@ from mcp.types import (
     CallToolRequestParams,
     EmptyResult,
     ListToolsResult,
+    NotificationParams,
     PaginatedRequestParams,
+    SetLevelRequestParams,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
@@ -36,11 +38,15 @@ from mcp.types import Tool as ToolDescription
 
 from kgd import __version__
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import KgdError, NotFound, of_defect
 from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
+from kgd.mcp.completing import Completing
 from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.mcp.reporting import Logs
 from kgd.mcp.resources import Resources, changed_resources, may_watch
+from kgd.mcp.roots import Roots
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
 from kgd.tools import TOOLS, token_calls
@@ -72,6 +78,8 @@ class Surface:
         self._daemon, self._tools, self._patience = daemon, tools, patience
         ours = any(name in TOOLS for name in tools)  # else it stands in for another server, which says nothing of kgd
         self.subscriptions = Subscriptions()
+        self._logs = Logs()
+        self._roots = Roots()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
         resources = Resources(self._read_session, tools)
@@ -90,10 +98,15 @@ class Surface:
             on_list_prompts=prompts.listed if ours else None,
             on_get_prompt=prompts.get if ours else None,
             on_subscriptions_listen=self._listen,
+            on_completion=Completing(self._read_session),
         )
         self.server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
         self.server.add_request_handler(
             "resources/unsubscribe", UnsubscribeRequestParams, self.subscriptions.unsubscribe
+        )
+        self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+        self.server.add_notification_handler(
+            "notifications/roots/list_changed", NotificationParams, self._roots.changed
         )
         self.server.extensions |= apps.extensions(tools)
         # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
@@ -101,13 +114,16 @@ class Surface:
         daemon.on_commit(self._changed)
 
     async def serve(
-        self, reader: stream.LineReader, writer: stream.LineWriter, *, cwd: str = "", client: str = "",
+        self, reader: LineReader, writer: LineWriter, *, cwd: str = "", client: str = "",
         context_id: str = "",
     ) -> None:  # fmt: skip
         """Serve one connection over a line stream until it ends."""
         session = self._session(cwd=Path(cwd) if cwd else None, client=client, context_id=context_id)
         self.subscriptions.start()
-        await stream.serve(self.server, session, self.options(), reader, writer)
+        try:
+            await stream.serve(self.server, session, self.options(), reader, writer)
+        finally:
+            self._roots.forget(session)
 
     def options(self) -> InitializationOptions:
         return self.server.create_initialization_options(NotificationOptions(resources_changed=True))
@@ -153,6 +169,9 @@ class Surface:
             raise MCPError(INVALID_PARAMS, "there is no such resource for this token", {"uri": str(params.uri)})
         return await self.subscriptions.subscribe(ctx, params)
 
+    async def _set_level(self, ctx: ServerRequestContext[Session], params: SetLevelRequestParams) -> EmptyResult:
+        return EmptyResult() if self._read_session(ctx).principal else self._logs.set_level(ctx, params)
+
     async def _call_tool(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         try:
             _answer.get().update(await self._answer(ctx, params))
@@ -169,12 +188,12 @@ class Surface:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
+            await self._roots.place(ctx, session)
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:
-                async with asker(ctx, params, self._seconds) as ask:
-                    caller = session if ask is None else replace(session, ask=ask)
-                    answer = await self._in_thread(tool, caller, arguments)
+                async with self._caller(ctx, params, session) as caller:
+                    answer = await self._on_thread(tool.answer, caller, arguments)
                     session.here = caller.here
         except KgdError as error:
             return refusal(tool, error)
@@ -190,15 +209,25 @@ class Surface:
     ) -> Mapping[str, Any]:
         """The answer to somebody with a token of theirs; what they may is judged there, not here."""
         session = self._read_session(ctx)
-        async with asker(ctx, params, self._seconds) as ask:
-            caller = session if ask is None else replace(session, ask=ask)
+        async with self._caller(ctx, params, session) as caller:
             answer: Mapping[str, Any] = await self._on_thread(
                 token_calls.call, caller, record, self._tools, params.name, params.arguments or {}
             )
             return answer
 
-    async def _in_thread(self, tool: Tool, session: Session, arguments: Any) -> Any:
-        return await self._on_thread(tool.answer, session, arguments)
+    @asynccontextmanager
+    async def _caller(
+        self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session
+    ) -> AsyncIterator[Session]:
+        """The caller of one tool call: how it is asked, and told how far the call is."""
+        restricted = session.principal is not None
+        async with (
+            asker(ctx, params, self._seconds) as ask,
+            self._logs.of_call(ctx, restricted=restricted) as progress,
+        ):
+            if ask is not None or progress is not None:
+                session = replace(session, ask=ask, progress=progress or session.progress)
+            yield session
 
     async def _on_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Not abandoned when the client goes away: a change that has begun is finished and its commit announced.

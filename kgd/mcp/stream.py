@@ -5,10 +5,9 @@ The framing is that of MCP's stdio transport: one JSON-RPC message a line. One c
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import orjson
@@ -19,23 +18,12 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
-from kgd.daemon.endpoint import LINE_LIMIT
+from kgd.client import oversized
+from kgd.daemon.outstanding import LineReader, LineWriter, Oversized
 
 log = logging.getLogger("kgd.mcp")
 
-HEAR_OUT_SECONDS = 1.0
-
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
-
-
-class LineReader(Protocol):
-    async def readline(self) -> bytes: ...
-
-
-class LineWriter(Protocol):
-    def write(self, data: bytes, /) -> None: ...
-
-    async def drain(self) -> None: ...
 
 
 async def serve(
@@ -72,32 +60,20 @@ async def _read(
 
 
 async def _line(reader: LineReader, writer: LineWriter) -> bytes:
-    """The next line that holds anything; nothing at the end, also where the client broke off.
-
-    A line beyond the limit is the end too, once that was said: where the next one begins is not known for certain, and
-    what a long text holds must never be taken for a message.
-    """
-    try:
-        while line := await reader.readline():
-            if line.strip():
-                return line
-    except ConnectionError as error:
-        log.info("a connection ended", extra={"reason": str(error)[:100]})
-    except ValueError:
-        log.warning("an MCP message was too long")
-        writer.write(_error(None, INVALID_REQUEST, f"Invalid request: a message has at most {LINE_LIMIT // 2**20} MiB"))
-        await writer.drain()
-        await _hear_out(reader)
-    return b""
-
-
-async def _hear_out(reader: LineReader) -> None:
-    """Read what a refused client is still sending: to close over it would take the refusal away from them."""
-    with anyio.move_on_after(HEAR_OUT_SECONDS), contextlib.suppress(ConnectionError):
-        while True:
-            with contextlib.suppress(ValueError):
-                if not await reader.readline():
-                    return
+    """The next line that is not blank; nothing at the end, or where the client broke off. Refuses oversized ones."""
+    while True:
+        try:
+            line = await reader.readline()
+        except Oversized as error:
+            log.warning("an MCP message was too long")
+            writer.write(_error(oversized.request_id(error.head, error.tail), oversized.CODE, oversized.REASON))
+            await writer.drain()
+            continue
+        except ConnectionError as error:
+            log.info("a connection ended", extra={"reason": str(error)[:100]})
+            return b""
+        if not line or line.strip():
+            return line
 
 
 def _message(line: bytes) -> JSONRPCMessage | bytes:

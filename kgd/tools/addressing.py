@@ -61,7 +61,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     if here := _here(session):
         return here
     entries = session.daemon.registry.current().entries
-    known = [id for id in _ids(session) if id not in entries or entries[id].path]
+    known = [id for id in visible(session) if id not in entries or entries[id].path]
     if len(known) == 1 and (session.principal is not None or not writing):  # a token for one says which
         return _by_id(session, known[0])
     if not known:
@@ -113,7 +113,7 @@ def _owner_in(text: str) -> str | None:
 
 
 def _way_in(session: Session) -> str:
-    known = _ids(session)
+    known = visible(session)
     return f"Elsewhere: {_some(known)}; name one." if known else "Run `kgd up` in a code repository, or in its clone."
 
 
@@ -140,7 +140,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
     else:
         uri = uris.from_path("concept", workspace, text.strip("/"))
     owner = uris.workspace_of(uri)
-    if owner is not None and owner not in _ids(session):
+    if owner is not None and owner not in visible(session):
         raise _unknown(session, owner, at)
     return uri
 
@@ -151,7 +151,7 @@ def _refuse_place(session: Session) -> None:
         raise Invalid("a path of the hub's machine means nothing here", next="Give a URI.")
 
 
-def _ids(session: Session) -> list[str]:
+def visible(session: Session) -> list[str]:
     """The workspaces that the caller may hear of."""
     known = session.daemon.workspace_ids()
     if session.principal is None:
@@ -192,7 +192,7 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
     """
     uri = spell(session, workspace, text, at=at)
     owner = uris.workspace_of(uri)
-    if owner is not None and owner != workspace.id and owner not in _ids(session):
+    if owner is not None and owner != workspace.id and owner not in visible(session):
         raise _unknown(session, owner, at)
     return uri
 
@@ -295,7 +295,7 @@ def _by_name(session: Session, named: str) -> Workspace:
         if found is None:
             raise NotFound("there is no workspace in that directory", at="workspace", next="Run `kgd up` there.")
         return found
-    if named not in _ids(session):
+    if named not in visible(session):
         raise _unknown(session, named, "workspace")
     return _by_id(session, named)
 
@@ -321,7 +321,7 @@ def _from_text(session: Session, text: str) -> Workspace | None:
     owner = _owner_in(text)
     if owner is None or session.daemon.elsewhere.on_hub(owner):
         return None
-    if owner in _ids(session):
+    if owner in visible(session):
         return _by_id(session, owner)
     if uris.is_workspace_id(owner):
         raise _unknown(session, owner, "uri")
@@ -336,7 +336,7 @@ def _by_directory(session: Session, path: Path) -> Workspace | None:
 
 
 def _unknown(session: Session, name: str, at: str) -> NotFound:
-    known = _ids(session)
+    known = visible(session)
     close = difflib.get_close_matches(name, known, n=1)
     advice = f"Did you mean '{close[0]}'?" if close else f"Known here: {_some(known)}."
     return NotFound(f"no workspace '{name[:63]}' is known here", at=at, next=advice if known else "Run `kgd up`.")

@@ -33,13 +33,13 @@ class Host:
 
     def send(self, method: str, **params: Any) -> int:
         self._key += 1
-        self._write({"jsonrpc": "2.0", "id": self._key, "method": method, "params": params})
+        self.write({"jsonrpc": "2.0", "id": self._key, "method": method, "params": params})
         return self._key
 
     def notify(self, method: str) -> None:
-        self._write({"jsonrpc": "2.0", "method": method})
+        self.write({"jsonrpc": "2.0", "method": method})
 
-    def _write(self, message: dict[str, Any]) -> None:
+    def write(self, message: dict[str, Any]) -> None:
         assert self.process.stdin
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
@@ -123,9 +123,19 @@ def test_large_messages_pass_both_ways(host: Host) -> None:
     assert len(answer["result"]["payload"]) == 3_000_000
 
 
-def test_a_message_beyond_the_limit_is_refused_and_the_next_one_passes(host: Host) -> None:
-    host.send("echo", padding="y" * 9_000_000)
-    assert "8 MiB" in host.read()["error"]["message"]
+@pytest.mark.parametrize("size", [8 * 2**20, 9_000_000])
+def test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one_passes(host: Host, size: int) -> None:
+    key = host.send("echo", padding="y" * size)
+    refused = host.read()
+    assert (refused["id"], refused["error"]["code"]) == (key, -32600)
+    assert "8 MiB. Send it in several calls" in refused["error"]["message"]
+    assert host.ask("ping")["result"]
+
+
+@pytest.mark.parametrize("size", [8 * 2**20, 9_000_000])
+def test_the_id_of_such_a_message_is_found_at_its_end_too(host: Host, size: int) -> None:
+    host.write({"method": "echo", "params": {"padding": "y" * size}, "jsonrpc": "2.0", "id": "last"})
+    assert host.read()["id"] == "last"
     assert host.ask("ping")["result"]
 
 
@@ -181,6 +191,16 @@ def test_subscriptions_are_made_again_at_the_next_daemon_and_their_answers_are_s
     if "Ask again" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
         answer = host.ask("tools/list")
     assert answer["result"]["ready"]
+
+
+def test_the_log_level_is_set_again_at_the_next_daemon(host: Host, home: RehearsalHome) -> None:
+    host.begin()
+    host.ask("logging/setLevel", level="warning")
+    kill_daemon(home)
+    answer = host.ask("tools/list")
+    if "Ask again" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
+        answer = host.ask("tools/list")
+    assert answer["result"]["level"] == "warning"
 
 
 def test_where_no_daemon_can_be_started_the_host_is_told_why_and_later_requests_try_again(

@@ -55,25 +55,27 @@ class Stage:
         pass
 
     async def serve_mcp(self, peer: Any, reader: Any, writer: Any) -> None:
-        """Answers each request with its method, this process and whether `initialize` came first; `wait` as above."""
-        ready = False
+        """Answers each request with its method, this process and what it was told before; `wait` as above."""
+        told: dict[str, Any] = {"ready": False, "level": ""}
         running: set[asyncio.Task[None]] = set()
         while line := await reader.readline():
             message = json.loads(line)
             if message.get("method") == "initialize":
-                ready = True
+                told["ready"] = True
+            if message.get("method") == "logging/setLevel":
+                told["level"] = message["params"]["level"]
             if "id" in message and "method" in message:
-                task = asyncio.create_task(self._respond(message, ready, peer, writer))
+                task = asyncio.create_task(self._respond(message, dict(told), peer, writer))
                 running.add(task)
                 task.add_done_callback(running.discard)
 
-    async def _respond(self, message: dict[str, Any], ready: bool, peer: Any, writer: Any) -> None:
+    async def _respond(self, message: dict[str, Any], told: dict[str, Any], peer: Any, writer: Any) -> None:
         params = message.get("params", {})
         if message["method"] == "wait":
             await asyncio.to_thread(_wait, params)
         if message["method"] == "subscriptions/listen":
             return
-        result = {"method": message["method"], "pid": os.getpid(), "ready": ready, "cwd": peer.cwd,
+        result = {"method": message["method"], "pid": os.getpid(), **told, "cwd": peer.cwd,
                   "payload": "x" * params.get("bytes", 0)}  # fmt: skip
         writer.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\n")
         await writer.drain()

@@ -23,3 +23,17 @@ def catalogue() -> dict[str, Bug]:
             assert key not in found, f"two defects are called {key}"
             found[key] = bug
     return dict(sorted(found.items(), key=lambda item: (int(item[0].partition("-")[0]), item[0])))
+
+
+def table() -> str:
+    """The defects with the tests that hold them, as Markdown."""
+    lines = [
+        "# Defects and the tests that hold them", "",
+        "Each row can be planted again: `python -m tests.defects KEY` puts the defect into a copy of the code and runs",
+        "its tests, each of which has to fail. `python -m tests.defects --table` writes this file.", "",
+        "| key | defect | tests |", "|---|---|---|",
+    ]  # fmt: skip
+    for key, bug in catalogue().items():
+        tests = "<br>".join(f"`{test.removeprefix('tests/').replace('|', chr(92) + '|')}`" for test in bug.tests)
+        lines.append(f"| {key} | {bug.what} | {tests} |")
+    return "\n".join(lines) + "\n"

@@ -1,10 +1,14 @@
-"""Plant the defects: ``python -m tests.defects [KEY...]``."""
+"""Plant the defects: ``python -m tests.defects [KEY...]``; with ``--table``, write README.md beside this file anew."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from tests.defects import catalogue
+from tests.defects import catalogue, table
 from tests.planting import main
 
-sys.exit(main(catalogue()))
+if sys.argv[1:] == ["--table"]:
+    Path(__file__).with_name("README.md").write_text(table())
+else:
+    sys.exit(main(catalogue()))

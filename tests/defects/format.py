@@ -50,4 +50,9 @@ BUGS = {
         ("tests/workspace/test_integrate.py::"
          "test_an_open_conflict_of_the_settings_is_merged_where_both_sides_edit_the_key_and_not_the_record",),
     ),
+    "38-vectors": Bug(
+        "a merge drops relations of one side, and no vector shows it", "kgd/model/merge.py",
+        "keys = sorted({*olds, *ours, *theirs})", "keys = sorted({*olds, *ours})",
+        ("tests/format/test_vectors.py::test_each_merge_of_the_vectors_gives_the_files_and_the_records_that_they_name",),
+    ),
 }  # fmt: skip

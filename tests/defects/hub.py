@@ -48,7 +48,7 @@ BUGS = {
     ),
     "20-idle-keep-alive": Bug(
         "a stranger's connection is kept alive for as long as a holder's", "kgd/hub/connections.py",
-        "        self.timeout_keep_alive = STRANGER_IDLE_SECONDS\n", "",
+        "        self.timeout_keep_alive, self._reads = STRANGER_IDLE_SECONDS, 0\n", "        self._reads = 0\n",
         (STRANGERS + "test_a_stranger_that_says_nothing_more_is_let_go",),
     ),
     "20-unread-body": Bug(

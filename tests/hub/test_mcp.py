@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.types import ResourceTemplateReference
 
 from tests.hub.conftest import Hub
 from tests.mcp.conftest import Model
@@ -217,6 +218,16 @@ async def _keep_writing(hub: Hub) -> None:
         await anyio.to_thread.run_sync(lambda: hub.put(AUTH, data={"turn": anyio.current_time.__name__}))
         await anyio.to_thread.run_sync(lambda: hub.put(AUTH, unset=["data"]))
         await anyio.sleep(0.2)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_holder_is_offered_what_they_may_read_as_completion(hub: Hub, mode: str) -> None:
+    async with connected(hub, hub.mint("read", "/services/**", name=f"completing {mode}"), mode) as client:
+        template = ResourceTemplateReference(uri="kgd://{workspace}/nodes/{+uri}")
+        found = await client.complete(template, {"name": "uri", "value": "concept://infra/"}, {"workspace": "infra"})
+        assert AUTH in found.completion.values
+        assert CHECKOUT not in found.completion.values
+        assert found.completion.total == len(found.completion.values)
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

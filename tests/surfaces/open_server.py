@@ -1,10 +1,11 @@
-"""kgd's MCP server over HTTP without a token, for the conformance tool, which cannot send one.
+"""kgd's MCP server over HTTP without a token, for the conformance tool, which cannot send one, with its fixtures.
 
-``python open_server.py DIRECTORY PORT``: a workspace below the directory; ends with SIGTERM.
+``python -m tests.surfaces.open_server DIRECTORY PORT``: a workspace below the directory; ends with SIGTERM.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
 from kgd.mcp.http import SECURITY
 from kgd.mcp.server import Surface
-from kgd.tools import call
+from kgd.tools import TOOLS, call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
+from tests.surfaces import conformance_fixtures
 
 
 def main(directory: Path, port: int) -> None:
@@ -25,7 +27,10 @@ def main(directory: Path, port: int) -> None:
     home.prepare()
     daemon = Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
     call(Session(daemon, cwd=directory), "up", {"directory": str(directory / "notes"), "standalone": True})
-    app = Surface(daemon).server.streamable_http_app(transport_security=SECURITY)
+    logging.getLogger("kgd").setLevel(logging.INFO)
+    surface = Surface(daemon, {**TOOLS, **conformance_fixtures.TOOLSET})
+    conformance_fixtures.add_to(surface)
+    app = surface.server.streamable_http_app(transport_security=SECURITY)
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
     daemon.close()
 

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from kgd.daemon.outstanding import Outstanding
 from kgd.mcp.server import Surface
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
@@ -61,8 +62,9 @@ async def connected(surface: Surface, tmp_path: Path, cwd: Path | None = None) -
     served = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = Outstanding(reader, writer)
         try:
-            await surface.serve(reader, writer, cwd=str(cwd or ""), client="pump", context_id="conversation")
+            await surface.serve(line, line, cwd=str(cwd or ""), client="pump", context_id="conversation")
         finally:
             writer.close()
             served.set()
@@ -144,20 +146,30 @@ async def test_wrong_requests_get_an_error_each(surface: Surface, tmp_path: Path
             assert answer["error"]["code"] in (-32601, -32602, -32600), method
 
 
-async def test_a_line_that_is_too_long_is_refused_in_words_and_ends_this_connection_only(
-    surface: Surface, tmp_path: Path
+TEXT = "x" * (3 * 2**20)
+INSIDE = {"jsonrpc": "2.0", "id": 9, "method": "ping"}
+TOO_LONG: list[tuple[bytes, Any]] = [
+    (json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"a": TEXT}}).encode(), 7),
+    (json.dumps({"method": "tools/call", "params": {"a": TEXT}, "jsonrpc": "2.0", "id": "seven"}).encode(), "seven"),
+    (json.dumps({"params": {"a": TEXT}, "id": 7, "method": "tools/call"}).encode() + b" \r", 7),
+    (json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": TEXT, "id": 9}}).encode(), None),
+    (json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"a": TEXT, "b": INSIDE}}).encode(), None),
+    (json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"text": TEXT}}).encode(), None),
+    (TEXT.encode() + json.dumps(INSIDE).encode(), None),
+]
+
+
+@pytest.mark.parametrize(("frame", "key"), TOO_LONG, ids=range(len(TOO_LONG)))
+async def test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered(
+    surface: Surface, tmp_path: Path, frame: bytes, key: Any
 ) -> None:
     async with connected(surface, tmp_path) as line:
         await line.initialize()
-        hidden = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "ping"}).encode()
-        await line.send(b"x" * (3 * 2**20) + hidden)
+        await line.send(frame)
         refused = await line.receive()
-        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
-        assert "8 MiB" in refused["error"]["message"]
-        with anyio.fail_after(10), contextlib.suppress(ConnectionError):
-            assert await line.reader.read() == b"", "what a long line holds is no message"
-    async with connected(surface, tmp_path) as line:
-        await line.initialize()
+        assert (refused["id"], refused["error"]["code"]) == (key, -32600)
+        assert "8 MiB. Send it in several calls" in refused["error"]["message"]
+        assert (await line.ask(1, "tools/list"))["result"]["tools"]
 
 
 async def test_a_client_that_leaves_in_the_middle_of_a_write_leaves_all_of_it_or_nothing(

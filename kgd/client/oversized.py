@@ -1,0 +1,43 @@
+"""MCP messages beyond the size limit: which request one was, found without parsing all of it, and the refusal."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from kgd.client.connection import LINE_LIMIT
+
+ENDS = 4096
+"""Bytes of a message's beginning and end that are looked at: hosts write the id before `params`, or last."""
+CODE = -32600
+REASON = (
+    f"Invalid request: a message has at most {LINE_LIMIT // 2**20} MiB. Send it in several calls with fewer changes "
+    "each, or give the path of a file instead of its text."
+)
+
+_VALUE = rb'"(?:[^"\\]|\\.)*"|-?\d{1,18}'
+_MEMBER = rb'\s*"(?:jsonrpc|method|id)"\s*:\s*(?:' + _VALUE + rb")\s*"
+_HEAD = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)*)")
+_TAIL = re.compile(rb",((?:" + _MEMBER + rb",)*" + _MEMBER + rb")\}\s*$")
+
+
+def request_id(head: bytes, tail: bytes) -> str | int | None:
+    """The id of a request of which only the beginning and the end are known; None where it cannot be told.
+
+    Members that follow the opening brace, or precede the closing one, are those of the message itself. Without a method
+    among them it may be an answer, whose id counts the other side's requests.
+    """
+    start, end = _HEAD.match(head), _TAIL.search(tail)
+    if start is None:
+        return None  # no object
+    found = {**_members(start[1]), **_members(end[1] if end else b"")}
+    key = found.get("id")
+    return key if "method" in found and isinstance(key, str | int) else None
+
+
+def _members(text: bytes) -> dict[str, str | int]:
+    try:
+        members: dict[str, str | int] = json.loads(b"{" + text.strip().rstrip(b",") + b"}")
+    except ValueError:
+        return {}
+    return members

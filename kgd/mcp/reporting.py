@@ -1,0 +1,206 @@
+"""Notifications beside an answer: progress of a call, and log messages, in both protocol eras.
+
+Both are a courtesy. They are sent in order by one task per receiver and dropped while the client does not read, so that
+neither a slow client nor a chatty tool holds up work. No notification of a call follows its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp.types import (
+    LOG_LEVEL_META_KEY,
+    EmptyResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    ProgressNotification,
+    ProgressNotificationParams,
+    RequestId,
+    ServerNotification,
+    SetLevelRequestParams,
+)
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
+
+from kgd.daemon.logs import fields
+from kgd.tools.session import Progress
+
+PROGRESS_SECONDS = 0.25
+"""At most one progress notification in this time, for each call."""
+WAITING = 64
+"""Notifications that may wait for a client; later ones are dropped."""
+
+LEVELS = {
+    "debug": 10, "info": 20, "notice": 25, "warning": 30, "error": 40, "critical": 50, "alert": 60, "emergency": 70,
+}  # fmt: skip
+"""MCP's severities (RFC 5424) on Python's scale."""
+
+log = logging.getLogger("kgd.mcp")
+
+
+class Outbox:
+    """Notifications for one receiver: those of one request, or those of a connection. `put` works from any thread."""
+
+    def __init__(self, session: ServerSession, request: RequestId | None = None, level: int | None = None) -> None:
+        self.level = level
+        """Log records below it are not sent; None sends none."""
+        self._session, self._request = session, request
+        self._loop = asyncio.get_running_loop()
+        self._send, self._waiting = anyio.create_memory_object_stream[ServerNotification](WAITING)
+        self._sending = self._loop.create_task(self._send_all())
+
+    def put(self, notification: ServerNotification) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._put, notification)
+
+    async def finish(self) -> None:
+        """Send what waits, and accept nothing more."""
+        self._send.close()
+        await self._sending
+
+    def close(self) -> None:
+        """Drop what waits."""
+        self._send.close()
+        self._sending.cancel()
+
+    def _put(self, notification: ServerNotification) -> None:
+        with contextlib.suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._send.send_nowait(notification)
+
+    async def _send_all(self) -> None:
+        with self._waiting:
+            async for notification in self._waiting:
+                try:
+                    await self._session.send_notification(notification, self._request)
+                except Exception:
+                    log.debug("a notification could not be sent", exc_info=True)
+
+
+_call: ContextVar[Outbox | None] = ContextVar("call", default=None)
+"""The outbox of the request on whose behalf a thread works."""
+
+
+class Logs(logging.Handler):
+    """Sends the daemon's log records to clients that asked for them.
+
+    Handshake era: `logging/setLevel` gives a connection every record from that level. Later protocols: a request names
+    the level in its envelope and gets the records of its own call. Holders of tokens get none, because records name
+    nodes that they may not read. Listens to the `kgd` loggers only while a client wants records.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._connections: dict[int, Outbox] = {}
+        self._listeners = 0
+
+    def set_level(self, ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
+        """`logging/setLevel`; ends with the connection."""
+        connection = ctx.session._connection
+        level = LEVELS[params.level]
+        if id(connection) in self._connections:
+            self._connections[id(connection)].level = level
+        else:
+            self._connections[id(connection)] = self._listen(ctx.session, None, level)
+            connection.exit_stack.callback(self._forget, id(connection))
+        return EmptyResult()
+
+    @asynccontextmanager
+    async def of_call(self, ctx: ServerRequestContext[Any, Any], *, restricted: bool) -> AsyncIterator[Progress | None]:
+        """Reports what happens in the block to the client of this request; yields what takes its progress.
+
+        Args:
+            restricted: Whether the caller may not see log records.
+        """
+        token = progress_token_from_params(ctx.params)
+        level = None if restricted else _level_asked(ctx)
+        if token is None and level is None:
+            yield None
+            return
+        outbox = self._listen(ctx.session, ctx.request_id, level)
+        before = _call.set(outbox)
+        try:
+            yield None if token is None else _throttled(outbox, token)
+            await outbox.finish()
+        finally:
+            outbox.close()
+            _call.reset(before)
+            self._leave(level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "kgd.mcp" and record.levelno < logging.INFO:
+            return  # sending it could cause the next one
+        receivers = list(self._connections.values())
+        if (own := _call.get()) is not None:
+            receivers.append(own)
+        receivers = [one for one in receivers if one.level is not None and record.levelno >= one.level]
+        if receivers:
+            params = LoggingMessageNotificationParams(level=_severity(record), logger=record.name, data=_data(record))
+            for one in receivers:
+                one.put(LoggingMessageNotification(params=params))
+
+    def _listen(self, session: ServerSession, request: RequestId | None, level: int | None) -> Outbox:
+        if level is not None:
+            if not self._listeners:
+                logging.getLogger("kgd").addHandler(self)
+            self._listeners += 1
+        return Outbox(session, request, level)
+
+    def _leave(self, level: int | None) -> None:
+        if level is not None:
+            self._listeners -= 1
+            if not self._listeners:
+                logging.getLogger("kgd").removeHandler(self)
+
+    def _forget(self, connection: int) -> None:
+        outbox = self._connections.pop(connection)
+        outbox.close()
+        self._leave(outbox.level)
+
+
+def _throttled(outbox: Outbox, token: str | int, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Takes what a tool reports, and sends part of it.
+
+    A tool counts each of its phases from the start; the protocol wants a number that only grows. So a phase counts on
+    from where the one before it was.
+    """
+    base, last, sent, due = 0, 0, -1, 0.0
+
+    def report(done: int, total: int | None, message: str) -> None:
+        nonlocal base, last, sent, due
+        if done < last:
+            base += last
+        last = done
+        if base + done <= sent or clock() < due:
+            return
+        sent, due = base + done, clock() + PROGRESS_SECONDS
+        params = ProgressNotificationParams(
+            progress_token=token, progress=sent, total=None if total is None else base + total, message=message or None
+        )
+        outbox.put(ProgressNotification(params=params))
+
+    return report
+
+
+def _level_asked(ctx: ServerRequestContext[Any, Any]) -> int | None:
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return None
+    meta = (ctx.params or {}).get("_meta")
+    return LEVELS.get(str(meta.get(LOG_LEVEL_META_KEY))) if isinstance(meta, dict) else None
+
+
+def _severity(record: logging.LogRecord) -> Any:
+    return next(name for name, level in reversed(LEVELS.items()) if level <= max(record.levelno, logging.DEBUG))
+
+
+def _data(record: logging.LogRecord) -> dict[str, str]:
+    return {"message": record.getMessage(), **fields(record)}

@@ -1,0 +1,70 @@
+"""Defects of MCP as a protocol: what hosts may ask for beside tools."""
+
+from tests.planting import Bug
+
+BUGS = {
+    "33-no-progress": Bug(
+        "clients that send a progress token hear nothing", "kgd/mcp/server.py",
+        "progress=progress or session.progress", "progress=session.progress",
+        ("tests/mcp/test_reporting.py::test_a_folder_that_is_ingested_says_how_far_it_is",),
+    ),
+    "33-progress-restarts": Bug(
+        "progress goes back where the next phase of a tool begins", "kgd/mcp/reporting.py",
+        "            base += last\n", "            base, sent = 0, -1\n",
+        ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
+    ),
+    "33-progress-floods": Bug(
+        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or clock() < due:", ":",
+        ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
+    ),
+    "33-no-logging": Bug(
+        "logging is not offered", "kgd/mcp/server.py",
+        '"logging/setLevel", SetLevelRequestParams', '"logging/none", SetLevelRequestParams',
+        ("tests/mcp/test_reporting.py::test_a_connection_of_the_handshake_era_gets_every_record_from_its_level",),
+    ),
+    "33-oversized-null-id": Bug(
+        "a request beyond 8 MiB is refused with `id: null`, so its sender waits for its answer", "kgd/client/pump.py",
+        "request_id(head[:ENDS], tail[-ENDS:])", "None",
+        ("tests/client/test_pump.py::test_a_message_beyond_the_limit_is_refused_under_its_own_id_and_the_next_one_passes",
+         "tests/client/test_pump.py::test_the_id_of_such_a_message_is_found_at_its_end_too"),
+    ),
+    "33-oversized-on-socket": Bug(
+        "the daemon refuses a request beyond 8 MiB with `id: null`", "kgd/mcp/stream.py",
+        "oversized.request_id(error.head, error.tail)", "None",
+        ("tests/surfaces/test_stream.py::"
+         "test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered[1]",),
+    ),
+    "33-oversized-nested-id": Bug(
+        "an id inside the params of a long message counts as its own", "kgd/client/oversized.py",
+        r'rb")\}\s*$"', r'rb")\}+\s*$"',
+        ("tests/surfaces/test_stream.py::"
+         "test_a_message_that_is_too_long_is_refused_under_its_own_id_and_the_next_one_is_answered[4]",),
+    ),
+    "33-no-roots": Bug(
+        "a host that starts servers outside the project is not asked for its roots", "kgd/mcp/server.py",
+        "            await self._roots.place(ctx, session)\n", "",
+        ("tests/mcp/test_roots.py::test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace",),
+    ),
+    "33-roots-stay": Bug(
+        "roots that changed are not asked for again", "kgd/mcp/roots.py",
+        "            session.cwd, session.here = known.started, None\n", "            pass\n",
+        ("tests/mcp/test_roots.py::test_roots_that_change_are_asked_for_again",),
+    ),
+    "33-no-completion": Bug(
+        "completion is not offered", "kgd/mcp/server.py",
+        "on_completion=Completing(self._read_session)", "on_completion=None",
+        ("tests/mcp/test_completing.py::"
+         "test_an_address_is_completed_by_its_beginning_its_path_or_its_short_form[legacy]",),
+    ),
+    "33-completion-tells": Bug(
+        "completion offers nodes that a token may not read", "kgd/mcp/completing.py",
+        "for uri in workspace.graph.uris() if sees is None or sees(uri)", "for uri in workspace.graph.uris()",
+        ("tests/hub/test_mcp.py::"
+         "test_a_holder_is_offered_what_they_may_read_as_completion[auto]",),
+    ),
+    "33-log-level-lost": Bug(
+        "a new daemon does not know the log level that a client set", "kgd/client/ledger.py",
+        '"logging/setLevel"', '"logging/none"',
+        ("tests/client/test_pump.py::test_the_log_level_is_set_again_at_the_next_daemon",),
+    ),
+}  # fmt: skip
