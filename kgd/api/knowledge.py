@@ -7,7 +7,7 @@ from typing import Literal
 
 from kgd.api import reading
 from kgd.api.calling import Calling, NodeRef, texts, uri_of
-from kgd.api.values import ChunkResult, Commit, Context, Cut, Edge, GraphResult, Node, Reached, Walk
+from kgd.api.values import ChunkResult, Commit, Context, Cut, Edge, GraphResult, Node, Reached, Step, Walk
 
 PAGE_TOKENS = 10_000
 PAGE_NODES = 500
@@ -123,14 +123,16 @@ class KnowledgeOperations(Calling):
         """
         starts = [start] if isinstance(start, str | Node) else list(start)
         nodes, edges, broken = list[Reached](), dict[tuple[str, str, str], Edge](), dict[tuple[str, str, str], Edge]()
-        cut, cursor = tuple[Cut, ...](), None
+        paths, cut, cursor = dict[str, tuple[Step, ...]](), tuple[Cut, ...](), None
         while True:
             page = self._call(
                 "traverse", max_cost=max_cost, start=[uri_of(one) for one in starts], max_depth=max_depth,
                 edge_types=texts(edge_types), types=texts(types), direction=direction, budget=PAGE_TOKENS,
                 max_nodes=max(1, min(PAGE_NODES, limit - len(nodes))), cursor=cursor,
             )  # fmt: skip
-            nodes += map(reading.reached, page["nodes"])
+            for one in page["nodes"]:
+                nodes.append(reading.reached(one, paths))
+                paths[one["uri"]] = nodes[-1].path
             edges |= {(one["source"], one["target"], one["type"]): reading.edge(one) for one in page["edges"]}
             for one in page["broken_links"]:
                 broken[one["source"], one["target"], one["type"]] = reading.edge({"weight": 1.0, **one, "broken": True})

@@ -61,8 +61,14 @@ def chunk(found: Node, path: NodePath) -> ChunkResult:
     )
 
 
-def reached(answer: Answer) -> Reached:
-    path = tuple(Step(step["from"], step["type"], step.get("direction") == "in") for step in answer["path"])
+def reached(answer: Answer, paths: Mapping[str, tuple[Step, ...]]) -> Reached:
+    """A node of a walk; `paths` are those of the nodes before it, on this page and on earlier ones."""
+    path: tuple[Step, ...] = ()
+    if via := answer.get("via"):
+        steps = [*via.get("through", ()), via]
+        path = paths.get(steps[0]["from"], ()) + tuple(
+            Step(step["from"], step["type"], step.get("direction") == "in") for step in steps
+        )
     return Reached(
         answer["uri"], answer["type"], answer["name"], answer["cost"], answer.get("summary", ""), path,
         answer.get("stored", True),

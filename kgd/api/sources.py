@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from kgd.api import reading
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 20
 PAGE_TOKENS = 10_000
+
+
+_is_ordered = re.compile("/[0-9A-HJKMNP-TV-Z]{26}$").search
+"""Whether a message's URI ends in an id of kgd's, which sorts by time."""
 
 
 class SourceOperations(Calling):
@@ -63,7 +68,16 @@ class SourceOperations(Calling):
         name = found[0].uri.split("/", 3)[3]
         if limit is None:
             listed = self._listed(namespace=name, types=["message"], content=True)
-            return [reading.message(node) for node in listed if node.namespace == name]
+            found_by = {node.uri: node for node in listed if node.namespace == name}
+            uris = list(found_by)
+            if not all(map(_is_ordered, uris)):
+                uris = [
+                    one["uri"]
+                    for page in self._pages("get", uris=[found[0].uri], include=["messages"], budget=PAGE_TOKENS)
+                    for node in page["nodes"]
+                    for one in node.get("messages", ())
+                ]
+            return [reading.message(found_by[uri]) for uri in uris if uri in found_by]
         newest = list[str]()
         for page in self._pages("get", uris=[found[0].uri], include=["messages_back"], budget=PAGE_TOKENS):
             newest += [one["uri"] for node in page["nodes"] for one in node.get("messages", ())]

@@ -12,6 +12,8 @@ from kgd.cli.terminal import bold, red, say
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which an import and an export know again what they wrote; of no use to a reader."""
+STEPS = 5
+"""Names of a path in front of a node's own."""
 
 
 def up(answer: Answer) -> None:
@@ -204,8 +206,11 @@ def search(answer: Answer) -> None:
 
 
 def traverse(answer: Answer) -> None:
+    paths: dict[str, list[str]] = {}
     for node in answer["nodes"]:
         say(f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip())
+        if path := _path(node, paths):
+            say(f"        {path}")
         if doubt := node.get("unverified"):
             say(f"        ! unverified: {doubt['reason']}")
     for cut in answer["cut"]:
@@ -221,12 +226,29 @@ def traverse(answer: Answer) -> None:
         say(f"   {hint['message']}")
 
 
+def _path(node: Answer, paths: dict[str, list[str]]) -> str:
+    """The names that lead to a node, at most the last `STEPS`; empty next to a start. Adds its path to `paths`.
+
+    A node of an earlier page has no path in `paths`, and the names begin with it.
+    """
+    path = paths[node["uri"]] = []
+    if via := node.get("via"):
+        steps = [*via.get("through", ()), via]
+        begun = paths.get(steps[0]["from"])
+        path += [*(["…"] if begun is None else begun), *(step["from"] for step in steps)][-STEPS - 1 :]
+    names = [uri.rstrip("/").rpartition("/")[2] for uri in (*path, node["uri"])]
+    if len(path) > STEPS:
+        names[0] = "…"
+    return " > ".join(names) if len(path) > 1 else ""
+
+
 def history(answer: Answer) -> None:
     for number, commit in enumerate(answer["commits"]):
         if number:
             say()
         client = f" through {commit['client']}" if commit.get("client") else ""
-        say(f"{bold(words.short(commit['commit']))}  {commit['at']}  {words.by(commit)}{client}")
+        at = f"  {commit['at']}" if commit["at"] else ""  # the first commit has no time
+        say(f"{bold(words.short(commit['commit']))}{at}  {words.by(commit)}{client}")
         for line in commit["message"].splitlines():
             say(f"    {line}")
         for uri in commit["nodes"]:
@@ -241,7 +263,7 @@ def history(answer: Answer) -> None:
 def log(answer: Answer) -> None:
     for commit in answer["commits"]:
         subject = commit["message"].partition("\n")[0]
-        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]}  {commit['author']:<16.16}  {subject}")
+        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]:16}  {commit['author']:<16.16}  {subject}")
     if not answer["commits"]:
         say("no commits")
 
@@ -259,9 +281,10 @@ def conflicts(answer: Answer) -> None:
         say(f"{bold(one['uri'])}  {one['id']}")
         for name, field in one["fields"].items():
             say(f"    {name}, base: {words.text(field.get('base'))}")
-            for letter, side in zip("abcdefgh", field["sides"], strict=False):
-                shown = "  (shown)" if "abcdefgh".index(letter) == field.get("shown") else ""
-                say(f"    {name}, {letter}:    {words.text(side)}{shown}")
+            for side in field["sides"]:
+                by = f"  {side['author']}, {words.short(side['commit'])} {side['at'][:16]}" if "author" in side else ""
+                shown = "  (shown)" if side["side"] == field["shown"] else ""
+                say(f"    {name}, {side['side']}:    {words.text(side['value'])}{shown}{by}")
     if not answer["conflicts"]:
         say("no open conflicts")
     else:

@@ -53,6 +53,15 @@ def _many(flag: str, metavar: str, help: str) -> Argument:
     return _arg(flag, help=help, action="append", metavar=metavar)
 
 
+def _listed(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
+
+
+def _words(flag: str, metavar: str, help: str) -> Argument:
+    """An option for names without commas: repeated, or several with commas between them."""
+    return _arg(flag, help=help, action="extend", type=_listed, metavar=metavar)
+
+
 def _flag(*flags: str, help: str) -> Argument:
     return _arg(*flags, help=help, action="store_true", default=None)
 
@@ -71,8 +80,8 @@ _WRITE = (_MESSAGE, _REQUEST)
 _LIMIT = _arg("--limit", type=int, help="at most so many (20)", metavar="N")
 _HITS = _arg("--limit", type=int, help="at most so many (10)", metavar="N")
 _OPEN = _arg("--limit", type=int, help="at most so many (50)", metavar="N")
-_TYPES = _many("--types", "TYPE", "only nodes of this type, such as insight, file or dir; may be repeated")
-_EDGE_TYPES = _many("--edge-types", "TYPE", "only relations of this type; may be repeated")
+_TYPES = _words("--types", "TYPE", "only nodes of this type, such as insight, file or dir; may be repeated")
+_EDGE_TYPES = _words("--edge-types", "TYPE", "only relations of this type; may be repeated")
 
 _REF = _arg("--ref", help="the ref to be kept under there (refs/heads/main; in a code repository refs/heads/kgd)",
             metavar="REF")  # fmt: skip
@@ -157,7 +166,7 @@ VERBS: tuple[Verb, ...] = (
           _arg("--summary", help="one line of at most 100 characters", metavar="TEXT"),
           _arg("--content", metavar="TEXT",
                help="its text; - reads standard input; to replace one, also --expect-version"),
-          _DETAIL, _many("--tags", "TAG", "add a tag; may be repeated"),
+          _DETAIL, _words("--tags", "TAG", "add a tag; may be repeated"),
           _many("--relations", "RELATION", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated"),
           _many("--unset", "FIELD", "clear a field, or data.KEY; may be repeated"),
           _arg("--data", help="JSON object; merged by key", metavar="JSON"), _VERSION, *_WRITE),
@@ -199,7 +208,7 @@ VERBS: tuple[Verb, ...] = (
           _many("--accept", "TEXT", "add: when it is done; may be repeated"),
           _many("--file", "PATH", "add: a file that one has to know; may be repeated"),
           _many("--depends", "TASK", "add: a task that comes before; may be repeated"),
-          _many("--tags", "TAG", "add: a tag; may be repeated"),
+          _words("--tags", "TAG", "add: a tag; may be repeated"),
           _arg("--status", help="list: pending, in-progress, completed or cancelled alone", metavar="STATUS"),
           _arg("--limit", type=int, help="list: at most so many (20)", metavar="N"),
           _arg("--notes", help="start, done, cancel: what whoever goes on should know", metavar="TEXT"),
@@ -211,18 +220,18 @@ VERBS: tuple[Verb, ...] = (
          (_arg("text", help="the fact, in one sentence; - reads standard input", metavar="TEXT"),
           _many("--about", "URI", "a node or path that it is about; may be repeated"),
           _many("--cites", "PATH#SYMBOL", "code that it holds for: unverified once that changes; may be repeated"),
-          _many("--tags", "TAG", "a tag; may be repeated (keywords of the text)"),
+          _words("--tags", "TAG", "a tag; may be repeated (keywords of the text)"),
           _arg("--type", help="what it is: decision, pattern, gotcha, ... (insight)", metavar="TYPE"),
           _DETAIL),
          call="remember", ask="remember", print="put", writes=True),
     Verb("recall", "Reading", "find what was remembered, by words, or by tags: with most of them first",
          (_arg("query", nargs="*", help="words", metavar="WORD"),
-          _many("--tags", "TAG", "with this tag; repeated: with any of them"), _TYPES, _HITS,
+          _words("--tags", "TAG", "with this tag; repeated: with any of them"), _TYPES, _HITS,
           _CURSOR), call="recall", ask="search", print="search"),
 
     Verb("search", "Reading", "find nodes by words, meaning and what leads to them",
          (_arg("query", nargs="*", help="words", metavar="WORD"), _TYPES,
-          _many("--tags", "TAG", "with this tag; repeated: with any of them"),
+          _words("--tags", "TAG", "with this tag; repeated: with any of them"),
           _arg("--namespace", help="below this path", metavar="PATH"), _EDGE_TYPES,
           _arg("--max-depth", type=int, help="steps to expand from each hit (1)", metavar="N"),
           _arg("--min-score", type=float, help="leave out what scores less", metavar="X"),
@@ -233,6 +242,7 @@ VERBS: tuple[Verb, ...] = (
           _arg("--max-depth", type=int, help="relations on a path", metavar="N"), _EDGE_TYPES, _TYPES,
           _arg("--direction", choices=("out", "in", "both"), help="along relations, against them, or both (out)"),
           _arg("--max-nodes", type=int, help="nodes in the answer (50)", metavar="N"),
+          _many("--include", "PART", "path: each node's whole path, for --json"),
           _AS_OF, _BUDGET, _CURSOR, _CONTEXT), call="traverse", ask="traverse", print="traverse"),
     Verb("prime", "Reading", "what an agent should know when it starts; never fails, for it is what start hooks run",
          (_arg("--budget", type=int, help="tokens that it may cost (1500)", metavar="N"),

@@ -97,6 +97,10 @@ def _setting(default: Any, allowed: Allowed, meaning: str) -> Any:
     return field(default=default, metadata={"allowed": allowed, "meaning": meaning})
 
 
+AT_START = ("log_level", "http_port", "ui_port")
+"""Settings that a daemon reads once, when it starts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a person may set for all workspaces of a home. The metadata of each field is what docs/config.md says."""
@@ -125,10 +129,15 @@ class Settings:
         64, range(1, 1_025), "MiB of one file that `kgd ingest` reads as a document; a larger one is named and left"
     )
     http_port: int = _setting(
-        0, range(65_536), "port of MCP over HTTP, for this machine alone and with a token; 0 is off"
+        0,
+        range(65_536),
+        "port of MCP over HTTP, for this machine alone and with a token; 0 is off; read when the daemon starts",
     )
     ui_port: int = _setting(
-        0, range(65_536), "port of the pages, for this machine alone; 0 takes any that is free, and keeps it"
+        0,
+        range(65_536),
+        "port of the pages, for this machine alone; 0 takes any that is free, and keeps it; "
+        "read when the daemon starts",
     )
     resolver_url: str = _setting(
         "",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgd import __version__
 from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
+from kgd.config.entries import AT_START
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon import descriptors
 from kgd.daemon.elsewhere import Elsewhere
@@ -66,7 +67,8 @@ class Daemon:
     ) -> None:  # fmt: skip
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
-        self.contexts = ContextStore(secrets.token_bytes, capacity=self.registry.current().settings.context_size)
+        self._settings = self.registry.current().settings
+        self.contexts = ContextStore(secrets.token_bytes, capacity=self._settings.context_size)
         self.tokens = Tokens(lambda: SqliteHubState(Path(home.state) / "hub.db"), time.time, secrets.token_bytes)
         self.upstream = Upstream(self)
         self.listening = ""
@@ -217,6 +219,12 @@ class Daemon:
         found += [f"organisation's registry: {self.organisation.problem}"] if self.organisation.problem else []
         found += [f"registry entry {problem}" for problem in self.places.problems()]
         found += [shortage] if (shortage := descriptors.shortage()) else []
+        now = self.registry.current().settings
+        found += [
+            f"settings: {name} is {getattr(now, name)} in the file and {getattr(self._settings, name)} in force"
+            for name in AT_START
+            if getattr(now, name) != getattr(self._settings, name)
+        ]
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
     def on_commit(self, listener: OnCommit) -> None:

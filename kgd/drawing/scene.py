@@ -140,11 +140,13 @@ class _Found:
         self.known = {node["uri"] for node in self.nodes}
 
     def parent(self, node: Mapping[str, Any]) -> str:
-        return next((step["from"] for step in reversed(node["path"]) if step["from"] in self.known), "")
+        via = node.get("via")
+        before = [via, *reversed(via.get("through", ()))] if via else []
+        return next((step["from"] for step in before if step["from"] in self.known), "")
 
 
 def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot:
-    marks: list[Mark] = [] if node["path"] else ["start"]
+    marks: list[Mark] = [] if "via" in node else ["start"]
     if node["uri"] in disputed:
         marks.append("conflict")
     if "unverified" in node:

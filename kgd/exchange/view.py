@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kgd.model.node import Node
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri
 
 
 class Store(Protocol):
@@ -15,7 +15,7 @@ class Store(Protocol):
 
     @property
     def id(self) -> str: ...
-    def exists(self, uri: Uri) -> bool: ...
+    def is_broken(self, target: Uri) -> bool: ...
     def node(self, uri: Uri) -> Node | None: ...
     def resolve(self, uri: Uri) -> Uri: ...
 
@@ -49,7 +49,5 @@ class View:
                 yield node
 
     def is_missing(self, target: Uri) -> bool:
-        """Whether a relation to this is a broken link. What another workspace holds is not known here."""
-        if workspace_of(target) not in (None, self.store.id):
-            return False
-        return not self.store.exists(self.store.resolve(target))
+        """Whether a relation to this is a broken link."""
+        return self.store.is_broken(target)

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kgd.errors import KgdError
+from kgd.model.fields import CITES
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
 
-CITES, VERIFIED = "cites", "verified"
-"""Keys of a node's data: what it cites, and what of it was verified."""
+VERIFIED = "verified"
+"""Key of a node's data: what was verified of its citations."""
 
 MOST = 100
 """Citations of one node that are looked at."""
@@ -71,11 +72,14 @@ def _cited(node: Node, workspace: str) -> Iterator[Citation]:
 
 
 def by_relation(relation: Relation, workspace: str) -> Citation | None:
-    """The citation that a relation to a file would be; it is one where it says as of when, or was verified."""
+    """The citation that a relation to a file or symbol would be, if it says as of when, or was verified."""
     at = next((v for key in ("blob", "commit") if isinstance(v := relation.data.get(key), str) and v), "")
-    if scheme_of(relation.target) != "file" or workspace_of(relation.target) != workspace:
+    scheme, path = scheme_of(relation.target), path_of(relation.target)
+    if scheme not in ("file", "symbol") or workspace_of(relation.target) != workspace:
         return None
-    path, symbol = path_of(relation.target), relation.data.get("symbol")
+    symbol = relation.data.get("symbol")
+    if scheme == "symbol":
+        path, _, symbol = path.rpartition("/")
     if isinstance(symbol, str) and symbol:
         return Citation(f"{path}#{symbol}", path, symbol, at)
     return Citation(path, path, "", at)

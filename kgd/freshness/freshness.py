@@ -24,6 +24,7 @@ from kgd.freshness import areas, citations
 from kgd.freshness.citations import Citation
 from kgd.freshness.code import Code
 from kgd.freshness.state import Finding, Unverified, judge, summed_up
+from kgd.model.fields import CITES
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
@@ -222,7 +223,7 @@ class Freshness:
         """By the words of the text index and the relations in memory; no other node is read."""
         found: set[Uri] = set()
         try:
-            found.update(self._workspace.text().with_data_words((citations.CITES, citations.VERIFIED)))
+            found.update(self._workspace.text().with_data_words((CITES, citations.VERIFIED)))
         except KgdError as error:  # an index that takes minutes to be built
             log.warning("what cites the code is not known yet", extra={"reason": str(error)[:200]})
             self._stop.wait(AGAIN_AFTER)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Invalid, NotFound
 from kgd.freshness import citations
-from kgd.freshness.citations import CITES, VERIFIED, Citation, note, notes_of
+from kgd.freshness.citations import VERIFIED, Citation, note, notes_of
 from kgd.freshness.code import ID, Code
 from kgd.freshness.freshness import Freshness
-from kgd.model.change import ChangeSet, Edit, Upsert
-from kgd.model.node import Json, Node
-from kgd.model.uri import Uri
+from kgd.model.change import ChangeSet, Edit, Relate, Upsert
+from kgd.model.fields import CITES
+from kgd.model.node import Json, Node, Relation
+from kgd.model.uri import Uri, scheme_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -37,6 +38,10 @@ def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[st
         if isinstance(edit, Upsert) and VERIFIED not in edit.data:
             edit = _with_notes(workspace, freshness, freshness.code, edit, warnings)
         edits.append(edit)
+        if isinstance(edit, Relate):
+            alike = Upsert(edit.source, relations=(edit.relation,))
+            notes = _with_notes(workspace, freshness, freshness.code, alike, warnings)
+            edits += [replace(notes, relations=())] if notes.data else []
     return replace(changes, edits=tuple(edits)), tuple(warnings)
 
 
@@ -96,7 +101,8 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
     uri = workspace.resolve(edit.uri)
     restated = edit.content is not None or edit.summary is not None
     cites = edit.data.get(CITES)
-    if cites is None and not (restated and freshness.cited(uri)):
+    symbols = [one for relation in edit.relations if (one := _about_symbol(relation, workspace.id))]
+    if cites is None and not symbols and not (restated and freshness.cited(uri)):
         return edit
     before = workspace.node(uri) or Node(uri)
     texts = [one for one in (cites if isinstance(cites, list) else [cites]) if isinstance(one, str)]
@@ -104,7 +110,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
     old = notes_of(before)
     known = {one.text for one in citations.of(before, workspace.id)}
     marks: dict[str, Any] = {}
-    for one in citations.of(after, workspace.id):
+    for one in {one.text: one for one in [*citations.of(after, workspace.id), *symbols]}.values():
         now = code.shareable(one.path, one.symbol)
         is_new = one.text not in old and not one.at
         if one.at and one.text not in known and code.id_at(one.at, one.path) is None:
@@ -124,6 +130,11 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
         if text in renewed or text not in kept:
             marks.update({note(text, id): None for id in ids if note(text, id) not in marks})
     return replace(edit, data={**edit.data, VERIFIED: marks}) if marks else edit
+
+
+def _about_symbol(relation: Relation, workspace: str) -> Citation | None:
+    is_about = relation.type == "about" and scheme_of(relation.target) == "symbol"
+    return citations.by_relation(relation, workspace) if is_about else None
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -133,9 +133,9 @@ def log(
         if waiting:
             waiting = id != after
         elif changes or not paths:
-            if len(entries) == limit:
-                break
             entries.append(LogEntry(store.commit(id), tuple(changes)))
+            if len(entries) == limit:  # without waiting for git to find the next one
+                break
     if waiting:
         raise NotFound("the commit to go on behind is not in this list", at="cursor", next="Ask again without cursor.")
     return entries

@@ -64,7 +64,7 @@ class ContextStore:
         self, randbytes: Callable[[int], bytes], *, capacity: int = DEFAULT_CAPACITY, limit: int = MAX_CONTEXTS
     ) -> None:
         self._randbytes = randbytes
-        self._capacity = capacity
+        self._capacity = max(1, capacity)
         self._limit = max(1, limit)
         self._contexts: OrderedDict[str, ActiveContext] = OrderedDict()
         self._lock = Lock()
@@ -83,6 +83,21 @@ class ContextStore:
             while len(self._contexts) > self._limit:
                 self._contexts.popitem(last=False)
             return known, context
+
+    def resize(self, capacity: int) -> None:
+        """Let every context hold this many nodes; one that holds more lets them go when it is next touched."""
+        capacity = max(1, capacity)
+        with self._lock:
+            if capacity != self._capacity:
+                self._capacity = capacity
+                for context in self._contexts.values():
+                    context.capacity = capacity
+
+    def seen(self, context_id: str) -> list[Uri]:
+        """The nodes of a context, the most recent first; empty for an id that is not known."""
+        with self._lock:
+            context = self._contexts.get(context_id)
+        return context.uris[::-1] if context else []
 
     def close(self, context_id: str) -> None:
         """Forget one conversation; unknown ids are fine."""

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from kgd.errors import Invalid
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Direction, Edge, EdgeSource
-from kgd.model.uri import CODE_TREE, Uri
+from kgd.model.uri import Uri, is_of_types
 
 UNIT = 10**WEIGHT_DIGITS
 """Costs are whole numbers of this part of a step inside a walk."""
@@ -149,7 +149,6 @@ def traverse(
         _whole(max_nodes, "max_nodes", 1),
         frozenset(edge_types) if edge_types else None,
         frozenset(types) if types else None,
-        tuple(f"{scheme}://" for scheme in CODE_TREE if scheme in (types or ())),
         ("out", "in") if direction == "both" else (direction,),
     )
     with _held(sources):
@@ -163,8 +162,6 @@ class _Options:
     max_nodes: int | None
     edge_types: frozenset[str] | None
     types: frozenset[str] | None
-    schemes: tuple[str, ...]
-    """How URIs begin that are answered whatever their type."""
     directions: tuple[Direction, ...]
 
 
@@ -199,7 +196,7 @@ class _Walker:
     def walk(self, starts: Sequence[Uri]) -> Walk:
         missing = self._begin(starts)
         heap, reached, nodes, sources = self.heap, self.reached, self.nodes, self.sources
-        types, schemes = self.options.types, self.options.schemes
+        types = self.options.types
         deep, most = self.options.max_depth is not None, self.options.max_nodes
         passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
         follow = self._follower()
@@ -232,7 +229,7 @@ class _Walker:
             path = (*way[1], make(Step, (origin, type, way[2]))) if hops else ()
             if keep_met and new:
                 self.met[uri] = Met(cost, hops, len(nodes))
-            if new and (types is None or hops == 0 or card.type in types or uri.startswith(schemes)):
+            if new and (types is None or hops == 0 or is_of_types(uri, card.type, types)):
                 if len(nodes) == most:
                     self._note("max_nodes", uri, 1 + self._waiting(uri))
                     break
@@ -318,9 +315,9 @@ class _Walker:
     def _waiting(self, but: Uri) -> int:
         """How many more nodes would be next, of those whose turn the heap knows."""
         heads = {entry[2] for entry in self.heap} - self.reached.keys() - {but}
-        wanted, schemes = self.options.types, self.options.schemes
+        wanted = self.options.types
         cards = (next((card for s in self.sources if (card := s.card(uri))), None) for uri in heads)
-        return sum(1 for c in cards if c and (not wanted or c.type in wanted or c.uri.startswith(schemes)))
+        return sum(1 for c in cards if c and (not wanted or is_of_types(c.uri, c.type, wanted)))
 
     def _note(self, limit: Limit, at: Uri, count: int) -> None:
         before = self.cut.get(limit)

@@ -16,7 +16,7 @@ from kgd.index.database import Database
 from kgd.index.in_sight import InSight, Sees
 from kgd.index.ranking import FILE, SCORE_DIGITS, SOME, TEXT_WEIGHTS, Filter, Found, Frequencies, Hit, Search, lowered
 from kgd.model.node import Source, default_type
-from kgd.model.uri import CODE_TREE, Uri, is_owned
+from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri, is_owned
 
 FEW = 1_000
 """Documents that may have a word for it to be looked for by itself."""
@@ -493,9 +493,12 @@ def _file_filter(types: Collection[str] | None, namespace: str) -> Filter:
 
 
 def _of_types(table: str, types: Collection[str]) -> str:
-    """Files and directories are of no type of their own: they are found by their scheme too."""
+    """As `is_of_types`."""
     schemes = [f"{table}.uri GLOB '{scheme}://*'" for scheme in CODE_TREE if scheme in types]
-    return " OR ".join([f"{table}.type IN ({_places(types)})", *schemes])
+    labels = f"{table}.type IN ({_places(types)})"
+    if DIRECTORY_TYPE in types:
+        labels += f" AND NOT ({table}.type = '{DIRECTORY_TYPE}' AND {table}.uri GLOB 'dir://*')"
+    return " OR ".join([labels, *schemes])
 
 
 def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Invalid
-from kgd.ingest.conversations import placing
-from kgd.ingest.messages import LAST, messages_of
+from kgd.ingest.conversations import placing, values
+from kgd.ingest.messages import LAST, REPLIED_BY, messages_of
 from kgd.model.node import Node
 from kgd.model.uri import Uri, name_of, namespace_of, scheme_of, workspace_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
+
+
+MOST_ORDERED = 20_000
+"""Messages of one thread that are put in order by what answers what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +53,46 @@ def history(
 def listed(
     workspace: Workspace, thread: Uri, limit: int, *, before: Uri | None = None, after: Uri | None = None
 ) -> list[Uri]:
-    """The URIs of those messages, oldest first."""
+    """The URIs of those messages, oldest first. O(thread) where a program gave the messages names of its own."""
     start = messages_of(workspace, check_thread(thread))
+    last = workspace.text().between(start, start + LAST, 1, backward=True)
+    if last and not placing.is_id(name_of(last[0])):  # their names sort behind ids
+        ordered = _said_in_order(workspace, workspace.text().between(start, start + LAST, MOST_ORDERED))
+        at = {uri: number for number, uri in enumerate(ordered)}
+        if after is not None:
+            return ordered[at.get(after, -1) + 1 :][:limit]
+        return ordered[: at.get(before, len(ordered)) if before is not None else None][-limit:]
     begin = after if after is not None else start
     end = before if before is not None else start + LAST
     if after is not None:
         return workspace.text().between(max(begin, start), end, limit)
     return workspace.text().between(start, end, limit, backward=True)[::-1]
+
+
+def _said_in_order(workspace: Workspace, uris: list[Uri]) -> list[Uri]:
+    """Messages in the order of their REPLIED_BY relations; those that these leave open by time, then by URI."""
+    known = set(uris)
+    answers = {uri: [e.target for e in workspace.graph.out(uri) if e.type == REPLIED_BY] for uri in uris}
+    waits = Counter(target for targets in answers.values() for target in targets if target in known)
+    ready = [(_moment_in(uri), uri) for uri in uris if not waits[uri]]
+    heapify(ready)
+    ordered: list[Uri] = []
+    while ready:
+        _, uri = heappop(ready)
+        ordered.append(uri)
+        for target in answers[uri]:
+            waits[target] -= 1
+            if target in known and not waits[target]:
+                heappush(ready, (_moment_in(target), target))
+    left = known.difference(ordered)  # a circle of answers
+    return [*ordered, *sorted(left, key=lambda uri: (_moment_in(uri), uri))]
+
+
+def _moment_in(uri: Uri) -> int:
+    """Unix milliseconds that a message is named by: in its id, or as ``user:<time>``; 0 where it is not."""
+    name = name_of(uri)
+    said = name.partition(":")[2] or name
+    return placing.moment_of(name) or values.moment(said) or (int(said) if re.fullmatch(r"[0-9]{1,19}", said) else 0)
 
 
 def first_of(workspace: Workspace, thread: Uri) -> Uri:

@@ -27,7 +27,8 @@ from kgd.errors import KgdError, NotFound
 from kgd.mcp import apps
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
-from kgd.tools import LOCAL, TOOLS
+from kgd.tools import LOCAL, TOOLS, addressing
+from kgd.tools.contexts import working_set
 from kgd.tools.session import Session
 from kgd.tools.token_calls import noted
 from kgd.tools.tool import Tool
@@ -101,6 +102,10 @@ class Resources:
                     description="How far something is that is being taken in, and what could not be",
                 ),
                 ResourceTemplate(
+                    uri_template="kgd://{workspace}/contexts/{id}", name="context", title="A working set",
+                    mime_type=JSON, description="The nodes that a conversation has seen last, the most recent first",
+                ),
+                ResourceTemplate(
                     uri_template="kgd://{workspace}/status", name="status", title="Status", mime_type=JSON,
                     description="Health of a workspace",
                 ),
@@ -146,6 +151,9 @@ def _resource(session: Session, uri: str, scheme: str, workspace: str, what: str
     kind, slash, node = what.partition("/")
     if scheme == "kgd" and kind == "jobs" and slash:
         return LOCAL["job"].call(session, {"workspace": workspace, "id": node})
+    if scheme == "kgd" and kind == "contexts" and slash:
+        chosen = addressing.choose(session, workspace)
+        return {"context_id": node, "nodes": working_set(session, chosen, node)}
     if scheme == "kgd" and kind == "nodes" and slash:
         name = node if "://" in node else unquote(node)
         answer = TOOLS["get"].call(session, {"workspace": workspace, "uris": [name], "budget": 10_000})

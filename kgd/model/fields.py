@@ -15,6 +15,8 @@ from kgd.errors import Invalid
 from kgd.model.node import Json, Node, Relation, Source, default_type
 from kgd.model.uri import Uri
 
+CITES = "cites"
+"""Key of a node's data: the code that it speaks of."""
 SCALARS = ("type", "name", "summary", "content")
 FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "source", "relations", "data")
 """All stored fields, in the order of the canonical file."""

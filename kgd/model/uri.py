@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from typing import NewType
 
 from kgd.errors import Invalid, Limit
@@ -44,6 +45,8 @@ OWNED = frozenset(
 """Schemes whose form and files kgd defines."""
 
 CODE_TREE = ("file", "dir")
+DIRECTORY_TYPE = "concept"
+"""The type label of directories; as a filter it means concepts alone."""
 """Schemes of what the code tree itself serves."""
 
 RESERVED = "kgd"
@@ -293,3 +296,11 @@ def _parse_external(text: str, rest: str) -> Uri:
     if not rest.strip("/") or _CONTROL.search(text) or any(c.isspace() or 0xD800 <= ord(c) <= 0xDFFF for c in text):
         raise Invalid("an external URI needs something after its scheme, without blanks or controls", at="uri")
     return Uri(text)
+
+
+def is_of_types(uri: str, type: str, types: Collection[str]) -> bool:
+    """Whether a filter on types selects a node: by its type, and `file` and `dir` by their scheme."""
+    scheme = uri.partition("://")[0]
+    if scheme in CODE_TREE and scheme in types:
+        return True
+    return type in types and not (scheme == "dir" and type == DIRECTORY_TYPE)

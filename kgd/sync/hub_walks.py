@@ -6,7 +6,7 @@ workspaces which it serves is held by the `Region` that takes the patch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,20 +60,32 @@ def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: boo
 
 
 def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Told]:
-    seen: set[Uri] = set()
+    hops: dict[Uri, int] = {}
     for one in (one for page in pages for one in _dicts(page.get("nodes"))):
-        uri, cost, path = _uri(one.get("uri")), one.get("cost"), one.get("path")
-        if uri is None or uri in seen or len(seen) >= question.max_nodes:
+        uri, cost, steps = _uri(one.get("uri")), one.get("cost"), _hops(one, hops)
+        if uri is None or uri in hops or len(hops) >= question.max_nodes:
             continue
-        if not isinstance(cost, int | float) or not 0 <= cost <= FAR // UNIT or not isinstance(path, list):
+        if not isinstance(cost, int | float) or not 0 <= cost <= FAR // UNIT or steps is None:
             continue
-        seen.add(uri)
+        hops[uri] = steps
         card = Card(
             uri, _line(one.get("type"), LONGEST_TYPE) or "concept", _line(one.get("name"), LONGEST_NAME),
             _line(one.get("summary"), LONGEST_SUMMARY), None if one.get("stored") is False else b"",
             workspace_of(uri) or question.workspace,
         )  # fmt: skip
-        yield Told(card, round(cost * UNIT), len(path))
+        yield Told(card, round(cost * UNIT), steps)
+
+
+def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
+    """How many relations lead to a node: those to one before it and its own; hubs up to 0.1.0 list all of them."""
+    if "path" in one:
+        return len(one["path"]) if isinstance(one["path"], list) else None
+    via = one.get("via", {})
+    if not via or not isinstance(via, dict):
+        return 0 if via == {} else None
+    steps = [*_dicts(via.get("through")), via]
+    before = _uri(steps[0].get("from"))
+    return known[before] + len(steps) if before and before in known else None
 
 
 def _reach(question: Question, nodes: Sequence[Told], cut: bool) -> Reach:

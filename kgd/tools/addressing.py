@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound
 from kgd.model import uri as uris
 from kgd.model.uri import Uri
 from kgd.tools import sight
@@ -54,10 +55,19 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     texts = list(texts)
     if any(map(_is_bare, texts)) and (here := _here(session)):
         return here
+    unknown: NotFound | None = None
     for text in texts:
-        found = _from_text(session, text)
-        if found is not None:
-            return found
+        try:
+            found = _from_text(session, text)
+        except NotFound as refusal:
+            if writing:
+                raise
+            unknown = unknown or refusal
+        else:
+            if found is not None:
+                return found
+    if unknown is not None:
+        raise unknown
     if here := _here(session):
         return here
     entries = session.daemon.registry.current().entries
@@ -98,18 +108,54 @@ def cloned(session: Session, named: str | None, texts: Iterable[str] = ()) -> st
     return entry.id if entry is not None and entry.remote and not entry.path else None
 
 
+def _plain(text: str) -> str:
+    """The text without blanks around it, a file URL of this machine (``file:///src/a%20b``) as the path it stands for.
+
+    Hosts of MCP write files so. A URI of kgd has a workspace there, so the two cannot be confused.
+    """
+    text = text.strip()
+    return unquote(text[len("file://") :], errors="surrogateescape") if text.startswith("file:///") else text
+
+
+def _in_this_tree(session: Session, workspace: Workspace, text: str) -> Uri | None:
+    """The file that ``file://src/x.py`` means where no workspace is called `src` and the code tree has `src/x.py`."""
+    scheme, colon, path = _plain(text).partition("://")
+    owner = path.partition("/")[0]
+    if not colon or scheme not in uris.CODE_TREE or session.principal is not None:
+        return None
+    if owner == workspace.id or workspace.is_registered(owner) or owner in visible(session):
+        return None
+    try:
+        encoded = [_bytes_of(segment) for segment in path.rstrip("/").split("/")]
+        found = uris.build(scheme, workspace.id, encoded)
+    except KgdError:
+        return None
+    is_linked = bool(workspace.graph.into(Uri(text.strip())))  # by an older kgd; so that the link can be removed
+    return found if workspace.in_overlay(found) and not is_linked else None
+
+
+def guesses(session: Session, workspace: Workspace, texts: Iterable[str]) -> list[str]:
+    """A warning for each text that was read as a path of the code tree although it has the form of a URI."""
+    return [
+        f"{text.strip()[:200]} names no known workspace and was read as {found}: write that, or a path"
+        for text in dict.fromkeys(texts)
+        if (found := _in_this_tree(session, workspace, text))
+    ]
+
+
 def _is_bare(text: str) -> bool:
     """Whether it is a path or name that means something only in a workspace, and says nothing of which."""
-    text = text.strip()
+    text = _plain(text)
     return not os.path.isabs(text) and (":" not in text or (text.partition(":")[0] in uris.OWNED and "://" not in text))
 
 
 def _owner_in(text: str) -> str | None:
     """The id in an owned URI, however it is spelt; empty for an absolute path, whose workspace is here; else None."""
-    scheme, colon, rest = text.strip().partition("://")
-    if colon and (scheme in uris.OWNED or uris.is_settings_uri(text.strip())):
+    text = _plain(text)
+    scheme, colon, rest = text.partition("://")
+    if colon and (scheme in uris.OWNED or uris.is_settings_uri(text)):
         return rest.partition("/")[0]
-    return "" if os.path.isabs(text.strip()) else None
+    return "" if os.path.isabs(text) else None
 
 
 def _way_in(session: Session) -> str:
@@ -129,7 +175,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
     Raises:
         Invalid, NotFound: As `resolve` does.
     """
-    text = text.strip()
+    text = _plain(text)
     scheme, colon, rest = text.partition(":")
     if text.startswith(("./", "../", "/")) or text == ".":
         raise Invalid("this workspace is on a hub, so no path of this machine is in it", at=at, next="Give a URI.")
@@ -197,12 +243,34 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
     return uri
 
 
+def each(texts: Sequence[str], resolved: Callable[[int, str], Uri]) -> tuple[dict[int, Uri], dict[int, KgdError]]:
+    """The nodes that several texts name, by position, and the refusals of those that name none.
+
+    Raises:
+        KgdError: The first refusal, where no text names a node.
+    """
+    found, refused = dict[int, Uri](), dict[int, KgdError]()
+    for number, text in enumerate(texts):
+        try:
+            found[number] = resolved(number, text)
+        except (Invalid, NotFound) as refusal:
+            refused[number] = refusal
+    if refused and not found:
+        raise next(iter(refused.values()))
+    return found, refused
+
+
+def reason_of(refusal: KgdError) -> str:
+    """Why a text names no node: it is no address, or that of a workspace that is not known."""
+    return "unknown_workspace" if isinstance(refusal, NotFound) else "invalid"
+
+
 def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
     """Like `resolve`, for the target of a relation: a workspace that nobody knows is kept."""
     if text in workspace.graph:  # what a node is stored under is canonical
         return Uri(text)
     try:
-        return _spell(session, workspace, text.strip())
+        return _in_this_tree(session, workspace, text) or _spell(session, workspace, _plain(text))
     except Invalid as error:
         error.at = at
         error.args = (str(error),)
@@ -314,7 +382,7 @@ def _here(session: Session) -> Workspace | None:
 
 
 def _from_text(session: Session, text: str) -> Workspace | None:
-    text = text.strip()
+    text = _plain(text)
     if os.path.isabs(text):
         _refuse_place(session)
         return _by_directory(session, Path(text))
@@ -323,6 +391,8 @@ def _from_text(session: Session, text: str) -> Workspace | None:
         return None
     if owner in visible(session):
         return _by_id(session, owner)
+    if (here := _here(session)) and _in_this_tree(session, here, text):
+        return here
     if uris.is_workspace_id(owner):
         raise _unknown(session, owner, "uri")
     return None

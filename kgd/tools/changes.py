@@ -227,6 +227,14 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
     return tuple(_each(changes, edit, "changes"))
 
 
+def addresses(changes: Sequence[Any]) -> list[str]:
+    """All texts in the changes that stand for nodes."""
+    found = [getattr(change, name, None) for change in changes for name in ("uri", "source", "target", "to")]
+    found += [one.target for change in changes for one in getattr(change, "relations", ())]
+    found += [alias for change in changes for alias in getattr(change, "aliases", ())]
+    return [text for text in found if isinstance(text, str)]
+
+
 def _checked(change: Any) -> Any:
     text = getattr(change, "content", None) or getattr(change, "text", None) or ""
     if len(text.encode("utf-8", "surrogatepass")) > CONTENT_LIMIT:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Via = Literal["auto", "sampling", "agent", "provider"]
 Rung = Literal["agent", "sampling", "provider"]
 
+PROVIDER: Rung = "provider"
 MOST_ASKED = 8
 """Conflicts that one call asks a model about: each is a question that a person may have to allow."""
 
@@ -75,6 +76,7 @@ class Resolved(TypedDict):
     already: NotRequired[bool]
     author: NotRequired[str]
     at: NotRequired[str]
+    version: NotRequired[int]
 
 
 def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") -> Consultation:
@@ -108,7 +110,7 @@ def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], fo
     attempts = session.daemon.attempts
     prompts = {}
     for digest, (conflict, prompt) in asking.items():
-        why_not = attempts.why_not(digest) if ask.open else "it was not asked about: call again"
+        why_not = attempts.why_not(digest, session.caller) if ask.open else "it was not asked about: call again"
         why_not = "" if digest in ask.answered else why_not
         if why_not:
             found.left[conflict.id] = why_not
@@ -116,7 +118,7 @@ def _ask_client(session: Session, asking: dict[str, tuple[Conflict, Prompt]], fo
             prompts[digest] = prompt
     if not prompts:
         return
-    attempts.asked(digest for digest in prompts if digest not in ask.answered)
+    attempts.asked((digest for digest in prompts if digest not in ask.answered), session.caller)
     _judge(session, asking, ask(prompts), "sampling", found)
 
 
@@ -128,7 +130,7 @@ def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], 
     attempts = session.daemon.attempts
     prompts = {}
     for digest, (conflict, prompt) in asking.items():
-        if why_not := attempts.why_not(digest):
+        if why_not := attempts.why_not(digest, PROVIDER):
             found.left[conflict.id] = why_not
         else:
             prompts[digest] = prompt
@@ -140,7 +142,7 @@ def _ask_provider(session: Session, asking: dict[str, tuple[Conflict, Prompt]], 
         found.left.update({asking[digest][0].id: f"provider: {error.message}" for digest in prompts})
         return
     provider = Provider(settings.resolver_url, settings.resolver_model, token, settings.resolver_seconds)
-    attempts.asked(prompts)
+    attempts.asked(prompts, PROVIDER)
     _judge(session, asking, provider.ask(prompts), "provider", found)
 
 
@@ -149,6 +151,7 @@ def _judge(
     found: Consultation,
 ) -> None:  # fmt: skip
     """Believe what passes the judge; what does not counts against the conflict, which then stays for somebody else."""
+    attempts, asked = session.daemon.attempts, PROVIDER if by == PROVIDER else session.caller
     for digest, reply in replies.items():
         if digest not in asking:
             continue
@@ -160,14 +163,14 @@ def _judge(
             except KgdError as refusal:
                 problem = refusal.message
             else:
-                session.daemon.attempts.answered(digest)
+                attempts.answered(digest, asked)
                 found.decided[conflict.id] = Decision(conflict, fields, by, reply.model)
                 found.left.pop(conflict.id, None)
                 del asking[digest]
                 continue
         if reply.text or reply.model:
-            session.daemon.attempts.answered(digest)
-            session.daemon.attempts.failed(digest)
+            attempts.answered(digest, asked)
+            attempts.failed(digest, asked)
         found.left[conflict.id] = f"{by}: {problem}"
 
 
@@ -182,13 +185,17 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
         except NotFound:
             resolved.append({"id": id, "uri": decision.conflict.uri, "already": True})
         except KgdError as refusal:
-            session.daemon.attempts.failed(decision.conflict.digest)
+            asked = PROVIDER if decision.by == PROVIDER else session.caller
+            session.daemon.attempts.failed(decision.conflict.digest, asked)
             found.left[id] = refusal.message
         else:
             resolved.append({
                 "id": id, "uri": decision.conflict.uri, "by": decision.by, "model": decision.model[:80],
                 "commit": outcome.commit, "fields": dict(decision.fields),
             })  # fmt: skip
+            if version := dict(outcome.nodes).get(workspace.graph.resolve(decision.conflict.uri)):
+                resolved[-1]["version"] = version
+                workspace.sent.note_written(outcome.commit or "", outcome.nodes)
     return resolved
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.model.uri import Uri
+from kgd.model.access import Verb
+from kgd.model.uri import Uri, workspace_of
 from kgd.tools.session import Session
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
 
 NAMED = 8
 """Evicted nodes that the hint names; it says how many more there were."""
@@ -31,6 +35,7 @@ def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, star
     """
     if context_id is None and session.context_id is None:
         return {}
+    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)
     known, context = session.daemon.contexts.open(context_id or session.context_id or None)
     evicted = context.touch(reversed(uris))
     answer: dict[str, Any] = {"context_id": known}
@@ -39,6 +44,14 @@ def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, star
     elif starting and context.take_started_empty():
         answer["hint"] = _empty()
     return answer
+
+
+def working_set(session: Session, workspace: Workspace, context_id: str) -> list[Uri]:
+    """The nodes that a conversation has seen last, the most recent first; of a token's holder those they may read."""
+    seen = session.daemon.contexts.seen(context_id)
+    if session.principal is None:
+        return seen
+    return [uri for uri in seen if workspace_of(uri) == workspace.id and session.may(workspace, uri, Verb.READ)]
 
 
 def _evicted(uris: Sequence[Uri]) -> Hint:

@@ -12,7 +12,7 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
-from kgd.tools.consulting import Resolved, askable
+from kgd.tools.consulting import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -68,7 +68,8 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
         raise NotFound("there is no such node", at=uri, next="List all that is open with `kgd conflicts`.")
     answer: ConflictsResult = {
         "workspace": workspace.id, "total": workspace.conflicts.count(uri, about=sees),
-        "conflicts": [nodes.conflict(one) for one in found[: params.limit]],
+        "conflicts": [_with_authors(workspace, one, sees) if number < sides.LOOKED_UP else nodes.conflict(one)
+                      for number, one in enumerate(found[: params.limit])],
     }  # fmt: skip
     if params.suggestions:
         answer["suggestions"] = suggesting.listed(session, workspace)
@@ -124,13 +125,15 @@ def _none(id: str) -> NotFound:
 
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
-    answer = nodes.conflict(found)
-    is_seen = sees is None or sees(workspace.graph.resolve(found.uri))  # it may have moved out of sight since
-    for name, field in answer["fields"].items():
-        field["by"] = sides.writers(workspace, found, name, sees)
-        if is_seen:
+    answer = _with_authors(workspace, found, sees)
+    if sees is None or sees(workspace.graph.resolve(found.uri)):  # it may have moved out of sight since
+        for name, field in answer["fields"].items():
             field["now"] = sides.present(workspace, found, name)
     return answer
+
+
+def _with_authors(workspace: Workspace, found: OpenConflict, sees: sight.Sees | None) -> ConflictAnswer:
+    return {**nodes.conflict(found), "fields": sides.with_authors(workspace, found, sees=sees)}
 
 
 def _model(session: Session, workspace: Workspace, found: OpenConflict) -> ModelAnswer | None:
@@ -140,7 +143,7 @@ def _model(session: Session, workspace: Workspace, found: OpenConflict) -> Model
         return None
     answer: ModelAnswer = {"name": settings.resolver_model, "at": urlsplit(settings.resolver_url).netloc}
     _, left = askable(workspace, [found])
-    if why_not := left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest):
+    if why_not := left.get(found.id) or session.daemon.attempts.why_not(found.conflict.digest, PROVIDER):
         answer["why_not"] = why_not
     return answer
 
@@ -169,7 +172,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
 CONFLICTS = Tool(
     name="conflicts",
     title="Open conflicts",
-    description="What two people wrote differently, with both sides.",
+    description="What two people wrote differently: each side with its letter, its author and its commit.",
     Params=ConflictsParams,
     Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),

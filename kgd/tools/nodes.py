@@ -15,7 +15,8 @@ from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain_source, plain_weight
 from kgd.model.node import Node
-from kgd.model.uri import Uri, scheme_of, workspace_of
+from kgd.model.uri import Uri, scheme_of
+from kgd.resolution.prompts import sides_of
 
 if TYPE_CHECKING:
     from kgd.overlay.overlay import Overlay
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 
+INIT = "init"
+"""The operation of a workspace's first commit."""
 BESIDE, ALIKE = 500, 0.75
 """Nodes in one place that are compared with a name which is not there, and how alike they must be (`difflib`)."""
 LOOKED = 30
@@ -67,26 +70,27 @@ class IncomingAnswer(TypedDict):
     weight: float
 
 
-class Writer(TypedDict):
-    """Who wrote one side of a conflict, in which commit; empty where a short look into history does not tell."""
+class SideAnswer(TypedDict):
+    """One version under its letter, with the commit that wrote it where history was searched and has it."""
 
+    side: str
+    value: Any
     author: NotRequired[str]
     commit: NotRequired[str]
     at: NotRequired[str]
 
 
 class ConflictField(TypedDict):
-    """`by` goes with `sides`, and `now` is what the node says at this moment: both where one conflict is shown."""
+    """`shown` is the letter of the served side; `now` is the node's present value, where one conflict was asked for."""
 
     base: Any
-    sides: list[Any]
-    shown: int
-    by: NotRequired[list[Writer]]
+    sides: list[SideAnswer]
+    shown: str
     now: NotRequired[Any]
 
 
 class ConflictAnswer(TypedDict):
-    """Two versions that both survived. `shown` is the index in `sides` of what is served meanwhile."""
+    """The versions of a node's fields that different people wrote."""
 
     id: str
     uri: str
@@ -295,6 +299,8 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     if node.source:
         answer["source"] = plain_source(node.source)
     version = found.version
+    if found.as_of:
+        answer["version"] = found.workspace.version_at(found.uri, found.as_of)
     if version is not None:
         # An expectation of this version is later checked against exactly this content.
         found.workspace.sent.note(found.uri, version.count)
@@ -321,14 +327,10 @@ def conflicts(workspace: Workspace, uri: Uri, sees: Sees | None = None) -> list[
 
 
 def conflict(one: OpenConflict) -> ConflictAnswer:
-    shown = one.conflict.shown
     return {
         "id": one.id,
         "uri": one.uri,
-        "fields": {
-            name: {"base": f.base, "sides": list(f.sides), "shown": shown.get(name, 0)}
-            for name, f in one.conflict.fields.items()
-        },
+        "fields": {name: disputed(one, name) for name in one.conflict.fields},
         "next": "Read both sides, then settle it: resolve_conflicts (`kgd resolve`) takes a side or a value per field.",
     }
 
@@ -336,6 +338,16 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
 def printable(path: str) -> str:
     """A path as text: git holds names that are not UTF-8, an answer cannot."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def disputed(one: OpenConflict, name: str) -> ConflictField:
+    """One field of a conflict; its sides have the letters that resolutions take."""
+    letters = sides_of(one.conflict, name)
+    return {
+        "base": one.conflict.fields[name].base,
+        "sides": [{"side": letter, "value": value} for letter, value in letters.items()],
+        "shown": list(letters)[one.conflict.shown.get(name, 0)],
+    }
 
 
 def invalid(workspace: Workspace, one: InvalidFile) -> InvalidAnswer:
@@ -377,6 +389,11 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -
     return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:limit]
 
 
+def made_at(entry: Entry) -> str:
+    """When a commit was made; empty for the first one, whose date is a constant."""
+    return moment(entry.at) if entry.parents or entry.operation != INIT else ""
+
+
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
     """What lies in a folder of nodes or of the code tree, so much of it."""
     if folder.startswith("file://") and workspace.overlay is not None:
@@ -392,9 +409,7 @@ def _relation(
     answer: RelationAnswer = {"type": type, "target": target, "weight": plain_weight(weight)}
     if data:
         answer["data"] = dict(data)
-    # What another workspace holds is not known here; a link into it is judged where it is walked.
-    here = workspace_of(target) in (None, workspace.id)
-    if here and not unchecked and not workspace.exists(workspace.graph.resolve(target)):
+    if not unchecked and workspace.is_broken(target):
         answer["broken"] = True
     return answer
 
@@ -402,7 +417,7 @@ def _relation(
 def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = None) -> CommitLine:
     """A commit in one line. Its message is for those who may read all that it changed."""
     message = entry.subject if workspace is None or sees_all(workspace, entry, sees) else UNSEEN_MESSAGE
-    told: CommitLine = {"commit": entry.commit, "at": moment(entry.at), "author": entry.author, "message": message}
+    told: CommitLine = {"commit": entry.commit, "at": made_at(entry), "author": entry.author, "message": message}
     return {**told, **brought_by(entry)}  # type: ignore[typeddict-item]
 
 

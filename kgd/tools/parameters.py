@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.node import UNSEEN
@@ -64,6 +64,15 @@ def _json_of(text: str) -> Any:
 
 Many = Annotated[list[T], BeforeValidator(read_many)]
 """A list that may arrive as one value or as JSON text."""
+
+
+def _spellings(types: list[str]) -> list[str]:
+    """Relation types as they were given, and in upper and lower case."""
+    return list(dict.fromkeys(one for type in types for one in (type, type.upper(), type.lower())))
+
+
+EdgeTypes = Annotated[list[str], BeforeValidator(read_many), AfterValidator(_spellings)]
+"""Relation types to follow, whatever their case: MENTIONS is derived, and people write `mentions`."""
 
 JsonObject = Annotated[dict[str, Any], BeforeValidator(read_object)]
 

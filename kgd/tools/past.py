@@ -16,7 +16,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
-from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, moment, sees_all
+from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -239,7 +239,7 @@ def _commit(workspace: Workspace, entry: Entry, only: str | None, with_diff: boo
     shows_all = sees_all(workspace, entry, sees)
     answer: Commit = {
         "commit": entry.commit,
-        "at": moment(entry.at),
+        "at": made_at(entry),
         "author": entry.author,
         "message": clip(text, LONGEST_VALUE) if shows_all else UNSEEN_MESSAGE,
         "nodes": list(seen),

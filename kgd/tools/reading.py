@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.errors import KgdError
 from kgd.model.access import Verb
 from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, workspace_of
@@ -46,8 +47,8 @@ class GetParams(Params):
 
 
 class Missing(TypedDict):
-    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace; and for a node that is
-    here now and was not at the commit that was asked about: not_then."""
+    """`reason` is given for nodes of a hub: gone, forbidden, unreachable or unknown_workspace; for a node that is
+    here now and was not at the commit that was asked about: not_then; and for a text that is no address: invalid."""
 
     uri: str
     similar: list[str]
@@ -80,7 +81,9 @@ def get(session: Session, params: GetParams) -> GetResult:
     conversing.check(params.include, params.as_of, is_far=far is not None)
     room = Room(params.budget)
     answer: dict[str, Any] = {"workspace": home, "nodes": [], "missing": []}
-    asked = [_spelt(session, workspace, home, text, n) for n, text in enumerate(params.uris)]
+    named, refused = addressing.each(params.uris, lambda n, text: _spelt(session, workspace, home, text, n))
+    asked = list(named.values())
+    answer["missing"] += [] if begin.node or begin.inside else [_refused(params.uris[n], refused[n]) for n in refused]
     if params.conflicts == "resolve" and not commit and workspace and (resolved := _settled(session, workspace, asked)):
         answer["resolved"] = resolved
     seen, reads = [], HubReads(session, params.include, commit if far else None)
@@ -116,6 +119,11 @@ def _spelt(session: Session, workspace: Workspace | None, home: str, text: str, 
     if workspace is None:
         return addressing.resolve_far(session, home, text, at=at)
     return addressing.resolve(session, workspace, text, at=at)
+
+
+def _refused(text: str, refusal: KgdError) -> Missing:
+    detail = f"{refusal.message}. {refusal.next}".strip()
+    return {"uri": text[:300], "similar": [], "reason": addressing.reason_of(refusal), "detail": detail[:300]}
 
 
 def _near(session: Session, workspace: Workspace, asked: Uri, commit: str | None, *, similar: bool) -> Found | Missing:

@@ -29,6 +29,7 @@ SENTENCES = {
     "read-only: its disk": "Make the disk writable, then `kgd down`: the next command opens it anew. Reads go on.",
     "read-only: it has": "Install the newer kgd that wrote it; reads go on.",
     "registry entry ": "Give the entry the id of that workspace, or its own path; nothing goes through it meanwhile.",
+    "settings:": "Run `kgd down`: the next command starts a daemon with the new value.",
     "registry:": "Mend the line that is named in workspaces.yaml; until then what it said before holds.",
     "organisation's registry:": "The last good one is used; mend the line that is named, or ask its keepers.",
     "clone ": "Mend `remote`, `ref` or `token` of its entry in workspaces.yaml; the next walk there tries again.",

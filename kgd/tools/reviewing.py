@@ -26,7 +26,7 @@ from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
 from kgd.tools.dates import moment_of
 from kgd.tools.differences import foretold
-from kgd.tools.nodes import moment
+from kgd.tools.nodes import made_at, moment
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.past import RevertResult
 from kgd.tools.session import Session
@@ -149,7 +149,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     if is_cut:
         answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were looked at"
     if noted is not None:
-        answer["reviewed"] = {"commit": noted.hex(), "at": moment(workspace.past.commit(noted).author_time)}
+        entry = workspace.past.entry(workspace.past.commit(noted), ())
+        answer["reviewed"] = {"commit": noted.hex(), "at": made_at(entry)}
     if params.revert:
         answer["reverted"] = _revert(session, workspace, params, entries, learned)
     elif params.accept:

@@ -21,7 +21,7 @@ from kgd.tools import addressing, cursors, origins, sight
 from kgd.tools.budget import Room
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.verifying import mark
@@ -40,7 +40,7 @@ class SearchParams(Params):
     types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
     namespace: Annotated[str, Field(description="a path prefix")] = ""
-    edge_types: Many[str] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
     max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge counts")] = 1
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     limit: Annotated[int, Field(ge=1, le=200)] = 10

@@ -60,6 +60,11 @@ class Session:
     wrote: tuple[str, str] | None = None
     """Workspace and commit of the last change by a token, for what follows a write whatever its answer looks like."""
 
+    @property
+    def caller(self) -> str:
+        """The client, as questions to its model are counted: by its token and its name."""
+        return f"{self.principal.id if self.principal else ''} {self.client}"
+
     def author(self, workspace: Workspace) -> Author:
         """Who the commits of this caller are by: the holder of the token, or the person of this machine."""
         if self.principal is not None:

@@ -18,11 +18,12 @@ from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.disputes import settled_before, settled_in, subject_of
+from kgd.tools.nodes import ConflictField
 from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
 from kgd.tools.proposing import Decided, ProposalAnswer, decide, is_proposal
 from kgd.tools.proposing import waiting as proposals
 from kgd.tools.session import Session
-from kgd.tools.sides import SidesOfField, is_digest, with_authors
+from kgd.tools.sides import LOOKED_UP, is_digest, with_authors
 from kgd.tools.suggesting import SuggestionAnswer
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.writing import PutResult, answer_of
@@ -35,8 +36,6 @@ SIDES = {"a": 0, "b": 1}
 IDS_NAMED = 8
 LISTED = 20
 """Conflicts that one call takes up when it names none."""
-LOOKED_UP = 10
-"""Of how many it is looked up who wrote them."""
 
 
 class Resolution(Params):
@@ -190,7 +189,7 @@ class Remaining(TypedDict):
     id: str
     uri: str
     why: str
-    fields: dict[str, SidesOfField]
+    fields: dict[str, ConflictField]
 
 
 class ResolveConflictsResult(TypedDict):
@@ -298,7 +297,7 @@ def _add_remaining(
 ) -> None:
     room, left = Room(HARD_LIMIT), [one for one in found if one.id in why]
     for number, one in enumerate(left):
-        fields = with_authors(workspace, one, look=number < LOOKED_UP)
+        fields = with_authors(workspace, one) if number < LOOKED_UP else nodes.conflict(one)["fields"]
         item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": fields}
         for limit in (8_000, 2_000, 500):
             if size_of(item) <= HARD_LIMIT // 2:

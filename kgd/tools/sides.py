@@ -1,25 +1,27 @@
-"""This file is where it is looked up who wrote each side of a conflict, as far as a short look into history tells."""
+"""Authors of the sides of a conflict, looked up in the history that led to its record."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NotRequired
-
-from typing_extensions import TypedDict
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from kgd.codec import memories
+from kgd.codec.documents import read_record
+from kgd.codec.paths import conflict_path
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings
 from kgd.errors import KgdError
+from kgd.git.objects import Commit, ObjectId, text
 from kgd.model.conflict import PLACE, TWIN, WHOLE, canonical_json
 from kgd.model.fields import field_of, plain, split, value_at
 from kgd.model.merge import is_of_node
-from kgd.model.node import Json, Node
+from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri
-from kgd.resolution.prompts import sides_of
 from kgd.tools import sight
-from kgd.tools.nodes import Writer, moment
+from kgd.tools.nodes import ConflictField, disputed, made_at
 from kgd.workspace.merge_files import MEMORIES
 from kgd.workspace.outcome import OpenConflict
 
@@ -27,70 +29,142 @@ if TYPE_CHECKING:
     from kgd.workspace.outcome import Entry
     from kgd.workspace.workspace import Workspace
 
+LOOKED_UP = 10
+"""Conflicts of one answer whose authors are looked up: each costs a few git processes."""
 COMMITS_READ = 30
-"""Of a node's history: a side that is older stays without a name."""
+"""Commits searched for the writer of a side, counted back from each parent of the commit that recorded the conflict."""
+RECORDS_READ = 8
+"""Earlier records of the same dispute that are followed back."""
 ABSENT, PRESENT = "", "present"
 is_digest = re.compile("[0-9a-f]{16}").fullmatch
 
 
-class SideAnswer(TypedDict):
-    """One version, with the commit that wrote it where that was found."""
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """A value as history has it: the files to follow, the value's text, and the reader of that text in a commit."""
 
-    side: str
-    value: Any
-    author: NotRequired[str]
-    commit: NotRequired[str]
-    at: NotRequired[str]
+    files: tuple[str, ...]
+    text: str
+    text_in: Callable[[str], str]
 
-
-class SidesOfField(TypedDict):
-    """`shown` is the side that is served meanwhile."""
-
-    base: Any
-    sides: list[SideAnswer]
-    shown: str
+    def is_written_by(self, commit: Commit) -> bool:
+        """Whether the commit gave the field this value; a merge never did."""
+        if len(commit.parents) > 1 or self.text_in(commit.id.hex()) != self.text:
+            return False
+        return not commit.parents or self.text_in(commit.parents[0].hex()) != self.text
 
 
-def with_authors(workspace: Workspace, found: OpenConflict, *, look: bool = True) -> dict[str, SidesOfField]:
-    """Each field of the conflict with its sides. One git process, and a few reads for each of the newest commits.
+def with_authors(
+    workspace: Workspace, found: OpenConflict, *, sees: sight.Sees | None = None
+) -> dict[str, ConflictField]:
+    """Each field of the conflict with its sides and their authors, as far as the history that is searched has them.
 
     Args:
-        look: Whether history is asked at all.
+        sees: Predicate for readable nodes, or None if unrestricted. The authors of other nodes are left out.
     """
-    answer: dict[str, SidesOfField] = {}
-    past = _Past(workspace, found.uri) if look else None
-    for name, field in found.conflict.fields.items():
-        letters = sides_of(found.conflict, name)
-        told = writers(workspace, found, name, past=past) if past else [Writer()] * len(letters)
-        sides: list[SideAnswer] = [
-            {"side": letter, "value": value, **by} for (letter, value), by in zip(letters.items(), told, strict=False)
-        ]
-        shown = found.conflict.shown.get(name, 0)
-        answer[name] = {"base": field.base, "sides": sides, "shown": list(letters)[shown]}
+    answer = {name: disputed(found, name) for name in found.conflict.fields}
+    try:
+        commit = _recorded(workspace, found.path, bytes.fromhex(workspace.tip))
+        for name, field in answer.items():
+            for side in field["sides"]:
+                if name in (PLACE, TWIN) and not (sees is None or sees(Uri(str(side["value"])))):
+                    continue
+                trace = _trace(workspace, found, name, side["value"])
+                if entry := _writer(workspace, found, name, side["value"], commit, trace):
+                    side["author"], side["commit"], side["at"] = entry.author, entry.commit, made_at(entry)
+    except KgdError:  # a hole in history: the sides count without their authors
+        pass
     return answer
 
 
-def writers(
-    workspace: Workspace, found: OpenConflict, name: str, sees: sight.Sees | None = None, past: _Past | None = None
-) -> list[Writer]:
-    """Who wrote each side of a field, in the order of the sides.
+def _recorded(workspace: Workspace, path: str, tip: ObjectId) -> Commit | None:
+    """The commit that added a conflict record."""
+    log = workspace.past.log(tip, (path,), limit=1)
+    return log[0].commit if log else None
 
-    Args:
-        sees: What the caller may read of; another node's history is not told otherwise.
+
+def _writer(
+    workspace: Workspace, found: OpenConflict, name: str, side: Json, commit: Commit | None, trace: _Trace
+) -> Entry | None:
+    """The commit that gave the node this value, else the commit that put it into the record.
+
+    Stale puts, submissions and reverts write their side into the record alone.
     """
-    sides = found.conflict.fields[name].sides
+    past = workspace.past
+    for _ in range(RECORDS_READ):
+        if commit is None:
+            break
+        for start in commit.parents if len(commit.parents) > 1 else (commit.id,):
+            log = past.log(start, trace.files, limit=COMMITS_READ) if trace.files else ()
+            for one in log:
+                if trace.is_written_by(one.commit):
+                    return past.entry(one.commit, one.changes)
+        earlier = _recorded_before(workspace, found, name, canonical_json(side), commit)
+        if earlier is None:
+            return past.entry(commit) if len(commit.parents) == 1 else None
+        commit = earlier
+    return None
+
+
+def _recorded_before(workspace: Workspace, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit | None:
+    """The commit that added the record from which this one took a side, if there was one."""
+    folders = [conflict_path(uri, "", workspace.sharded).rpartition("/")[0] for uri in _names(workspace, found.uri)]
+    for parent in commit.parents:
+        for path in (path for folder in folders for path in _records_in(workspace, parent, folder)):
+            data = _read(workspace, parent.hex(), path)
+            try:
+                fields = read_record(data, path, workspace.sharded).fields if data else {}
+            except KgdError:
+                continue
+            if name in fields and side in map(canonical_json, fields[name].sides):
+                return _recorded(workspace, path, parent)
+    return None
+
+
+def _records_in(workspace: Workspace, commit: ObjectId, folder: str) -> list[str]:
+    store = workspace.store
+    found = store.entry(store.tree_of(commit), folder)
+    return [f"{folder}/{text(name)}" for name in store.tree(found) if name.endswith(b".yaml")] if found else []
+
+
+def _trace(workspace: Workspace, found: OpenConflict, name: str, side: Json) -> _Trace:
     if name in (PLACE, TWIN):
-        named = [Uri(str(side)) for side in sides]
-        return [_writer(_Past(workspace, uri).maker()) if sees is None or sees(uri) else Writer() for uri in named]
+        uri = Uri(str(side))
+        return _Trace((workspace.path(uri),), PRESENT, cache(partial(_presence, workspace, uri)))
     if is_of_node(name) and not is_settings_uri(found.uri):
-        past = past or _Past(workspace, found.uri)
-        return [_writer(past.writer_of(name, side)) for side in sides]
-    file = _file_of(found, name)
-    if file is None:
-        return [Writer()] * len(sides)
-    log = workspace.past.log(bytes.fromhex(workspace.tip), (file,), limit=COMMITS_READ)
-    entries = [workspace.past.entry(one.commit, one.changes) for one in log]
-    return [_writer(_first(entries, canonical_json(side), _reader(workspace, file, name))) for side in sides]
+        uris = _names(workspace, found.uri)
+        files = tuple(dict.fromkeys(file for uri in uris for file in workspace.history.files_of(uri)))
+        return _Trace(files, canonical_json(side), cache(partial(_field_at, workspace, uris, name)))
+    if (file := _file_of(found, name)) is None:
+        return _Trace((), "", lambda commit: ABSENT)
+    return _Trace(
+        (file,), canonical_json(side),
+        cache(lambda commit: canonical_json(_value_in(_read(workspace, commit, file), file, name))),
+    )  # fmt: skip
+
+
+def _names(workspace: Workspace, uri: Uri) -> tuple[Uri, ...]:
+    """The names that a node has and had, the record's first."""
+    if is_settings_uri(uri):
+        return (uri,)
+    node = workspace.readable(workspace.graph.resolve(uri))
+    return tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))
+
+
+def _presence(workspace: Workspace, uri: Uri, commit: str) -> str:
+    try:
+        return PRESENT if workspace.node(uri, commit) else ABSENT
+    except KgdError:
+        return ABSENT
+
+
+def _field_at(workspace: Workspace, uris: Sequence[Uri], field: str, commit: str) -> str:
+    """The field under the first of the node's names that the commit has."""
+    try:
+        node = next(filter(None, (workspace.node(uri, commit) for uri in uris)), None)
+        return canonical_json((plain(node) if node else None) if field == WHOLE else field_of(node, field))
+    except KgdError:
+        return ABSENT
 
 
 def present(workspace: Workspace, found: OpenConflict, name: str) -> Json:
@@ -118,17 +192,6 @@ def _file_of(found: OpenConflict, name: str) -> str | None:
     return f"{MEMORIES}/{rest[0]}" if head == MEMORIES and rest else None
 
 
-def _reader(workspace: Workspace, file: str, name: str) -> Callable[[str], str]:
-    known: dict[str, str] = {}
-
-    def value(commit: str) -> str:
-        if commit not in known:
-            known[commit] = canonical_json(_value_in(_read(workspace, commit, file), file, name))
-        return known[commit]
-
-    return value
-
-
 def _read(workspace: Workspace, commit: str, file: str) -> bytes | None:
     try:
         store = workspace.store
@@ -151,51 +214,3 @@ def _value_in(data: bytes | None, file: str, name: str) -> Json:
         return memory.prose if rest == ["prose"] else value_at(dict(memory.front), rest)
     except KgdError:
         return None
-
-
-def _first(entries: Sequence[Entry], wanted: str, value: Callable[[str], str]) -> Entry | None:
-    """The newest commit with one parent that made this the value."""
-    for entry in entries:
-        if len(entry.parents) == 1 and value(entry.commit) == wanted and value(entry.parents[0]) != wanted:
-            return entry
-    return None
-
-
-def _writer(entry: Entry | None) -> Writer:
-    return {"author": entry.author, "commit": entry.commit, "at": moment(entry.at)} if entry else {}
-
-
-class _Past:
-    """The node at each of its newest commits and at their parents, read once."""
-
-    def __init__(self, workspace: Workspace, uri: Uri) -> None:
-        self._workspace, self._uri = workspace, uri
-        self._nodes: dict[str, Node | None] = {}
-        try:
-            self._entries = workspace.history.entries(uri=uri, limit=COMMITS_READ)
-        except KgdError:
-            self._entries = ()
-
-    def writer_of(self, field: str, value: Json) -> Entry | None:
-        """The newest commit with one parent that gave the field this value."""
-        return _first(self._entries, canonical_json(value), lambda commit: self._value(commit, field))
-
-    def maker(self) -> Entry | None:
-        """The newest commit with one parent by which there was such a node."""
-        return _first(self._entries, PRESENT, lambda commit: PRESENT if self._node(commit) else ABSENT)
-
-    def _node(self, commit: str) -> Node | None:
-        if commit not in self._nodes:
-            try:
-                self._nodes[commit] = self._workspace.node(self._uri, commit)
-            except KgdError:
-                self._nodes[commit] = None
-        return self._nodes[commit]
-
-    def _value(self, commit: str, field: str) -> str:
-        node = self._node(commit)
-        try:
-            value = (plain(node) if node else None) if field == WHOLE else field_of(node, field)
-        except KgdError:
-            return ABSENT
-        return canonical_json(value)

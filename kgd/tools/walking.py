@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.graph.across import Crossing, walk_across
-from kgd.graph.traverse import Link, Visited, Walk
+from kgd.graph.traverse import Link, Step, Visited, Walk
 from kgd.model.fence import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
@@ -22,12 +22,23 @@ from kgd.tools.contexts import Hint, enter
 from kgd.tools.mentioning import MENTIONS
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import note
 from kgd.tools.tool import Hints, Tool
 from kgd.tools.verifying import mark
-from kgd.tools.walking_across import BROKEN_SHOWN, Absent, Asked, Broken, Sources, absent, broken, nowhere, why_not
+from kgd.tools.walking_across import (
+    BROKEN_SHOWN,
+    Absent,
+    Asked,
+    Broken,
+    Sources,
+    absent,
+    broken,
+    nowhere,
+    refused,
+    why_not,
+)
 
 if TYPE_CHECKING:
     pass
@@ -43,13 +54,16 @@ class TraverseParams(Params):
         float | None, Field(ge=0, description="null: no limit", json_schema_extra={"type": ["number", "null"]})
     ] = 1.0
     max_depth: Annotated[int | None, Field(ge=0)] = None
-    edge_types: Many[str] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
     types: Annotated[Many[str], Field(description="node types; file and dir too")] = Field(default_factory=list)
     direction: Literal["out", "in", "both"] = "out"
     max_nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] = 50
     budget: Annotated[int, Field(ge=1, description="tokens")] = 4_000
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
+    include: Annotated[Many[Literal["path"]], Field(description="path: each node's whole path, beside `via`")] = Field(
+        default_factory=list
+    )
     cursor: str | None = None
     context_id: str | None = None
     workspace: str | None = None
@@ -59,12 +73,25 @@ PathStep = TypedDict("PathStep", {"from": str, "type": str, "direction": NotRequ
 """One relation of a path: leaving `from`; `direction` is given where it was walked against its arrow."""
 
 
+class Via(PathStep):
+    """The last relation of a node's path, leaving its predecessor `from`.
+
+    `through` are the steps before it, where they lead through nodes that the answer leaves out. The path of the first
+    step's node and these steps are the whole path; that node is on this page or on an earlier one.
+    """
+
+    through: NotRequired[list[PathStep]]
+
+
 class Reached(TypedDict):
+    """A node; one without `via` is a start."""
+
     uri: str
     type: str
     name: str
     cost: float
-    path: list[PathStep]
+    via: NotRequired[Via]
+    path: NotRequired[list[PathStep]]
     summary: NotRequired[str]
     stored: NotRequired[bool]
     origin: NotRequired[Origin]
@@ -140,7 +167,7 @@ def _walked(
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
-    page = _Page(crossing, behind, room, Sources(session, crossing), asked.also)
+    page = _Page(crossing, behind, room, Sources(session, crossing), asked.also, include_path=bool(params.include))
     answered = {node.uri for node in page.nodes}
     if not asked.commit:
         _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
@@ -156,9 +183,10 @@ def _walked(
         answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
     if page.cursor:
         answer["cursor"] = cursors.write("traverse", question, page.cursor)
-    if found.missing:
-        answer["missing"] = list(found.missing)
-        if lacking := [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]:
+    if found.missing or asked.refused:
+        answer["missing"] = [*found.missing, *(text[:300] for text in asked.refused)]
+        lacking = [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]
+        if lacking := [*lacking, *refused(asked)]:
             answer["absent"] = lacking
     if asked.commit:
         answer["as_of"] = asked.commit
@@ -209,7 +237,8 @@ class _Page:
     """The nodes of a walk that fit into the room, each with the relations to those answered before it."""
 
     def __init__(
-        self, crossing: Crossing, behind: _Behind, room: Room, sources: Sources, also: Mapping[Uri, list[str]]
+        self, crossing: Crossing, behind: _Behind, room: Room, sources: Sources, also: Mapping[Uri, list[str]],
+        *, include_path: bool,
     ) -> None:  # fmt: skip
         found = crossing.walk
         self.nodes: list[Visited] = []
@@ -220,9 +249,14 @@ class _Page:
         ]
         self.cursor: list[Any] | None = None
         links = _by_later_end(found)
+        listed = {node.uri: node.path for node in found.nodes}
         fresh = [node for node in found.nodes if not behind.hides(node)]
         for node in fresh:
             answer = _reached(node, sources.of(node))
+            if node.path:
+                answer["via"] = _via(node, listed)
+            if include_path:
+                answer["path"] = [_step(step) for step in node.path]
             if node.uri in also:
                 answer["asked"] = also[node.uri]
             edges = [_edge(link) for link in links.get(node.uri, ())]
@@ -254,12 +288,6 @@ def _reached(node: Visited, came_from: Sequence[Origin]) -> Reached:
         "type": card.type,
         "name": card.name or name_of(node.uri),
         "cost": plain_weight(node.cost),
-        "path": [
-            {"from": step.uri, "type": step.type}
-            if step.direction == "out"
-            else {"from": step.uri, "type": step.type, "direction": "in"}
-            for step in node.path
-        ],
     }
     if card.summary:
         answer["summary"] = card.summary
@@ -273,6 +301,26 @@ def _reached(node: Visited, came_from: Sequence[Origin]) -> Reached:
             answer["type"], answer["name"] = fenced(answer["type"]), fenced(answer["name"])
             if "summary" in answer:
                 answer["summary"] = fenced(answer["summary"])
+    return answer
+
+
+def _step(step: Step) -> PathStep:
+    answer: PathStep = {"from": step.uri, "type": step.type}
+    if step.direction == "in":
+        answer["direction"] = "in"
+    return answer
+
+
+def _via(node: Visited, listed: Mapping[Uri, tuple[Step, ...]]) -> Via:
+    """The end of a node's path, from the last node on it whose own path is the path until there."""
+    path = node.path
+    at = len(path) - 1
+    # A predecessor may be hidden by `types`, or be listed with a cheaper path that `max_depth` has no room for.
+    while at and not (len(known := listed.get(path[at].uri, ())) == at and known[-1] is path[at - 1]):
+        at -= 1
+    answer = cast("Via", _step(path[-1]))
+    if path[at:-1]:
+        answer["through"] = [_step(step) for step in path[at:-1]]
     return answer
 
 
@@ -311,9 +359,9 @@ TRAVERSE = Tool(
     name="traverse",
     title="What is near",
     description=(
-        "Everything near one or more nodes or paths, cheapest first: each node with its cost and path, the relations "
-        "among them, broken links, open conflicts. A node is in when its cheapest path costs at most max_cost (a "
-        "relation's weight is its cost; 0 = always together). `cut` says what was left out and why."
+        "Everything near one or more nodes or paths, cheapest first: each node with its cost and predecessor (`via`), "
+        "the relations among them, broken links, open conflicts. A node is in when its cheapest path costs at most "
+        "max_cost (a relation's weight is its cost; 0 = always together). `cut` says what was left out and why."
     ),
     Params=TraverseParams,
     Result=TraverseResult,

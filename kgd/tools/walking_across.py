@@ -61,13 +61,17 @@ class Absent(Detail):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where a walk begins. `workspace` is None where the home is on a hub; `also` are other names of starts."""
+    """Where a walk begins. `workspace` is None where the home is on a hub; `also` are other names of starts.
+
+    `refused` are texts that name no node, with the reason.
+    """
 
     home: str
     workspace: Workspace | None
     starts: list[Uri]
     commit: str | None
     also: dict[Uri, list[str]]
+    refused: dict[str, KgdError]
 
     @classmethod
     def of(cls, session: Session, named: str | None, start: Sequence[str], as_of: str | None) -> Asked:
@@ -75,12 +79,18 @@ class Asked:
         if far:
             if as_of:
                 raise Invalid("a workspace on a hub is walked as it is now", at="as_of", next="Leave it out.")
-            starts = [addressing.resolve_far(session, far, text, at=f"start[{n}]") for n, text in enumerate(start)]
-            return cls(far, None, starts, None, {})
+            found, refused = addressing.each(
+                start, lambda n, text: addressing.resolve_far(session, far, text, at=f"start[{n}]")
+            )
+            return cls(far, None, list(found.values()), None, {}, {start[n]: why for n, why in refused.items()})
         workspace = addressing.choose(session, named, start)
-        starts = [addressing.resolve(session, workspace, text, at=f"start[{n}]") for n, text in enumerate(start)]
+        found, refused = addressing.each(
+            start, lambda n, text: addressing.resolve(session, workspace, text, at=f"start[{n}]")
+        )
+        starts = list(found.values())
         commit = session.commit(workspace, as_of) if as_of else None
-        return cls(workspace.id, workspace, starts, commit, _former(workspace, starts))
+        also = _former(workspace, starts)
+        return cls(workspace.id, workspace, starts, commit, also, {start[n]: why for n, why in refused.items()})
 
     @property
     def inside(self) -> str:
@@ -165,6 +175,14 @@ def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri
 
 def absent(uri: Uri, absence: Absence) -> Absent:
     return {"uri": uri, "reason": absence.reason, "workspace": workspace_of(uri) or "", **_detail(absence)}
+
+
+def refused(asked: Asked) -> list[Absent]:
+    """The starts that are no address of a known workspace."""
+    return [
+        {"uri": text[:300], "reason": addressing.reason_of(why), "detail": f"{why.message}. {why.next}".strip()[:300]}
+        for text, why in asked.refused.items()
+    ]
 
 
 def _detail(absence: Absence) -> Detail:

@@ -1,8 +1,9 @@
 """This file is where a change meets a conflict: one that is open on its nodes, or one it makes itself by coming late.
 
-An open one may be settled beside the change, where the change does not touch what is in conflict. A change that expects
-an older version is normally refused; where its three-way merge with what was written meanwhile clashes, and a model
-settles the clash, it is carried out as decided, expecting the version that the model was shown.
+An open one may be settled beside the change, where the change does not touch what is in conflict. An upsert that
+expects an older version is carried out if only other fields changed since. Where its three-way merge with what was
+written meanwhile clashes, and a model settles the clash, it is carried out as decided, expecting the version that the
+model was shown. Otherwise it is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from kgd.model.uri import Uri
 from kgd.tools.consulting import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
 from kgd.tools.session import Session
 from kgd.workspace.edits import upserted
+
+TRIES = 4
+"""How often a change is submitted while others write to the same nodes."""
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
@@ -48,17 +52,18 @@ def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Con
 
 
 def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> tuple[Outcome, list[Resolved]]:
-    """The change, brought together with what was written since its version was read, where a model does that.
+    """Carry out the change, if need be merged with what was written since its versions were read.
 
     Raises:
-        Stale: Nobody brought them together: nothing was written.
+        Stale: Both changed the same, and no model settled it: nothing was written.
         KgdError: Any other refusal; nothing was written.
     """
     try:
-        return session.submit(workspace, changes), []
+        return rebased(session, workspace, changes), []
     except Stale as refusal:
-        late = _late(workspace, changes)
-        if late is None or not session.may(workspace, late.conflict.uri, Verb.READ):
+        ones = _late_ones(workspace, changes)
+        late = _compared(workspace, ones[0]) if len(ones) == 1 else None
+        if late is None or late.conflict is None or not session.may(workspace, late.conflict.uri, Verb.READ):
             raise
         found = consult(session, [late.conflict])
         decision = found.decided.get(late.conflict.id)
@@ -76,15 +81,56 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
         }]  # fmt: skip
 
 
+def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False) -> Outcome:
+    """Submit the change; an upsert that expects an older version then expects the present one, if no field clashes.
+
+    Raises:
+        Stale: An upsert changes what was changed since its version, or what it had is not known.
+        KgdError: Any other refusal; nothing was written.
+    """
+    tried = changes
+    for _ in range(TRIES - 1):
+        try:
+            return session.submit(workspace, tried, dry_run=dry_run)
+        except Stale:
+            edits = list(changes.edits)
+            for late in (late_ones := _late_ones(workspace, changes)):
+                found = _compared(workspace, late) if session.may(workspace, late.uri, Verb.READ) else None
+                if found is None or not found.is_clear:
+                    raise
+                edits = [replace(late, expect_version=found.version) if edit is late else edit for edit in edits]
+            if not late_ones:
+                raise
+            tried = replace(changes, edits=tuple(edits))
+    return session.submit(workspace, tried, dry_run=dry_run)
+
+
+def after(outcome: Outcome, resolved: Iterable[Resolved]) -> Outcome:
+    """The outcome of a change with the versions that settling conflicts right after it made.
+
+    A version with another writer's change between keeps the older number, so that a change expecting it is compared.
+    """
+    versions = dict(outcome.nodes)
+    for one in resolved:
+        if (version := one.get("version")) and versions.get(Uri(one["uri"])) == version - 1:
+            versions[Uri(one["uri"])] = version
+    return replace(outcome, nodes=tuple(versions.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """An upsert that expects an older version, and how it clashes with what the node is now."""
+    """An upsert that expects an older version, merged with what the node is now."""
 
     edit: Upsert
-    conflict: Conflict
+    conflict: Conflict | None
     merged: Node
     current: Node
     version: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the upsert makes of the node now just what the merge does: nothing of it was changed since."""
+        return self.conflict is None and upserted(self.current, self.edit) == self.merged
 
     def decided(self, decision: Decision) -> Upsert | None:
         """The upsert that makes of the node what was decided; None where none does exactly that."""
@@ -111,16 +157,19 @@ class _Late:
         return replace(edit, **changes)
 
 
-def _late(workspace: Workspace, changes: ChangeSet) -> _Late | None:
-    """The one upsert of these changes that comes late and clashes; None where there is none, or more than that."""
-    late = [
+def _late_ones(workspace: Workspace, changes: ChangeSet) -> list[Upsert]:
+    return [
         edit
         for edit in changes.edits
         if isinstance(edit, Upsert) and edit.expect_version and not _is_current(workspace, edit)
     ]
-    if len(late) != 1 or late[0].detail is not None:  # prose is brought together by who wrote it
+
+
+def _compared(workspace: Workspace, edit: Upsert) -> _Late | None:
+    """How a late upsert goes with what the node is now; None where what its author had is not known."""
+    if edit.detail is not None:  # prose is brought together by who wrote it
         return None
-    edit, uri = late[0], workspace.graph.resolve(late[0].uri)
+    uri = workspace.graph.resolve(edit.uri)
     # The version is asked before the node: who writes in between makes it too old, and the write is then refused.
     version, current = workspace.node_version(uri), workspace.node(uri)
     if version is None or current is None:
@@ -132,7 +181,7 @@ def _late(workspace: Workspace, changes: ChangeSet) -> _Late | None:
         merged = merge(read, current, upserted(read, edit))
     except KgdError:
         return None
-    if merged.conflict is None or merged.node is None:
+    if merged.node is None:
         return None
     return _Late(edit, merged.conflict, merged.node, current, version.count)
 

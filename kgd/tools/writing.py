@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, Stale
-from kgd.freshness.citations import CITES
+from kgd.errors import Invalid, NotFound, Stale
 from kgd.memories.recording import first_words, memory
-from kgd.model.change import ChangeSet, Upsert
+from kgd.model.change import Append, ChangeSet, Edit, Move, Upsert
+from kgd.model.fields import CITES
 from kgd.model.node import Relation
 from kgd.model.uri import OWNED, Uri, build
-from kgd.tools import addressing, write_conflicts
+from kgd.tools import addressing, nodes, sight, write_conflicts
 from kgd.tools.areas import hints
-from kgd.tools.changes import Changes, edits
+from kgd.tools.changes import Changes, addresses, edits
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
+from kgd.workspace.draft import is_resource
 
 if TYPE_CHECKING:
     from kgd.workspace.outcome import Outcome
@@ -74,25 +75,50 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
-    if params.dry_run or params.conflicts == "show":
+    if not (params.request_id and workspace.repeated(session.request(params.request_id))):
+        _check_appends(session, workspace, changes.edits)
+    resolved: list[Resolved] = []
+    if params.conflicts == "show":
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
-        answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-        answer["warnings"] += hints.warnings(changes.edits)
-        return answer
-    found = write_conflicts.beside(session, workspace, changes.edits)
-    outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
-    resolved += settle(session, workspace, found)
-    answer = answer_of(workspace, outcome)
-    answer["warnings"] += hints.warnings(changes.edits)
+    elif params.dry_run:
+        outcome = write_conflicts.rebased(session, workspace, changes, dry_run=True)
+    else:
+        found = write_conflicts.beside(session, workspace, changes.edits)
+        outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
+        settled = settle(session, workspace, found)
+        outcome = write_conflicts.after(outcome, settled)
+        resolved += settled
+    answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+    answer["warnings"] += hints.warnings(workspace, changes.edits)
+    answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
     return answer
+
+
+def _check_appends(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:
+    """Refuse an append that would make a node.
+
+    Raises:
+        NotFound: Neither the workspace nor the code tree has the node, and no other change makes it.
+    """
+    made = {edit.to if isinstance(edit, Move) else edit.uri for edit in edits if isinstance(edit, Upsert | Move)}
+    for edit in edits:
+        uri = workspace.graph.resolve(edit.uri) if isinstance(edit, Append) else None
+        if uri and uri not in made and not (workspace.exists(uri) or is_resource(uri, workspace.id)):
+            close = ", ".join(nodes.similar(workspace, uri, sight.sight(session, workspace.id)))
+            raise NotFound(
+                "there is no such node to append to", at=uri,
+                next=f"Did you mean {close}? An upsert makes a new node." if close else "Make it with an upsert.",
+            )  # fmt: skip
 
 
 def answer_of(
     workspace: Workspace, outcome: Outcome, *, dry_run: bool = False, settled: Collection[str] = ()
 ) -> PutResult:
     """What became of a change, as every writing tool answers it. Of conflicts that it has `settled` nothing is said."""
+    if outcome.commit and not outcome.repeated:
+        workspace.sent.note_written(outcome.commit, outcome.nodes)
     warnings = list(outcome.warnings)
     open_conflicts = {
         one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
@@ -155,7 +181,9 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             if not is_new:
                 raise
         else:
-            return answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer["warnings"] += addressing.guesses(session, workspace, params.about)
+            return answer
 
 
 def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:

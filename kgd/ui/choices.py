@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_lowercase
 from typing import Any
 
 from kgd.errors import Invalid
@@ -47,7 +46,7 @@ class Side:
     text: str
     marks: tuple[Mark, ...]
     is_shown: bool
-    by: Mapping[str, str]
+    by: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +172,18 @@ def resolution(found: Sequence[Dispute], chosen: Sequence[Choice]) -> dict[str, 
 
 
 def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -> Dispute:
-    kind, sides, base = kind_of(conflict["uri"], name), field["sides"], field["base"]
-    letters = dict(zip(ascii_lowercase, sides, strict=False))
+    kind, base, shown_now = kind_of(conflict["uri"], name), field["base"], field["shown"]
+    letters = {side["side"]: side["value"] for side in field["sides"]}
+    sides = list(letters.values())
     texts = [_text(kind, side) for side in sides]
     before = _text(kind, base) if base is not None else None
     shown = []
-    for number, (letter, side) in enumerate(letters.items()):
-        by = (field.get("by") or [{}] * len(sides))[number]
+    for number, told in enumerate(field["sides"]):
+        letter, side = told["side"], told["value"]
         against = before if before is not None else texts[1 - number] if len(texts) == 2 else None
         shown.append(
             Side(letter, _label(kind, letter, side), texts[number], _marks(texts[number], against, before is None),
-                 number == field["shown"], by)
+                 letter == shown_now, told)
         )  # fmt: skip
     values: dict[str, Json] = {**letters}
     if _has_base(kind, base):
@@ -193,7 +193,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
         values["now"], written_since = now, _text(kind, now)
     return Dispute(
         conflict["id"], conflict["uri"], name, titled(name), kind, tuple(shown), before or "", _base_label(kind, base),
-        values, _parts(kind, sides), _own_begin(kind, sides, field["shown"]), written_since,
+        values, _parts(kind, sides), _own_begin(kind, sides, letters[shown_now]), written_since,
     )  # fmt: skip
 
 
@@ -282,12 +282,12 @@ def _is_node(value: Json) -> bool:
     return isinstance(value, dict) and "uri" in value
 
 
-def _own_begin(kind: str, sides: Sequence[Json], shown: int) -> str | None:
+def _own_begin(kind: str, sides: Sequence[Json], shown: Json) -> str | None:
     if kind in ("twin", "node") or any(isinstance(side, dict) and set(side) == {"kept"} for side in sides):
         return None
     if all(side is None or isinstance(side, str) for side in sides):
-        return str(sides[shown] or "")
-    return json.dumps(sides[shown], ensure_ascii=False, indent=1)
+        return str(shown or "")
+    return json.dumps(shown, ensure_ascii=False, indent=1)
 
 
 def is_text(dispute: Dispute) -> bool:

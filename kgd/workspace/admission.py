@@ -18,14 +18,18 @@ from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
+from kgd.model.fields import CITES
 from kgd.model.memory import MEMORY_TYPES
 from kgd.model.node import UNSEEN, Node
-from kgd.model.uri import Uri, parse, workspace_of
+from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import memory_files
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
 MAX_NODE_BYTES = 256 * 1024
+MAX_KNOWLEDGE = 32 * 1024
+"""Bytes of the content of an area."""
+AREAS = frozenset({"atom", "molecule"})
 
 Read = Callable[[str], bytes | None]
 Place = Callable[[str, Secret | None], str]
@@ -77,7 +81,28 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
                 f"a {field} is written without line ends, control and direction characters",
                 at=place(field, None) if place else node.uri, next="Leave them out.",
             )  # fmt: skip
+    if scheme_of(node.uri) in AREAS and (before is None or before.content != node.content):
+        size = len(node.content.strip().encode("utf-8", "surrogatepass"))
+        if size > MAX_KNOWLEDGE:
+            raise Limit(
+                f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
+                at=place("content", None) if place else node.uri,
+                next="Keep what is not in the code; put the rest into another atom.",
+            )
+    _refuse_citations(node, before, place)
     refuse_secrets(node, before, place)
+
+
+def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> None:
+    """A citation is a text; any other shape would never be compared with the code."""
+    cites = node.data.get(CITES)
+    if cites is None or isinstance(cites, str) or (isinstance(cites, list) and all(isinstance(c, str) for c in cites)):
+        return
+    if before is None or before.data.get(CITES) != cites:
+        raise Invalid(
+            "data.cites is a list of texts", at=place("data", None) if place else node.uri,
+            next='Write each citation as "path", "path#symbol" or "path@commit#symbol".',
+        )  # fmt: skip
 
 
 def _refuse_large(data: bytes, at: str) -> None:

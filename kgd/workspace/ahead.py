@@ -8,10 +8,11 @@ version would both be done, and the second would bury the first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kgd.codec.bulk import folder_of, is_path
 from kgd.codec.paths import path_of
+from kgd.graph.edges import Edge
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.draft import Surroundings
@@ -98,7 +99,7 @@ class Ahead:
         changed = self._parts.get(folder or "", ())
         return sorted({*known, *changed}) if known is not None else None
 
-    def incoming(self, uri: Uri) -> int:
+    def incoming(self, uri: Uri) -> Sequence[Edge]:
         return self._served.incoming(uri)
 
     def invalid_file(self, path: str) -> InvalidFile | None:

@@ -60,6 +60,8 @@ class Counted:
         self._requests: dict[str, ObjectId] = {}
         self._unreadable = ""
         """Why history could not be counted; empty where it was."""
+        self._apart: tuple[tuple[ObjectId, ObjectId] | None, Mapping[str, int]] = (None, {})
+        """The last counts of `version_at`, and between which commits they are."""
         self._owed = 0
         self._ready = threading.Event()
         self._ready.set()
@@ -131,6 +133,26 @@ class Counted:
                 if len(self._looked) > LOOKED_KEPT:
                     self._looked.popitem(last=False)
         return found
+
+    def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
+        """How many commits up to `commit` changed the path. O(what came after it), or O(history) off the tip's line.
+
+        Raises:
+            Unavailable: As `version`.
+        """
+        is_before = self._store.is_ancestor(commit, tip)
+        with self._lock:
+            key, counts = self._apart
+        if key != (commit, tip):
+            span = (tip, commit) if is_before else (commit, None)
+            found = git_versions(self._store.git_dir, span[0], since=span[1], counted=self._counts)
+            counts = {row.path: row.count for row in found}
+            with self._lock:
+                self._apart = (commit, tip), counts
+        if not is_before:
+            return counts.get(path, 0)
+        version = self.version(path)
+        return (version.count if version else 0) - counts.get(path, 0)
 
     def look(self, path: str) -> Version | None:
         """The same without waiting for anything: for the follower, which is what others wait for."""

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,6 +191,10 @@ class Derived:
         """
         return self._counted.version(path, anew=anew)
 
+    def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
+        """See `Counted.version_at`."""
+        return self._counted.version_at(path, commit, tip)
+
     def request(self, request: str) -> ObjectId | None:
         """The commit that a request id made, this session or an earlier one."""
         return self._counted.request(request)
@@ -209,9 +213,9 @@ class Derived:
         self._catch_up()
         return self._feed
 
-    def similar(self, created: Sequence[Uri]) -> tuple[Similar, ...]:
-        """Which older nodes some new ones look like; none while the index is behind."""
-        return similar(created, self._served.graph, self._text) if self._state.state == "ok" else ()
+    def similar(self, named: Mapping[Uri, str]) -> tuple[Similar, ...]:
+        """Which older nodes some new ones look like by their names; none while the index is behind."""
+        return similar(named, self._served.graph, self._text) if self._state.state == "ok" else ()
 
     def health(self) -> tuple[Stage, ...]:
         return (self._state,)

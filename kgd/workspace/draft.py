@@ -5,12 +5,13 @@ A draft reads through to the tip that the writer is at and touches nothing: aban
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import InvariantViolation, KgdError
+from kgd.graph.edges import Edge
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
@@ -41,7 +42,7 @@ class Surroundings(Protocol):
     def version(self, path: str) -> int: ...
     def served_blob(self, path: str, version: int) -> bytes | None: ...
     def parts_of(self, uri: Uri) -> Collection[str] | None: ...
-    def incoming(self, uri: Uri) -> int: ...
+    def incoming(self, uri: Uri) -> Sequence[Edge]: ...
     def invalid_file(self, path: str) -> InvalidFile | None: ...
     def knows_workspace(self, workspace: str) -> bool: ...
     def naming(self) -> Collection[str]: ...
@@ -68,6 +69,7 @@ class Draft:
         self.now = now
         """Unix seconds of the change."""
         self.warnings: list[str] = []
+        self.deleted: list[Uri] = []
         self.settled: list[str] = []
         self.carried: set[str] = set()
         """Records of conflicts that go on under another name."""
@@ -96,6 +98,17 @@ class Draft:
     def node(self, uri: Uri) -> Node | None:
         """The node as this change leaves it so far."""
         return self._after[uri] if uri in self._after else self.before(uri)
+
+    def incoming(self, uri: Uri) -> int:
+        """How many relations lead to a node after this change, of those that did before it."""
+        count = 0
+        for edge in self.around.incoming(uri):
+            source = self._after.get(edge.target) if edge.target in self._after else None
+            left = source.relations if source else ()
+            count += edge.target not in self._after or any(
+                (one.type, self.around.resolve(one.target)) == (edge.type, uri) for one in left
+            )
+        return count
 
     def exists(self, uri: Uri) -> bool:
         """Whether there is such a node, without reading it: a file that cannot be read is one too."""

@@ -5,7 +5,7 @@ Every function either changes the draft or raises; a repeat of what is already s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
@@ -85,10 +85,8 @@ def _delete(edit: Delete, draft: Draft) -> None:
     uri = _current(draft, edit.uri)
     _required(draft, uri)
     _expect(draft, uri, edit.expect_version)
-    incoming = draft.around.incoming(uri)
-    if incoming:
-        draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are broken links now")
     draft.remove(uri)
+    draft.deleted.append(uri)
 
 
 @apply.register
@@ -215,7 +213,13 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
 
 
 def check_links(draft: Draft) -> None:
-    """E8 for every relation this change adds: a missing resource is made, a missing concept is a warning."""
+    """E8 for every relation this change adds: a missing resource is made, a missing concept is a warning.
+
+    Deleted nodes that relations still lead to are a warning, too.
+    """
+    for uri in dict.fromkeys(draft.deleted):
+        if draft.node(uri) is None and (incoming := draft.incoming(uri)):
+            draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are broken links now")
     for uri in draft.touched():
         node, before = draft.node(uri), draft.before(uri)
         if node is None:
@@ -224,6 +228,22 @@ def check_links(draft: Draft) -> None:
         for relation in node.relations:
             if relation.key not in known:
                 _check_link(draft, relation)
+
+
+def doubles(edits: Iterable[Edit]) -> list[str]:
+    """A warning for each relation that one change gives two values; the last one counts."""
+    given: dict[tuple[Uri, str, Uri], Relation] = {}
+    found: dict[str, None] = {}
+    for edit in edits:
+        source = edit.source if isinstance(edit, Relate) else getattr(edit, "uri", None)
+        relations = (edit.relation,) if isinstance(edit, Relate) else getattr(edit, "relations", ())
+        for one in relations if source else ():
+            before = given.setdefault((source, *one.key), one)
+            if (before.weight, before.data) != (one.weight, one.data):
+                found[f"{source} {one.type} {one.target} is given two values in this change; the last one counts"] = (
+                    None
+                )
+    return list(found)
 
 
 def _check_link(draft: Draft, relation: Relation) -> None:

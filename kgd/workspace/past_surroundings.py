@@ -5,10 +5,11 @@ Versions and what was served under them are known for the tip; for a file that h
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kgd.git.objects import ObjectId
+from kgd.graph.edges import Edge
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import memory_files
@@ -54,7 +55,7 @@ class PastSurroundings:
     def parts_of(self, uri: Uri) -> Collection[str] | None:
         return None
 
-    def incoming(self, uri: Uri) -> int:
+    def incoming(self, uri: Uri) -> Sequence[Edge]:
         return self._present.incoming(uri)
 
     def invalid_file(self, path: str) -> InvalidFile | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from kgd.graph.edges import Edge
 from kgd.model.uri import Uri
 from kgd.workspace.naming import Naming
 from kgd.workspace.outcome import InvalidFile
@@ -41,8 +42,8 @@ class PresentSurroundings:
         at = self._workspace.part_of(uri)
         return (at,) if at else ()
 
-    def incoming(self, uri: Uri) -> int:
-        return len(self._served.graph.into(uri))
+    def incoming(self, uri: Uri) -> Sequence[Edge]:
+        return self._served.graph.into(uri)
 
     def invalid_file(self, path: str) -> InvalidFile | None:
         return self._served.invalid_file(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import islice
 
 from kgd.graph.live import LiveGraph
 from kgd.index.text import TextIndex
@@ -17,19 +18,16 @@ SAID = 3
 LOOKED_AT = 10
 
 
-def similar(created: Sequence[Uri], graph: LiveGraph, text: TextIndex) -> tuple[Similar, ...]:
+def similar(named: Mapping[Uri, str], graph: LiveGraph, text: TextIndex) -> tuple[Similar, ...]:
     """Older nodes that share half of the words of the name, for the first few new ones; may cost little."""
-    found = ((uri, _like(uri, graph, text)) for uri in created[:ASKED])
+    found = ((uri, _like(uri, name, graph, text)) for uri, name in islice(named.items(), ASKED) if name)
     return tuple(Similar(uri, like) for uri, like in found if like)
 
 
-def _like(uri: Uri, graph: LiveGraph, text: TextIndex) -> tuple[Uri, ...]:
-    card = graph.card(uri)
-    if card is None or not card.name:
-        return ()
-    words = _words(card.name)
+def _like(uri: Uri, name: str, graph: LiveGraph, text: TextIndex) -> tuple[Uri, ...]:
+    words = _words(name)
     alike = []
-    for found in text.named_like(card.name, LOOKED_AT):
+    for found in text.named_like(name, LOOKED_AT):
         other = graph.card(found)
         if other and found != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
             alike.append(found)

@@ -142,7 +142,8 @@ def _staged(
     changed = write(staging, files)
     by = signature(changes.author, workspace.now())
     commit = commit_of(staging, tip, by, changes.request_id, message_of(changes, touched.uris), workspace.seal)
-    left = tuple((uri, version) for uri, version in made.answer.nodes if uri in touched.uris)
+    written = [uri for uri, _ in made.answer.nodes if uri in touched.uris]
+    left = tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)  # on the tip, not on the base
     outcome = Outcome(commit.hex(), left, made.answer.created, (), made.answer.warnings, deleted=made.answer.deleted)
     return Staged(outcome, commit, changed, by, changes.request_id)
 

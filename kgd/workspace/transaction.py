@@ -61,6 +61,7 @@ class Transaction:
         draft = Draft(staging, self.around, self.now)
         self._apply(draft)
         edits.check_links(draft)
+        draft.warnings += edits.doubles(self.changes.edits)
         files = draft.finish()
         if self.permit:
             workspace = self.around.workspace

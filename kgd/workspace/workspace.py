@@ -207,6 +207,15 @@ class Workspace:
         """Derived from history; waits for the versions to be known if the workspace was just opened without a cache."""
         return self._derived.version(self.path(uri))
 
+    def version_at(self, uri: Uri, as_of: str) -> int:
+        """The version that the node had at a commit, as `node_version` counts them. Errors as `node`."""
+        commit, path = self.past.commit_id(as_of), self.path(uri)
+        while True:
+            tip = self.tip
+            count = self._derived.version_at(path, commit, bytes.fromhex(tip))
+            if tip == self.tip:  # else a commit that came meanwhile may be counted on one side only
+                return count
+
     def detail(self, node: Node, as_of: str | None = None) -> tuple[str, str] | None:
         """Path and text of the file with the detail of a memory, now or as a commit has it; None where it has none.
 
@@ -237,7 +246,17 @@ class Workspace:
         return tuple({f.path: f for f in (*self._served.invalid_files(), *self._publication.invalid_files())}.values())
 
     def broken_links(self, limit: int | None = None) -> list[BrokenLink]:
-        return self.graph.broken_links(limit, known=self._known_elsewhere)
+        return self.graph.broken_links(limit, known=lambda target: not self.is_broken(target))
+
+    def is_broken(self, target: Uri) -> bool:
+        """Whether a relation to the target is a broken link: no such node here, or no such workspace known.
+
+        Whether another known workspace has the node is found by a walk.
+        """
+        owner = workspace_of(target)
+        if owner not in (None, self.id):
+            return not self.is_registered(owner)
+        return not self.exists(self.resolve(target))
 
     def counted(self, changes: Sequence[FileChange]) -> list[str]:
         """The paths whose versions a commit's changes count for; see `Served.counted`."""
@@ -274,7 +293,12 @@ class Workspace:
         outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
         # A courtesy, which nobody else should wait for, and nothing to whoever takes in a whole document.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
-            outcome = replace(outcome, similar=self._derived.similar(outcome.created))
+            if outcome.would:
+                named = {one.uri: one.after.name for one in outcome.would.nodes if one.before is None and one.after}
+            else:
+                cards = map(self.graph.card, outcome.created)
+                named = {card.uri: card.name for card in cards if card}
+            outcome = replace(outcome, similar=self._derived.similar(named))
         return outcome
 
     def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
@@ -501,9 +525,6 @@ class Workspace:
             with contextlib.suppress(OSError):  # the first change that needs it tries again, and says why it cannot
                 seal.make()
         return seal
-
-    def _known_elsewhere(self, uri: Uri) -> bool:
-        return self.in_overlay(uri) or workspace_of(uri) not in (None, self.id)
 
     def _check_writable(self, dry_run: bool) -> None:
         if self.read_only and not dry_run:

@@ -116,6 +116,7 @@ def test_what_changed_since_the_base_is_kept(ws: Workspace) -> None:
     assert node is not None
     assert (node.content, node.summary) == ("two\n", "by somebody")
     assert len(ws.history.entries(commit=found.outcome.commit)[0].parents) == 1
+    assert found.outcome.nodes == ((uri("infra/a"), ws.version(ws.path(uri("infra/a")))),)
 
 
 def test_where_both_changed_the_same_it_waits_and_names_the_node(ws: Workspace) -> None:

@@ -34,7 +34,7 @@ def found(*nodes: dict[str, Any], **more: Any) -> bytes:
 
 
 def one(uri: str, **fields: Any) -> dict[str, Any]:
-    return {"uri": uri, "type": "concept", "name": "x", "cost": 0, "path": [], **fields}
+    return {"uri": uri, "type": "concept", "name": "x", "cost": 0, **fields}
 
 
 @pytest.mark.requirement("E12")
@@ -102,6 +102,7 @@ def test_what_a_hub_says_of_itself_and_hides_in_its_text_is_not_believed(site: M
         b"{}", b"[]", b"null", b"not json", b'{"nodes": 7, "edges": {}, "broken_links": "x", "cut": [7]}',
         found({"uri": 7}, {"uri": "concept://far0/../x"}, {"uri": "CONCEPT://far0/x"}, {}, 7),  # type: ignore[arg-type]
         found(one("concept://far0/x", cost="cheap"), one("concept://far0/x", cost=-1), one("concept://far0/x", path=7)),
+        found(*(one("concept://far0/x", via=via) for via in (7, {"from": 7}, {"from": "concept://x/y", "through": 7}))),
         found(one("concept://far0/x", cost=1e300), edges=[{"source": "concept://far0/x", "weight": float("nan")}]),
         found(cursor="again and again"),
         found(missing=[["x"], 7, "concept://far0/x"], absent=[{"uri": {}, "reason": []}]),

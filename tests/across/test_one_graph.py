@@ -14,7 +14,7 @@ from kgd.graph.across import Absence, Joined, OnHub, Place, Question, walk_acros
 from kgd.graph.edges import Card
 from kgd.graph.live import LiveGraph
 from kgd.graph.region import Patch
-from kgd.graph.traverse import traverse
+from kgd.graph.traverse import Visited, traverse
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
 from kgd.sync.hub_walks import patch_from
@@ -65,8 +65,8 @@ class Cloud:
             max_nodes=question.max_nodes,
         )  # fmt: skip
         answer: dict[str, Any] = {
-            "nodes": [{"uri": n.uri, "type": n.card.type, "name": n.card.name, "cost": n.cost,
-                       "path": [{"from": step.uri} for step in n.path]} for n in found.nodes],
+            "nodes": [{"uri": n.uri, "type": n.card.type, "name": n.card.name, "cost": n.cost, **self._way(n)}
+                      for n in found.nodes],
             "edges": [{"source": e.source, "target": e.target, "type": e.type, "weight": e.weight}
                       for e in found.edges],
             "broken_links": [{"source": b.source, "target": b.target, "type": b.type, "weight": b.weight,
@@ -75,6 +75,12 @@ class Cloud:
             "missing": found.missing,
         }  # fmt: skip
         return patch_from([answer], question, more=False)
+
+    @staticmethod
+    def _way(node: Visited) -> dict[str, Any]:
+        """The steps to a node from its start, as a hub may give them where it lists nothing between."""
+        steps = [{"from": step.uri} for step in node.path]
+        return {"via": {**steps[-1], "through": steps[:-1]}} if steps else {}
 
 
 @given(

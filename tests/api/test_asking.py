@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def test_questions_are_answered_alike_whoever_does_the_work(turn: Turn, shop: kg
     walk = shop.traverse([auth], max_cost=0.5)
     assert [(node.name, node.cost, len(node.path)) for node in walk.nodes] == [("auth", 0, 0), ("keys", 0.5, 1)]
     assert [edge.type for edge in walk.edges] == ["uses"]
+    back = shop.traverse(vault, max_cost=None, direction="in").nodes[-1]
+    assert back.path == (kgd.Step(vault, "uses", True), kgd.Step(keys, "uses", True))
     cut = shop.traverse(auth, max_cost=None, limit=2)
     assert (len(cut.nodes), [one.limit for one in cut.cut]) == (2, ["max_nodes"])
     with pytest.raises(kgd.NotFound):
@@ -106,20 +109,17 @@ def test_a_memory_has_its_detail_in_a_file(ws: kgd.Workspace) -> None:
 
 
 def test_a_change_with_a_request_id_is_applied_once(ws: kgd.Workspace) -> None:
+    ws.create_node(uri="concept://shop/log")
     change = {"op": "append", "uri": "log", "text": "a line"}
     first = ws.put(change, request_id="r1")
-    assert (first.created, first.versions, first.repeated) == (
-        ("concept://shop/log",),
-        {"concept://shop/log": 1},
-        False,
-    )
+    assert (first.created, first.versions, first.repeated) == ((), {"concept://shop/log": 2}, False)
     again = ws.put_many([change], request_id="r1")
     assert (again.commit, again.repeated) == (first.commit, True)
     assert ws.put(change, dry_run=True).commit is None
     assert ws.put(change, dry_run=True).dry_run
     found = ws.get_node("log")
     assert found is not None
-    assert (found.content, found.version) == ("a line\n", 1)
+    assert (found.content, found.version) == ("a line\n", 2)
 
 
 @pytest.mark.slow
@@ -172,3 +172,26 @@ def test_what_is_taken_in_is_found_and_a_conversation_is_read_back(ws: kgd.Works
         ws.message_history("thread:nobody")
     with pytest.raises(kgd.KgdError):
         ws.ingest(tmp_path / "missing.md")
+
+
+def test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer(ws: kgd.Workspace) -> None:
+    """Phase 3 of the unified graph, literally: named by sender and time, and REPLIED_BY from message to reply."""
+    ws.create_node("thread", "talk")
+    said = [("user", 1_700_000_001_000), ("assistant", 1_700_000_002_000), ("user", 1_700_000_003_000),
+            ("assistant", 1_700_000_003_000)]  # fmt: skip
+    made = [
+        ws.create_node("message", f"{who}:{at}", namespace="talk", content=f"{number}", data={"senderType": who})
+        for number, (who, at) in enumerate(said)
+    ]
+    for one, reply in itertools.pairwise(made):
+        ws.create_edge(one, reply, "REPLIED_BY")
+    assert [one.content for one in ws.message_history("thread:talk")] == ["0", "1", "2", "3"]
+    assert [one.content for one in ws.message_history("thread:talk", limit=2)] == ["2", "3"]
+
+
+def test_messages_that_answer_nothing_are_read_by_their_time(ws: kgd.Workspace) -> None:
+    ws.create_node("thread", "talk")
+    for at, who in ((1_700_000_002_000, "assistant"), (1_700_000_001_000, "user"), (1_700_000_003_000, "user")):
+        ws.create_node("message", f"{who}:{at}", namespace="talk", content=f"{at}", data={"senderType": who})
+    contents = [one.content for one in ws.message_history("thread:talk")]
+    assert contents == sorted(contents)

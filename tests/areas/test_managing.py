@@ -409,3 +409,18 @@ def test_many_who_make_an_area_of_one_name_at_once_get_one_each(ask: Ask, sessio
     assert len({one["id"] for one in made}) == 8
     assert {one["version"] for one in made} == {1}
     assert [one["knowledge"] for one in made] == [str(number) for number in range(8)]
+
+
+def test_an_area_that_put_writes_has_the_bounds_of_manage_graph(ask: Ask) -> None:
+    known = "x" * 40_000
+    with pytest.raises(Limit, match="32 KiB"):
+        ask.put(changes={"op": "upsert", "type": "atom", "name": "Long", "content": known})
+    assert ask.put(changes={"op": "upsert", "type": "insight", "name": "Long", "content": known})["commit"]
+    lost = {"op": "upsert", "type": "atom", "name": "Lost", "data": {"moleculeId": "molecule://shop/nobody"}}
+    assert any("there is no molecule" in text for text in ask.put(changes=lost)["warnings"])
+
+
+def test_paths_of_a_context_are_one_a_line_too(ask: Ask) -> None:
+    atom(ask, "Bus")
+    by_comma = ask.query_graph(operation="context", paths="src/auth/session.py,src/checkout.py")["data"]
+    assert ask.query_graph(operation="context", paths="src/auth/session.py\nsrc/checkout.py\n")["data"] == by_comma

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def test_the_code_tree_is_walked_and_a_limit_says_what_it_left_out(kgd: Kgd) -> 
     everything = kgd.json("traverse", "./src", "--max-cost", "none")
     assert "file://shop/src/auth/session.py" in [node["uri"] for node in everything["nodes"]]
     assert kgd.json("traverse", "./src", "--max-cost", "0")["cut"]
+
+
+def test_a_walk_shows_the_path_to_each_node_and_its_last_part_on_a_later_page(kgd: Kgd) -> None:
+    uris = [f"concept://shop/step{n}" for n in range(9)]
+    steps = [{"op": "upsert", "uri": uri, "relations": [{"type": "uses", "target": next}]}
+             for uri, next in pairwise(uris)]  # fmt: skip
+    kgd("put", "--changes", "-", stdin=json.dumps([{"op": "upsert", "uri": uris[-1]}, *steps]))
+    walk = ("traverse", "step0", "--max-cost", "none", "--max-nodes", "4")
+    assert "step0 > step1 > step2 > step3\n" in kgd(*walk)
+    cursor = kgd.json(*walk)["cursor"]
+    second = kgd(*walk, "--cursor", cursor)
+    assert "        … > step3 > step4\n" in second
+    assert "        … > step3 > step4 > step5 > step6 > step7\n" in second
+    assert [step["from"][-1] for step in kgd.json(*walk, "--include", "path")["nodes"][-1]["path"]] == ["0", "1", "2"]
 
 
 def test_changes_come_from_a_file_or_standard_input(kgd: Kgd, tmp_path: Path) -> None:
@@ -367,3 +382,27 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
     show("status", answer | {"proposals": 0, "conflicts": 0}, {})
     assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
+
+
+def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> None:
+    second = [kgd.json("put", "night/lamp", "--summary", text)["commit"] for text in ("one", "two")][1]
+    kgd("put", "night/lamp", "--summary", "three")
+    kgd("revert", second, "-q")
+    sides = [line for line in kgd("conflicts", "night/lamp").splitlines() if "summary, " in line]
+    assert [line.split()[1:3] for line in sides] == [["base:", "two"], ["a:", "one"], ["b:", "three"]]
+    author = kgd.json("history", "night/lamp")["commits"][0]["author"]
+    assert all(f"  {author}, " in line for line in sides[1:])
+
+
+def test_the_first_commit_is_printed_without_a_time(kgd: Kgd) -> None:
+    for command in ("log", "history"):
+        printed = kgd(command, "--limit", "100")
+        assert "workspace shop" in printed
+        assert "2023-11-14" not in printed, "the constant date that makes first commits alike"
+
+
+def test_tags_and_types_are_listed_with_commas_or_one_by_one(kgd: Kgd) -> None:
+    kgd("put", "night/tagged", "--tags", "red,green", "--tags", "blue", "-q")
+    assert kgd.json("get", "night/tagged")["nodes"][0]["tags"] == ["blue", "green", "red"]
+    hits = kgd.json("search", "--tags", "red,none", "--types", "insight,concept")["hits"]
+    assert [hit["uri"] for hit in hits] == ["concept://shop/night/tagged"]

@@ -105,8 +105,9 @@ def test_a_file_needs_no_styles_of_a_page() -> None:
 
 
 def _node(uri: str, cost: float = 0.0, before: list[str] | None = None, **more: Any) -> dict[str, Any]:
-    path = [{"from": one, "type": "uses"} for one in before or ()]
-    return {"uri": uri, "type": "concept", "name": uri[-1], "cost": cost, "path": path, **more}
+    steps = [{"from": one, "type": "uses"} for one in before or ()]
+    via = {"via": {**steps[-1], "through": steps[:-1]}} if steps else {}
+    return {"uri": uri, "type": "concept", "name": uri[-1], "cost": cost, **via, **more}
 
 
 def _answer(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

@@ -111,12 +111,13 @@ def test_two_versions_of_one_field_are_listed_shown_and_settled_at_the_command_l
     shown = machine("get", "auth")
     assert "conflict" in shown
     (conflict,) = machine.json("conflicts")["conflicts"]
-    assert sorted(conflict["fields"]["summary"]["sides"]) == ["the agent's", "the person's"]
+    letters = {side["value"]: side["side"] for side in conflict["fields"]["summary"]["sides"]}
+    assert sorted(letters) == ["the agent's", "the person's"]
     assert conflict["fields"]["summary"]["base"] == "base"
 
     if settled_by == "side":
         wanted = "the person's"
-        machine("resolve", conflict["id"], "--take", "ab"[conflict["fields"]["summary"]["sides"].index(wanted)])
+        machine("resolve", conflict["id"], "--take", letters[wanted])
     elif settled_by == "value":
         wanted = "what both meant"
         machine("resolve", conflict["id"], "--fields", json.dumps({"summary": wanted}))

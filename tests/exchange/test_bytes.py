@@ -38,8 +38,8 @@ class Stored:
     def __init__(self, *nodes: Node) -> None:
         self.nodes = {node.uri: node for node in nodes}
 
-    def exists(self, uri: Uri) -> bool:
-        return uri in self.nodes
+    def is_broken(self, target: Uri) -> bool:
+        return target not in self.nodes
 
     def node(self, uri: Uri) -> Node | None:
         return self.nodes.get(uri)

@@ -16,6 +16,7 @@ from kgd.exchange import graphml, mermaid
 from kgd.exchange.view import View
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
+from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 
 NS = {"g": "http://graphml.graphdrawing.org/xmlns", "y": "http://www.yworks.com/xml/graphml"}
@@ -103,8 +104,8 @@ class Stored:
     def __init__(self, *nodes: Node) -> None:
         self.nodes = {node.uri: node for node in nodes}
 
-    def exists(self, uri: Uri) -> bool:
-        return uri in self.nodes
+    def is_broken(self, target: Uri) -> bool:
+        return target not in self.nodes
 
     def node(self, uri: Uri) -> Node | None:
         return self.nodes.get(uri)
@@ -127,6 +128,23 @@ def test_no_name_breaks_out_of_a_drawing(name: str, summary: str) -> None:
     lines = mermaid.write(view).files[0].data.decode().removesuffix("\n").split("\n")
     assert all(map(LINE, lines)), [line for line in lines if not LINE(line)]
     assert len(lines) == 7
+
+
+@pytest.mark.requirement("E9")
+def test_every_view_agrees_on_which_links_are_broken(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    """Also on a link into another workspace: it is broken while that workspace is not known."""
+    uris = [f"concept://{workspace}/x" for workspace in ("shop", "unknown", "known")]
+    ask.put(changes=upsert("a", relations=[{"type": "needs", "target": uri} for uri in uris]))
+    registered = ws.is_registered
+    ws.is_registered = lambda id: id == "known" or registered(id)
+    told = {link["target"]: link["reason"] for link in ask.traverse(start="a")["broken_links"]}
+    assert told["concept://unknown/x"] == "unknown_workspace"
+    broken = set(uris[:2])
+    assert {one["uri"] for one in ask.broken()["broken"]} == broken
+    assert {one["target"] for one in ask.status()["broken_links"]} == broken
+    [node] = ask.get(uris="a")["nodes"]
+    assert {one["target"] for one in node["relations"] if one.get("broken")} == broken
+    assert ask.export(target=str(tmp_path / "a.mmd"), format="mermaid")["wrote"]["missing"] == len(broken)
 
 
 @pytest.mark.requirement("E9")

@@ -200,7 +200,7 @@ def test_a_workspace_in_the_body_cannot_differ_from_the_path(hub: Hub) -> None:
 
 def test_a_used_up_quota_says_when_to_ask_again(hub: Hub) -> None:
     token = hub.mint("read,write", requests_per_minute=2, nodes_per_day=1)
-    changes = [{"op": "append", "uri": f"concept://infra/q/{n}", "text": "x"} for n in range(2)]
+    changes = [{"op": "upsert", "uri": f"concept://infra/q/{n}", "summary": "x"} for n in range(2)]
     refused(hub.post(token, "infra/put", {"changes": changes}), 429, "LIMIT")
     hub.post(token, "infra/status")
     answer = hub.post(token, "infra/status")
@@ -218,6 +218,8 @@ def test_other_addresses_are_not_there(hub: Hub, path: str) -> None:
 def test_a_request_id_comes_back_and_applies_a_change_once(hub: Hub) -> None:
     token, other = hub.mint("read,write"), hub.mint("read,write")
     change = {"changes": [{"op": "append", "uri": "concept://infra/services/once", "text": "once"}]}
+    made = {"changes": [{"op": "upsert", "uri": "concept://infra/services/once", "summary": "made"}]}
+    hub.post(token, "infra/put", made)
     first = hub.post(token, "infra/put", change, X_Request_Id="r-1")
     again = hub.post(token, "infra/put", change, X_Request_Id="r-1")
     assert first.headers["x-request-id"] == "r-1"
@@ -396,7 +398,7 @@ def test_many_clients_at_once_lose_nothing(hub: Hub, clients: int, calls: int) -
         for turn in range(calls):
             uri = f"concept://infra/load/{number}-{turn}"
             for tool, args in (
-                ("put", {"changes": [{"op": "append", "uri": uri, "text": "x"}]}),
+                ("put", {"changes": [{"op": "upsert", "uri": uri, "summary": "x"}]}),
                 ("get", {"uris": [uri]}),
             ):
                 answer = hub.post(tokens[number], f"infra/{tool}", args)

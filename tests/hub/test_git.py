@@ -96,7 +96,7 @@ def test_who_may_read_everything_clones_and_others_are_told_why_not(hub: Hub, tm
 def test_a_fetch_shows_what_was_acknowledged_before_it(hub: Hub, tmp_path: Path) -> None:
     token = hub.mint("read,write")
     for number in range(3):
-        change = {"op": "append", "uri": "concept://infra/services/seen", "text": f"turn {number}"}
+        change = {"op": "upsert", "uri": "concept://infra/services/seen", "summary": f"turn {number}"}
         assert hub.post(token, "infra/put", {"changes": [change]}).status == 200
         at = tmp_path / str(number)
         subprocess.run(["git", "clone", "-q", "--depth=1", hub.git_url(token), at], check=True)
@@ -389,7 +389,7 @@ def test_two_versions_of_one_field_are_both_kept_and_told(hub: Hub, clone: Calla
     one.git("push", "-q")
     assert "open conflict" in two.git("push", "origin", "HEAD:refs/for/main")
     shown = hub.call("conflicts", workspace="infra", uri="concept://infra/services/clash")["conflicts"]
-    assert sorted(shown[0]["fields"]["summary"]["sides"]) == ["By one", "By two"]
+    assert sorted(side["value"] for side in shown[0]["fields"]["summary"]["sides"]) == ["By one", "By two"]
     hub.call("resolve", workspace="infra", resolutions=[{"id": shown[0]["id"], "take": "a"}])
 
 

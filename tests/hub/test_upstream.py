@@ -39,7 +39,7 @@ def holds(upstream: Path, commit: str) -> bool:
 def test_an_acknowledged_change_is_in_the_upstream(over: tuple[Hub, Path], tmp_path: Path) -> None:
     hub, upstream = over
     token = hub.mint("read,write")
-    done = hub.post(token, "infra/put", {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "x"}]})
+    done = hub.post(token, "infra/put", {"changes": [{"op": "upsert", "uri": "concept://infra/a", "summary": "x"}]})
     assert done.status == 200
     assert holds(upstream, done.json["commit"])
     area = {
@@ -66,7 +66,7 @@ def test_an_acknowledged_change_is_in_the_upstream(over: tuple[Hub, Path], tmp_p
 def test_without_the_upstream_no_success_is_said_and_a_retry_applies_once(over: tuple[Hub, Path]) -> None:
     hub, upstream = over
     token = hub.mint("read,write")
-    change = {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "x"}], "request_id": "r"}
+    change = {"changes": [{"op": "upsert", "uri": "concept://infra/a", "summary": "x"}], "request_id": "r"}
     upstream.rename(upstream.with_name("gone"))
     refused = hub.post(token, "infra/put", change)
     assert (refused.status, refused.json["code"]) == (503, "UNAVAILABLE")
@@ -85,7 +85,7 @@ def test_writers_at_once_share_rounds_and_each_is_in_the_upstream(over: tuple[Hu
     answers: list[Answer] = []
 
     def write(number: int) -> None:
-        change = {"op": "append", "uri": f"concept://infra/n/{number}", "text": "x"}
+        change = {"op": "upsert", "uri": f"concept://infra/n/{number}", "summary": "x"}
         answers.append(hub.post(token, "infra/put", {"changes": [change]}))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(12)]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import orjson
 import pytest
 from mcp import Client
@@ -17,8 +18,9 @@ from kgd.errors import Invalid, KgdError, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.mcp.server import Surface
 from kgd.model.access import Principal, Scope
-from kgd.tools import call
+from kgd.tools import TOOLS, call
 from kgd.tools.nodes import overlay_of
+from kgd.tools.schemas import input_schema
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
@@ -64,7 +66,7 @@ def test_each_says_why_it_is_there(known: Ask) -> None:
 
 
 def test_what_is_not_all_there_says_how_to_get_it(known: Ask) -> None:
-    long = "\n\n".join(f"Rule {number} is as long as rules are, and then some more." for number in range(2_000))
+    long = "\n\n".join(f"Rule {number} is as long as rules are, and then some more." for number in range(500))
     known.put(changes=upsert("atom:auth", content=long, expect_version=1))
     answer = known.context(paths=SESSION)
     auth = item(answer, "Auth")
@@ -217,16 +219,43 @@ def test_a_file_of_many_traps_does_not_hide_what_was_decided_about_it(ask: Ask) 
     assert answer["cut"] == [{"what": "gotcha", "count": 60 - kinds.count("gotcha")}]
 
 
+def paths_of(suggested: dict[str, Any]) -> Any:
+    """The paths of the area that a suggested call makes."""
+    arguments = suggested["arguments"]
+    return orjson.loads(arguments["paths"]) if "paths" in arguments else arguments["changes"][0]["data"]["paths"]
+
+
+def test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool(ask: Ask) -> None:
+    ask.put(changes=upsert("task:t", name="Rotate keys", data={"files": [SESSION]}))
+    answers = [ask.context(paths=["src/auth/keys.py", SESSION]), ask.context(task="task:t"), ask.context(paths="docs"),
+               ask.context(task="task:t", paths=SESSION), ask.context(question="what is not known here")]  # fmt: skip
+    suggested = [one for answer in answers for one in answer.get("missing", {}).get("record", ())]
+    ask.put(changes=upsert("atom:long", content="A long rule. " * 2_000, data={"paths": ["docs/**"]}))
+    cut = [one for one in ask.context(paths="docs")["items"] if "more" in one]
+    suggested += [{"tool": "get", "arguments": one["more"]} for one in cut]
+    suggested += [{"tool": "put", "arguments": ask.traverse(start="src", context_id="fresh")["hint"]["put"]}]
+    assert {one["tool"] for one in suggested} == {"put", "manage_graph", "get"}
+    for one in suggested:
+        jsonschema.validate(one["arguments"], input_schema(TOOLS[one["tool"]].Params))
+        assert "<task>" not in str(one["arguments"])
+
+
+def test_an_area_of_a_task_is_proposed_with_that_task(ask: Ask) -> None:
+    ask.put(changes=upsert("task:t", name="Rotate keys"))
+    area = ask.context(task="task:t", paths=SESSION)["missing"]["record"][0]
+    filled = orjson.loads(orjson.dumps(area["arguments"]).replace(b"<the area>", b"Auth"))
+    assert call(ask.session, area["tool"], filled)["success"]
+
+
 def test_where_nothing_is_known_it_says_so_and_how_to_record_it(ask: Ask) -> None:
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert answer["items"] == []
     missing = answer["missing"]
     assert "2 of the paths belong to no area, and nothing names them by path" in missing["message"]
     area, trap = missing["record"]
-    assert area["arguments"]["paths"] == ["src/auth/**"]
-    ask.put(changes=upsert("task:t", name="t"))
-    filled = orjson.loads(orjson.dumps(area["arguments"]).replace(b"<the area>", b"Auth").replace(b"<task>", b"task:t"))
-    assert call(ask.session, area["tool"], filled)["success"]
+    assert paths_of(area) == ["src/auth/**"]
+    filled = orjson.loads(orjson.dumps(area["arguments"]).replace(b"<the area>", b"Auth"))
+    assert call(ask.session, area["tool"], filled)["created"] == ["atom://shop/Auth"]
     call(ask.session, trap["tool"], trap["arguments"])
     answer = ask.context(paths=["src/auth/keys.py", SESSION])
     assert "missing" not in answer
@@ -242,7 +271,7 @@ def test_an_area_is_not_proposed_for_a_folder_that_has_areas_below(known: Ask) -
         ("lib/pay/paypal/client.py", ["lib/pay/paypal/**"]),
         ("README.md", ["README.md"]),
     ):
-        assert known.context(paths=gap)["missing"]["record"][0]["arguments"]["paths"] == proposed, gap
+        assert paths_of(known.context(paths=gap)["missing"]["record"][0]) == proposed, gap
 
 
 def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
@@ -267,7 +296,7 @@ def test_the_rules_of_the_areas_come_before_what_is_only_near(ask: Ask) -> None:
                    relations=[{"type": "related_to", "target": "atom:own"}]) for number in range(30)]  # fmt: skip
     rules = "A rule of this area. " * 30
     ask.put(changes=[upsert("atom:own", content=rules, data={"paths": ["src/**"]}), *near])
-    answer = ask.context(paths=SESSION, budget=1_000)
+    answer = ask.context(paths=SESSION, budget=1_100)
     assert item(answer, "own")["text"] == rules.strip()
     assert any(one["what"] == "atom" and one["count"] > 5 for one in answer["cut"])
     assert all("text" not in one for one in answer["items"][1:])
@@ -487,7 +516,7 @@ async def test_an_mcp_client_asks_once_and_reads_on_with_what_it_was_given(known
 
         answer = await ask("context", paths=[SESSION])
         assert names(answer)[:2] == ["Security", "Auth"]
-        known.put(changes=upsert("atom:auth", content="A long rule. " * 3_000, expect_version=1))
+        known.put(changes=upsert("atom:auth", content="A long rule. " * 2_000, expect_version=1))
         auth = item(await ask("context", paths=[SESSION]), "Auth")
         assert (await ask("get", **auth["more"]))["nodes"][0]["content"].startswith(auth["text"][:1_000])
 
@@ -499,3 +528,14 @@ def test_an_issue_leads_to_the_areas_that_were_written_for_it(ask: Ask) -> None:
     answer = ask.context(task=issue)
     assert names(answer) == ["Auth", "g"]
     assert answer["items"][0]["why"] == "written for the task"
+
+
+def test_a_task_whose_name_has_blanks_is_found_by_its_short_address(ask: Ask) -> None:
+    ask.put(changes=upsert("decision:signer", name="One signer", summary="One key signs everything"))
+    ask.put(changes={"op": "upsert", "type": "task", "name": "Two words", "summary": "rotate",
+                     "relations": [{"type": "depends_on", "target": "decision:signer", "weight": 0.1}]})  # fmt: skip
+    assert ask.context(task="task:Two words")["items"] == ask.context(task="task://shop/Two%20words")["items"] != []
+    sentence = ask.context(task="task: find out why one signer signs")
+    assert [one["uri"] for one in sentence["items"]][:1] == ["decision://shop/signer"], (
+        "words, where no task is so called"
+    )

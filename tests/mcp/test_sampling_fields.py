@@ -70,7 +70,7 @@ def test_a_version_of_any_field_can_be_taken(session: Session, ask: Ask, field: 
     model = Lent(letter)
     answer = call(replace(session, ask=model), "resolve_conflicts")
     (resolved,) = answer["resolved"]
-    assert resolved["fields"][field] == found["fields"][field]["sides"][ord(letter) - ord("a")]
+    assert resolved["fields"][field] == found["fields"][field]["sides"][ord(letter) - ord("a")]["value"]
     assert (answer["remaining"], answer["open"]) == ([], 0)
     assert len(model.asked) == 1
 
@@ -81,7 +81,7 @@ def test_a_deletion_against_an_edit_is_decided_too(session: Session, ask: Ask, i
     ask.put(changes=upsert(NODE, summary="two"))
     ask.revert(commit=made)
     (found,) = ask.conflicts()["conflicts"]
-    sides = found["fields"]["node"]["sides"]
+    sides = [side["value"] for side in found["fields"]["node"]["sides"]]
     assert (sides[0] is None) != (sides[1] is None)
     wanted = "ab"[[side is not None for side in sides].index(is_there)]
     answer = call(replace(session, ask=Lent(wanted)), "resolve_conflicts")

@@ -208,7 +208,7 @@ async def test_questions_are_counted_by_the_hour(session: Session) -> None:
     async with in_memory(session) as place, place.client("legacy", Model(ANSWER)) as client:
         uri = await disagree(client)
         for number in range(PER_HOUR):
-            session.daemon.attempts.asked([f"{number}"])
+            session.daemon.attempts.asked([f"{number}"], "another client")
         answer = await call(client, "resolve_conflicts", ids=uri)
         assert "within the hour" in answer["remaining"][0]["why"]
 

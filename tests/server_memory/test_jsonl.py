@@ -159,8 +159,8 @@ class _Kept:
     def __init__(self, nodes: list[Node]) -> None:
         self.files = {node.uri: documents.encode(node) for node in nodes}
 
-    def exists(self, uri: Uri) -> bool:
-        return uri in self.files
+    def is_broken(self, target: Uri) -> bool:
+        return target not in self.files
 
     def resolve(self, uri: Uri) -> Uri:
         return uri

@@ -59,6 +59,40 @@ def test_an_absolute_path_inside_the_tree_means_the_tree(session: Session, ws: W
     assert resolve(session, ws, str(code)) == "dir://shop/_"
 
 
+def test_a_file_url_inside_the_tree_means_the_tree(ask: Ask, ws: Workspace, code: Path) -> None:
+    """Hosts of MCP write files so."""
+    session = ask.session
+    url = (code / "docs/My File.md").as_uri()
+    assert url.startswith("file:///")
+    assert resolve(session, ws, url) == "file://shop/docs/My%20File.md"
+    assert resolve(session, ws, code.as_uri()) == "dir://shop/_"
+    session.cwd, session.here = None, None
+    assert ask.get(uris=url)["workspace"] == "shop"
+    assert ask.remember(text="Spaces need quotes.", about=[url])["warnings"] == []
+    with pytest.raises(Invalid, match="outside the code tree"):
+        resolve(session, ws, "file:///etc/passwd")
+
+
+@pytest.mark.parametrize("written", ["file://src/checkout.py", "dir://src/auth", "dir://src/auth/"])
+def test_a_file_url_without_a_workspace_means_an_existing_file_and_warns(ask: Ask, ws: Workspace, written: str) -> None:
+    found = written.replace("://", "://shop/").rstrip("/")
+    relation = {"type": "about", "target": written}
+    answer = ask.put(changes=upsert("note", relations=[relation]))
+    assert [one["target"] for one in ask.get(uris="note")["nodes"][0]["relations"]] == [found]
+    assert [found in warning for warning in answer["warnings"]] == [True]
+    assert ask.get(uris=written)["nodes"][0]["uri"] == found
+    assert len(ask.remember(text="It is slow.", about=written)["warnings"]) == 1
+
+
+def test_a_known_workspace_comes_before_a_folder_of_its_name(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+    registered = ws.is_registered
+    ws.is_registered = lambda id: id == "src" or registered(id)
+    assert addressing.spell(ask.session, ws, "file://src/checkout.py") == "file://src/checkout.py"
+    ws.is_registered = registered
+    ask.put(changes=upsert("note", relations=[{"type": "about", "target": "file://src/not/there.py"}]))
+    assert ask.get(uris="note")["nodes"][0]["relations"][0]["target"] == "file://src/not/there.py"
+
+
 def test_a_relative_path_starts_where_the_client_is(session: Session, ws: Workspace, code: Path) -> None:
     inner = replace(session, cwd=code / "src")
     assert resolve(inner, ws, "./auth/keys.py") == "file://shop/src/auth/keys.py"

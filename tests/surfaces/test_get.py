@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgd.errors import NotFound, Stale
+from kgd.errors import KgdError, NotFound, Stale
 from kgd.tools.budget import HARD_LIMIT
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -75,6 +75,23 @@ def test_a_node_as_of_a_commit_is_what_it_was(ask: Ask) -> None:
     assert answer["as_of"] == first
     with pytest.raises(NotFound):
         ask.get(uris="a", as_of="no-such-commit")
+
+
+def test_a_node_as_of_a_commit_has_the_version_of_then(ask: Ask) -> None:
+    commits = [ask.put(changes=[upsert("a", summary=f"{n}"), upsert(f"b{n}")])["commit"] for n in range(3)]
+    versions = [ask.get(uris=["a", "b0"], as_of=commit)["nodes"] for commit in commits]
+    assert [[node["version"] for node in nodes] for nodes in versions] == [[1, 1], [2, 1], [3, 1]]
+    ask.put(changes=upsert("a", summary="later"))
+    assert ask.get(uris="a", as_of=commits[1])["nodes"][0]["version"] == 2
+
+
+def test_as_of_a_proposal_the_versions_of_its_own_history_count(ask: Ask) -> None:
+    base = ask.put(changes=upsert("a", summary="was"))["commit"]
+    for summary in ("is", "is more"):
+        ask.put(changes=upsert("a", summary=summary))
+    proposed = ask.submit_subgraph(changes=[upsert("a", summary="proposed")], base=base, message="p")["commit"]
+    (node,) = ask.get(uris="a", as_of=proposed)["nodes"]
+    assert (node["summary"], node["version"]) == ("proposed", 2)
 
 
 def test_what_is_not_there_comes_back_with_names_that_are_close(ask: Ask) -> None:
@@ -168,12 +185,14 @@ def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any
     until(lambda: ask.conflicts()["total"] == 1)
     (node,) = ask.get(uris="auth")["nodes"]
     (conflict,) = node["conflicts"]
-    assert sorted(conflict["fields"]["summary"]["sides"]) == ["the agent's", "the person's"]
+    sides = {side["side"]: side["value"] for side in conflict["fields"]["summary"]["sides"]}
+    assert sorted(sides.values()) == ["the agent's", "the person's"]
+    assert sides[conflict["fields"]["summary"]["shown"]] == node["summary"]
     assert conflict["next"]
     assert ask.traverse(start="auth")["conflicts"][0]["id"] == conflict["id"]
     ask.resolve(resolutions={"id": conflict["id"], "take": "b"})
     assert ask.conflicts()["conflicts"] == []
-    assert ask.get(uris="auth")["nodes"][0]["summary"] == conflict["fields"]["summary"]["sides"][1]
+    assert ask.get(uris="auth")["nodes"][0]["summary"] == sides["b"]
 
 
 @pytest.mark.parametrize("between", ["node", "node_version"])
@@ -195,6 +214,25 @@ def test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_af
     if node["version"] == 1:
         with pytest.raises(Stale):
             ask.put(changes=upsert("count", data={"n": node["data"]["n"] + 1}, expect_version=1))
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [("concept://", "invalid"), ("/etc/passwd", "invalid"), ("concept://nowhere/x", "unknown_workspace")],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_one_bad_address_is_missing_and_the_others_are_answered(ask: Ask, bad: str, reason: str, first: bool) -> None:
+    ask.put(changes=[upsert("a", relations=[{"type": "uses", "target": "b"}]), upsert("b")])
+    texts = [bad, "concept://shop/a"] if first else ["concept://shop/a", bad]
+    found, walked = ask.get(uris=texts), ask.traverse(start=texts)
+    assert [node["uri"] for node in found["nodes"]] == ["concept://shop/a"]
+    assert [(one["uri"], one["reason"]) for one in found["missing"]] == [(bad, reason)]
+    assert [node["uri"][-1] for node in walked["nodes"]] == ["a", "b"]
+    assert walked["missing"] == [bad]
+    assert [(one["uri"], one["reason"]) for one in walked["absent"]] == [(bad, reason)]
+    for alone in ({"uris": bad}, {"uris": [bad, bad]}):
+        with pytest.raises(KgdError):
+            ask.get(**alone)
 
 
 def test_what_is_misspelled_is_told_from_what_lies_beside_it(ask: Ask) -> None:

@@ -219,6 +219,15 @@ async def test_a_connection_is_a_conversation_of_its_own(connect: Connect) -> No
     assert "hint" in other
 
 
+async def test_the_working_set_of_a_conversation_is_a_resource(connect: Connect) -> None:
+    async with connect() as client:
+        await call(client, "put", changes=upsert("concept://shop/a", summary="s"))
+        await call(client, "get", uris="concept://shop/a", context_id="one")
+        for id, nodes in (("one", ["concept://shop/a"]), ("two", [])):
+            (content,) = (await client.read_resource(f"kgd://shop/contexts/{id}")).contents
+            assert json.loads(content.text) == {"context_id": id, "nodes": nodes}  # type: ignore[union-attr]
+
+
 async def test_resources_are_status_conflicts_and_nodes(connect: Connect) -> None:
     async with connect() as client:
         await call(client, "put", changes=upsert("concept://shop/a/b", summary="s"))

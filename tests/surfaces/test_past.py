@@ -186,3 +186,10 @@ def test_an_accepted_proposal_is_reverted_by_name_and_what_changed_since_is_kept
     assert told.undo()["reverted"]["commit"] == back
     assert len(told.get(uris=["p", "q"])["nodes"]) == 2
     assert told.undo()["reverted"]["message"] == "since"
+
+
+def test_the_first_commit_is_listed_without_a_time(ask: Ask) -> None:
+    ask.put(changes=upsert("a", summary="one"))
+    first, second = ask.history()["commits"][::-1]
+    assert (first["operation"], first["at"]) == ("init", "")
+    assert second["at"]

@@ -99,7 +99,7 @@ REFUSED: list[tuple[Any, type[KgdError]]] = [
     (upsert("a", tags=[""]), Invalid),
     ({"op": "upsert", "name": "without a type"}, Invalid),
     ({"op": "delete", "uri": "not/there"}, NotFound),
-    ({"op": "append", "uri": "a", "text": "  "}, Invalid),
+    ({"op": "append", "uri": "src/checkout.py", "text": "  "}, Invalid),
     ({"op": "unrelate", "source": "not/there", "target": "a", "type": "t"}, NotFound),
     ({"op": "revert", "commit": "f" * 40}, NotFound),
     ({"op": "upsert", "uri": "kgd://shop/status", "summary": "mine"}, Invalid),
@@ -122,6 +122,67 @@ def test_a_stale_version_is_a_conflict_that_carries_the_current_one(ask: Ask) ->
         with pytest.raises(Stale) as caught:
             ask.put(changes=change)
         assert caught.value.as_dict()["current_version"] == 2
+
+
+@pytest.mark.parametrize("was_read", [False, True], ids=["from its own put", "read with get"])
+def test_a_version_is_compared_field_by_field(ask: Ask, was_read: bool) -> None:
+    [written] = ask.put(changes=upsert("a", summary="first", content="one\n", data={"x": 1, "y": 1}))["nodes"]
+    version = ask.get(uris="a")["nodes"][0]["version"] if was_read else written["version"]
+    ask.put(changes=upsert("a", summary="by another client", data={"x": 2}))
+    late = upsert("a", content="two\n", data={"y": 2}, expect_version=version)
+    foretold, done = ask.put(changes=late, dry_run=True), ask.put(changes=late)
+    assert foretold["nodes"] == done["nodes"] == [{"uri": "concept://shop/a", "version": 3}]
+    [node] = ask.get(uris="a")["nodes"]
+    assert (node["summary"], node["content"], node["data"]) == ("by another client", "two\n", {"x": 2, "y": 2})
+    for clashing in ({"summary": "mine"}, {"data": {"x": 3}}, {"content": "mine\n"}):
+        with pytest.raises(Stale):
+            ask.put(changes=upsert("a", **clashing, expect_version=version))
+
+
+def test_one_field_that_clashes_refuses_the_whole_change(ask: Ask) -> None:
+    ask.put(changes=[upsert("a", summary="first"), upsert("b", summary="first")])
+    ask.put(changes=[upsert("a", summary="by another client"), upsert("b", tags=["by-another-client"])])
+    mine = [upsert(name, summary="mine", expect_version=1) for name in "ab"]
+    with pytest.raises(Stale):
+        ask.put(changes=mine)
+    assert ask.get(uris="b")["nodes"][0]["summary"] == "first"
+    ask.put(changes=mine[1])
+    assert ask.get(uris="b")["nodes"][0]["tags"] == ["by-another-client"]
+
+
+def test_a_deletion_expects_the_whole_node(ask: Ask) -> None:
+    [made] = ask.put(changes=upsert("kept", summary="s"))["nodes"]
+    ask.put(changes=upsert("kept", tags=["by-another-client"]))
+    with pytest.raises(Stale):
+        ask.put(changes={"op": "delete", "uri": "kept", "expect_version": made["version"]})
+
+
+def test_relations_that_go_with_their_target_are_no_broken_links(ask: Ask) -> None:
+    ask.put(changes=[upsert("kept"), upsert("gone"), upsert("also-gone")])
+    link = {"source": "kept", "target": "gone", "type": "uses"}
+    ask.put(changes=[{"op": "relate", **link}, {"op": "relate", **link, "source": "also-gone"}])
+    apart = [{"op": "delete", "uri": "gone"}, {"op": "unrelate", **link}, {"op": "delete", "uri": "also-gone"}]
+    for changes in (apart, apart[::-1]):
+        assert ask.put(changes=changes, dry_run=True)["warnings"] == []
+    third = upsert("third", relations=[{"type": "see", "target": "gone"}])
+    assert ask.put(changes=[*apart[1:], third])["warnings"] == []
+    [warning] = ask.put(changes={"op": "delete", "uri": "gone"})["warnings"]
+    assert warning.startswith("1 relation(s) of other nodes lead to concept://shop/gone")
+
+
+def test_a_relation_that_is_given_two_values_is_a_warning(ask: Ask) -> None:
+    ask.put(changes=upsert("b"))
+    near, far = ({"type": "uses", "target": "b", "weight": weight} for weight in (0.1, 0.9))
+    for changes in (
+        upsert("a", relations=[near, far]),
+        [{"op": "relate", "source": "a", **one} for one in (near, far)],
+    ):
+        [warning] = ask.put(changes=changes)["warnings"]
+        assert "concept://shop/a uses concept://shop/b is given two values" in warning
+        assert ask.get(uris="a")["nodes"][0]["relations"][0]["weight"] == 0.9
+        ask.put(changes={"op": "delete", "uri": "a"})
+        ask.put(changes=upsert("a"))
+    assert ask.put(changes=upsert("c", relations=[near, near]))["warnings"] == []
 
 
 def test_a_twin_by_case_is_refused(ask: Ask) -> None:
@@ -237,3 +298,29 @@ def test_a_target_that_nothing_is_called_by_is_a_plain_warning(ask: Ask) -> None
 def test_a_text_of_blanks_is_no_fact(ask: Ask, text: str) -> None:
     with pytest.raises(Invalid, match=r"^there is no text to remember \(text\)$"):
         ask.remember(text=text)
+
+
+def test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant(ask: Ask) -> None:
+    ask.put(changes=upsert("services/checkout", content="One.\n"))
+    with pytest.raises(NotFound) as refused:
+        ask.put(changes={"op": "append", "uri": "services/chekout", "text": "Two."})
+    assert "concept://shop/services/checkout" in refused.value.next
+    assert ask.get(uris="services/chekout")["nodes"] == []
+    assert ask.put(changes={"op": "append", "uri": "src/checkout.py", "text": "A file of the tree."})["commit"]
+
+
+@pytest.mark.parametrize("cites", [[{"path": "src/checkout.py"}], {"path": "src/checkout.py"}, [1], 7], ids=str)
+def test_a_malformed_citation_is_refused_with_the_shape_it_must_have(ask: Ask, cites: Any) -> None:
+    with pytest.raises(Invalid) as refused:
+        ask.put(changes=upsert("a", data={"cites": cites}))
+    assert "path#symbol" in refused.value.next
+    assert ask.get(uris="a")["nodes"] == []
+    assert ask.put(changes=upsert("a", data={"cites": ["src/checkout.py"]}))["commit"]
+
+
+def test_a_dry_run_says_which_nodes_a_new_one_looks_like(ask: Ask) -> None:
+    ask.put(changes=upsert("one", name="Session token rotation"))
+    change = upsert("two", name="Session token rotation rules")
+    would = ask.put(changes=change, dry_run=True)
+    assert would["similar"] == [{"uri": "concept://shop/two", "like": ["concept://shop/one"]}]
+    assert would["similar"] == ask.put(changes=change)["similar"]

@@ -35,8 +35,8 @@ def test_tools_have_the_parameters_of_the_contract() -> None:
     expected = {
         "search": "query types tags namespace edge_types max_depth min_score limit budget cursor",
         "get": "uris include as_of conflicts budget cursor context_id",
-        "traverse": "start max_cost max_depth edge_types types direction max_nodes budget as_of conflicts cursor"
-        " context_id",
+        "traverse": "start max_cost max_depth edge_types types direction max_nodes budget as_of conflicts include"
+        " cursor context_id",
         "context": "paths task question budget context_id",
         "query_graph": "operation entityType id projectId paths query moleculeId orphansOnly includeChangelog"
         " changelogLimit limit offset",

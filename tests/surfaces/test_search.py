@@ -99,3 +99,10 @@ def test_types_alone_are_no_question_and_it_is_said_what_lists_them(found: Ask) 
     with pytest.raises(Invalid) as refused:
         found.search(types=["dir"])
     assert "traverse" in refused.value.next
+
+
+def test_the_type_concept_finds_no_directories(ask: Ask) -> None:
+    ask.put(changes=[upsert("auth", name="auth"), {"op": "upsert", "uri": "dir://shop/src/auth", "tags": ["seen"]}])
+    assert uris(ask.search(query="auth", types="concept")) == ["concept://shop/auth"]
+    assert uris(ask.search(tags="seen", types="concept")) == []
+    assert "dir://shop/src/auth" in uris(ask.search(query="auth", types=["concept", "dir"]))

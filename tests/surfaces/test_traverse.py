@@ -34,9 +34,7 @@ def names(answer: Any) -> list[str]:
 def test_a_node_is_in_when_its_cheapest_path_costs_at_most_1(chain: Ask) -> None:
     answer = chain.traverse(start="a")
     assert [(node["uri"][-1], node["cost"]) for node in answer["nodes"]] == [("a", 0), ("b", 0), ("c", 0.5), ("d", 1)]
-    assert answer["nodes"][2]["path"] == [
-        {"from": "concept://shop/a", "type": "uses"}, {"from": "concept://shop/b", "type": "uses"},
-    ]  # fmt: skip
+    assert answer["nodes"][2]["via"] == {"from": "concept://shop/b", "type": "uses"}
     assert {"limit": "max_cost", "at": "concept://shop/d", "count": 1} in answer["cut"]
 
 
@@ -58,11 +56,70 @@ def test_cost_depth_types_direction_and_cap_bound_the_walk(chain: Ask, options: 
 
 @pytest.mark.requirement("U2")
 def test_against_its_arrow_a_relation_says_so_in_the_path(chain: Ask) -> None:
-    answer = chain.traverse(start="b", direction="in")
-    assert answer["nodes"][1]["path"] == [{"from": "concept://shop/b", "type": "uses", "direction": "in"}]
+    answer = chain.traverse(start="b", direction="in", include="path")
+    step = {"from": "concept://shop/b", "type": "uses", "direction": "in"}
+    assert (answer["nodes"][1]["via"], answer["nodes"][1]["path"]) == (step, [step])
     assert answer["edges"] == [
         {"source": "concept://shop/a", "target": "concept://shop/b", "type": "uses", "weight": 0}
     ]
+
+
+@pytest.mark.requirement("E5")
+def test_a_whole_path_is_answered_on_request_alone(chain: Ask) -> None:
+    start, _, third, _ = chain.traverse(start="a", include=["path"])["nodes"]
+    assert (start["path"], "via" in start) == ([], False)
+    assert third["path"] == [
+        {"from": "concept://shop/a", "type": "uses"}, {"from": "concept://shop/b", "type": "uses"},
+    ]  # fmt: skip
+    assert not any("path" in node for node in chain.traverse(start="a")["nodes"])
+
+
+LONG = 260
+
+
+@pytest.fixture
+def long_chain(ask: Ask) -> Ask:
+    """n000 -> n001 -> … -> n259."""
+    ask.put(changes=[upsert(f"n{n:03}", summary="s") for n in range(LONG)])
+    ask.put(changes=[link(f"n{n - 1:03}", f"n{n:03}") for n in range(1, LONG)])
+    return ask
+
+
+def pages(ask: Ask, **options: Any) -> list[Any]:
+    found = [ask.traverse(**options)]
+    while cursor := found[-1].get("cursor"):
+        found.append(ask.traverse(**options, cursor=cursor))
+    return found
+
+
+def rebuilt(answers: list[Any]) -> dict[str, list[Any]]:
+    """The path of each node, from the predecessors on all pages."""
+    paths: dict[str, list[Any]] = {}
+    for node in (node for answer in answers for node in answer["nodes"]):
+        path: list[Any] = []
+        if via := dict(node.get("via", {})):
+            steps = [*via.pop("through", []), via]
+            path = [*paths[steps[0]["from"]], *steps]
+        paths[node["uri"]] = path
+    return paths
+
+
+@pytest.mark.requirement("E5")
+def test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_first(long_chain: Ask) -> None:
+    options = {"start": "n000", "max_cost": None, "max_nodes": 300}
+    short, whole = pages(long_chain, **options), pages(long_chain, **options, include="path")
+    assert sum(map(len, map(orjson.dumps, short))) < 0.2 * sum(map(len, map(orjson.dumps, whole)))
+    assert len({len(answer["nodes"]) for answer in short[1:-1]} | {len(short[0]["nodes"])}) <= 2
+    assert rebuilt(short) == {node["uri"]: node["path"] for answer in whole for node in answer["nodes"]}
+
+
+@pytest.mark.parametrize("limits", [{"types": ["decision"]}, {"max_depth": 3}], ids=str)
+def test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too(chain: Ask, limits: dict[str, Any]) -> None:
+    """`types` hides what is walked through; `max_depth` takes a dearer way with fewer hops than is listed."""
+    chain.put(changes=[link("e", "f"), upsert("f", type="decision"), link("f", "g"), upsert("g", type="decision")])
+    answer = chain.traverse(start="a", max_cost=None, include="path", **limits)
+    assert rebuilt([answer]) == {node["uri"]: node["path"] for node in answer["nodes"]}
+    assert any("through" in node.get("via", {}) for node in answer["nodes"])
 
 
 def test_edges_are_those_among_the_answered_nodes(chain: Ask) -> None:
@@ -161,6 +218,27 @@ def test_after_100_nodes_the_oldest_leave_and_the_hint_names_them_with_a_ready_p
     assert ask.put(**hint["put"], dry_run=True)["created"]
 
 
+def set_(ask: Ask, **settings: Any) -> None:
+    registry = Path(ask.session.daemon.home.registry)
+    lines = [f"  {name}: {value}\n" for name, value in settings.items()]
+    registry.write_text("".join(["settings:\n", *lines, registry.read_text().partition("settings:")[0]]))
+
+
+@pytest.mark.requirement("E6")
+def test_another_size_of_the_working_set_holds_at_once(chain: Ask) -> None:
+    chain.traverse(start="a", context_id="one")
+    set_(chain, context_size=2)
+    assert chain.get(uris="e", context_id="one")["hint"]["evicted"]
+    assert [uri[-1] for uri in chain.context(question="e", context_id="one")["working_set"]] == ["e", "a"]
+    assert chain.context(question="e", context_id="two")["working_set"] == []
+    assert "working_set" not in chain.context(question="e")
+
+
+def test_a_setting_that_is_read_at_the_start_is_shown_as_not_in_force(ask: Ask) -> None:
+    set_(ask, http_port=7_862)
+    assert "settings: http_port is 7862 in the file and 0 in force" in ask.status()["degraded"]
+
+
 def test_a_path_of_the_tree_that_was_never_mentioned_can_be_a_start(ask: Ask, code: Path) -> None:
     assert names(ask.traverse(start=str(code / "src"), max_cost=1))[:1] == ["src"]
 
@@ -182,3 +260,20 @@ def test_files_and_directories_are_types_too(ask: Ask, types: list[str], listed:
     assert sorted(walked) == sorted(["auth", *listed, *(["src"] if types == ["dir"] else [])])
     found = [hit["uri"].rsplit("/", 1)[1] for hit in ask.search(query="auth tokens", types=types)["hits"]]
     assert sorted(set(found) & {*listed, "auth"}) == sorted([*listed, *(["auth"] if types == ["dir"] else [])])
+
+
+@pytest.mark.parametrize("spelling", ["mentions", "MENTIONS"])
+def test_a_filter_on_relation_types_ignores_their_case(ask: Ask, spelling: str) -> None:
+    ask.put(changes=[upsert("ledger", name="General ledger"), upsert("note", content="See the General ledger.\n"),
+                     link("note", "other", 0.2, "mentions"), upsert("other")])  # fmt: skip
+    walked = ask.traverse(start="note", edge_types=spelling, max_cost=None)
+    assert set(names(walked)) == {"note", "ledger", "other"}
+    assert {edge["type"] for edge in walked["edges"]} == {"MENTIONS", "mentions"}
+    assert {edge["type"] for edge in ask.edges(uri="note", edge_types=spelling)["edges"]} == {"MENTIONS", "mentions"}
+
+
+def test_the_type_concept_leaves_out_directories(ask: Ask) -> None:
+    ask.put(changes=[upsert("a"), link("a", "dir://shop/src/auth", 0.1), link("a", "b", 0.1), upsert("b")])
+    assert names(ask.traverse(start="a", types="concept")) == ["a", "b"]
+    assert names(ask.traverse(start="a", types=["concept", "dir"])) == ["a", "b", "auth"]
+    assert "session.py" in names(ask.traverse(start="src/auth", types="file", direction="both"))

@@ -443,8 +443,8 @@ def test_settings_that_two_people_wrote_differently_are_found_and_settled_by_wha
     bob.sync()
     (found,) = bob.call("conflicts", uri=about)["conflicts"]
     whole = bob.call("conflicts", id=found["id"])["conflicts"][0]["fields"]["label"]
-    assert sorted(side["author"] for side in whole["by"]) == ["Ann Person", "Ann Person"]
-    assert sorted(whole["sides"]) == ["Ann's", "Bob's"]
+    assert sorted(side["author"] for side in whole["sides"]) == ["Ann Person", "Ann Person"]
+    assert sorted(side["value"] for side in whole["sides"]) == ["Ann's", "Bob's"]
     bob.call("resolve", resolutions=[{"id": about, "fields": {"label": "Ours"}}], message="both")
     assert "label: Ours" in git(bob.work_tree, "show", f"{bob.tip}:kgd.yaml")
     again = bob.call("conflicts", id=found["id"])

@@ -19,7 +19,8 @@ ID = "concept://shop/a#0123456789abcdef"
 
 def dispute(name: str, *sides: Any, base: Any = None, **more: Any) -> Dispute:
     uri = more.pop("uri", "concept://shop/a")
-    field = {"base": base, "sides": list(sides), "shown": len(sides) - 1, **more}
+    lettered = [{"side": letter, "value": side} for letter, side in zip("abcdefgh", sides, strict=False)]
+    field = {"base": base, "sides": lettered, "shown": lettered[-1]["side"], **more}
     (found,) = disputes({"id": ID, "uri": uri, "fields": {name: field}})
     return found
 

@@ -70,7 +70,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_waits_on(desk
     expect(page.locator("main")).to_contain_text("Nothing waits")
     assert message(desk).startswith("the rest as well\n")
     (conflict,) = desk.call("conflicts", uri="concept://shop/payments/card")["conflicts"]
-    assert set(conflict["fields"]["summary"]["sides"]) == {"is", "proposed"}
+    assert {side["value"] for side in conflict["fields"]["summary"]["sides"]} == {"is", "proposed"}
 
 
 def test_what_somebody_else_decided_meanwhile_is_said_plainly(desk: Desk, page: Page) -> None:

@@ -58,6 +58,11 @@ def place(said: Sequence[Said], stored: Iterable[str], now: int | None = None) -
     return placed
 
 
+def is_id(name: str) -> bool:
+    """Whether a message's name is such an id, and so sorts by time."""
+    return len(name) == _TIME + _COUNT + _HASH and _number(name) is not None
+
+
 def moment_of(id: str) -> int | None:
     """Unix milliseconds of a message by its id; None where its source had no time for it, or it is no such id."""
     at = _number(id[:_TIME]) if len(id) == _TIME + _COUNT + _HASH else None

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import ATOM, MOLECULE
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json
-from kgd.model.uri import scheme_of
+from kgd.model.uri import Uri, scheme_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
 
 
-def warnings(edits: Iterable[Edit]) -> list[str]:
+def warnings(workspace: Workspace, edits: Sequence[Edit]) -> list[str]:
     """What to say of the areas in a change. They are taken all the same: a node may hold anything."""
-    return [text for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM for text in _of(edit)]
+    upserts = [edit for edit in edits if isinstance(edit, Upsert)]
+    here = {edit.uri for edit in upserts}
+    return [text for edit in upserts if scheme_of(edit.uri) == ATOM for text in _of(workspace, edit, here)]
 
 
-def _of(edit: Upsert) -> Iterator[str]:
+def _of(workspace: Workspace, edit: Upsert, here: Collection[Uri]) -> Iterator[str]:
     paths: Json = edit.data.get("paths")
     if paths is not None and not isinstance(paths, list):
         yield f"{edit.uri}: data.paths is a list of patterns; it matches nothing so"
@@ -29,3 +35,7 @@ def _of(edit: Upsert) -> Iterator[str]:
     molecule: Json = edit.data.get("moleculeId")
     if molecule is not None and not (isinstance(molecule, str) and molecule.startswith(f"{MOLECULE}://")):
         yield f"{edit.uri}: data.moleculeId is a URI, {MOLECULE}://<workspace>/<name>; so the atom belongs to none"
+    elif isinstance(molecule, str) and molecule.startswith(f"{MOLECULE}://{workspace.id}/") and molecule not in here:
+        if workspace.exists(workspace.graph.resolve(Uri(molecule))):
+            return
+        yield f"{edit.uri}: there is no molecule {molecule[:200]}; so the atom belongs to none"

@@ -12,12 +12,12 @@ from pydantic import ConfigDict
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation
 from kgd.tools.parameters import Params, refuse_unseen
+from kgd.workspace.admission import MAX_KNOWLEDGE
 
 _HALF = re.compile("[\ud800-\udfff]").search
 MAX_PATTERNS = 20
 MAX_RELATED = 50
 MAX_NAME = 255
-MAX_KNOWLEDGE = 32 * 1024
 MAX_SUMMARY = 4 * 1024
 MAX_REASON = 4 * 1024
 """Bytes; characters for a name."""
@@ -161,14 +161,14 @@ def json_array(value: Any, at: str, example: str) -> list[Any]:
 
 
 def requested_paths(value: Any) -> list[str]:
-    """The paths of a context question: separated by commas, or a list, or the JSON text of one. Without repeats.
+    """The paths of a context question: separated by commas or line ends, or a list, or its JSON text.
 
     Raises:
         Invalid: There is none, one is no text, or there are too many.
     """
     if isinstance(value, str):
         listed = value.lstrip().startswith("[") and _listed(value)
-        value = listed or value.split(",")
+        value = listed or re.split(r"[,\n]", value)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise Invalid("paths are texts, separated by commas", at="paths")
     if any(_HALF(one) for one in value):

@@ -25,7 +25,7 @@ from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
 from kgd.model.node import Node
 from kgd.model.standing import SUPERSEDES, stands_back
-from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
 from kgd.workspace.bundles import bundle_id
@@ -266,8 +266,8 @@ class Looking:
         """A link is broken since its source was written, or since its target went; the later counts."""
         workspace = self._workspace
         for link in workspace.broken_links(MOST_BROKEN):
-            if not self._may(link.source):
-                continue
+            if not self._may(link.source) or workspace_of(link.target) not in (None, workspace.id):
+                continue  # a workspace that is not known on this machine may be known to others
             gone = workspace.node_version(link.target) if _has_file(link.target) else None
             since = max(self._updated(link.source), gone.updated_at if gone else 0)
             if since < self._before:

@@ -62,23 +62,23 @@ def asked(session: Session, groups: Sequence[Group]) -> Said:
     said, ask = Said(), session.ask
     if ask is None:
         return said
-    attempts = session.daemon.attempts
+    attempts, caller = session.daemon.attempts, session.caller
     by_id = {group.id: group for group in groups}
     prompts = {}
     for id, group in by_id.items():
-        why_not = attempts.why_not(id) if ask.open else "it was not asked about: call again"
+        why_not = attempts.why_not(id, caller) if ask.open else "it was not asked about: call again"
         if why_not and id not in ask.answered:
             said.trouble.append(why_not)
         else:
             prompts[id] = Prompt(*question(group), MAX_TOKENS)
     if not prompts:
         return said
-    attempts.asked(id for id in prompts if id not in ask.answered)
+    attempts.asked((id for id in prompts if id not in ask.answered), caller)
     for id, reply in ask(prompts).items():
         if id not in by_id:
             continue
         if reply.text or reply.model:
-            attempts.answered(id)
+            attempts.answered(id, caller)
         if reply.problem:
             said.trouble.append(reply.problem)
             continue
@@ -87,7 +87,7 @@ def asked(session: Session, groups: Sequence[Group]) -> Said:
         except KgdError as refusal:
             believed, dropped = [], [refusal.message]
         if not believed:
-            attempts.failed(id)
+            attempts.failed(id, caller)
         said.summaries += believed
         said.trouble += dropped
         said.model = said.model or reply.model

@@ -155,30 +155,30 @@ def _asked(session: Session, asking: Sequence[Batch]) -> _Read:
     found, ask = _Read(), session.ask
     if ask is None:
         return found
-    attempts = session.daemon.attempts
+    attempts, caller = session.daemon.attempts, session.caller
     by_id = {batch.id: batch for batch in asking}
     prompts = {}
     for id, batch in by_id.items():
-        why_not = attempts.why_not(id) if ask.open else "it was not asked about: call again"
+        why_not = attempts.why_not(id, caller) if ask.open else "it was not asked about: call again"
         if why_not and id not in ask.answered:
             found.trouble.append(why_not)
         else:
             prompts[id] = Prompt(*question(batch), MAX_TOKENS)
     if not prompts:
         return found
-    attempts.asked(id for id in prompts if id not in ask.answered)
+    attempts.asked((id for id in prompts if id not in ask.answered), caller)
     for id, reply in ask(prompts).items():
         if id not in by_id:
             continue
         if reply.text or reply.model:
-            attempts.answered(id)
+            attempts.answered(id, caller)
         try:
             if reply.problem:
                 found.trouble.append(reply.problem)
                 continue
             found.judged.append((by_id[id], judge(by_id[id], reply.text), reply.model))
         except KgdError as refusal:
-            attempts.failed(id)
+            attempts.failed(id, caller)
             found.trouble.append(refusal.message)
     return found
 

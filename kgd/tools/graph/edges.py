@@ -16,14 +16,14 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri
 from kgd.tools import addressing, changes, cursors, sight
 from kgd.tools.budget import size_of
 from kgd.tools.graph.edge_ids import EdgeIds
 from kgd.tools.graph.making import MOST, placed
 from kgd.tools.graph.nodes import PAGE_BYTES
 from kgd.tools.mentioning import walked
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class EdgesParams(Params):
     uri: str
     direction: Literal["in", "out", "both"] = "both"
-    edge_types: Many[str] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
     limit: Annotated[int, Field(ge=1, le=10_000)] = 2_000
     cursor: str | None = None
     workspace: str | None = None
@@ -128,7 +128,7 @@ def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool 
         if data := workspace.graph.relation_data(edge.source, name, edge.type):
             answer["data"] = dict(data)
             break
-    if workspace_of(edge.target) in (None, workspace.id) and not workspace.exists(edge.target):
+    if workspace.is_broken(edge.target):
         answer["broken"] = True
     if derived:
         answer["derived"] = True

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.model.access import Verb
-from kgd.model.uri import OWNED, Uri
+from kgd.model.uri import OWNED, Uri, is_of_types
 from kgd.tools import addressing, cursors, nodes, origins, sight
 from kgd.tools.budget import size_of
 from kgd.tools.nodes import NodeAnswer
@@ -87,7 +87,7 @@ def read(session: Session, params: NodesParams) -> NodesResult:
         if found is None:
             if params.uris is not None:
                 answer["missing"].append(text)
-        elif not params.types or found["type"] in params.types:
+        elif not params.types or is_of_types(found["uri"], found["type"], params.types):
             used += size_of(found)
             answer["nodes"].append(found)
     return answer

@@ -16,7 +16,7 @@ from kgd.tools.budget import size_of
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.nodes import whole
 from kgd.tools.nodes import NodeAnswer
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.searching import mentioned
 from kgd.tools.session import Session
 from kgd.tools.tool import Hints, Tool
@@ -30,7 +30,7 @@ class RetrieveParams(Params):
     namespace: str = ""
     types: Annotated[Many[str], Field(description="node types")] = Field(default_factory=list)
     tags: Annotated[Many[str], Field(description="any of them")] = Field(default_factory=list)
-    edge_types: Many[str] = Field(default_factory=list)
+    edge_types: EdgeTypes = Field(default_factory=list)
     max_depth: Annotated[int, Field(ge=0, le=10, description="0: no edge is followed")] = 1
     limit: Annotated[int, Field(ge=1, le=1_000)] = 10
     min_similarity: Annotated[float, Field(ge=0, le=1, description="of the vectors alone")] = 0.0

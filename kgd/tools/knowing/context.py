@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
+import orjson
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -17,7 +18,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
-from kgd.tools.contexts import Hint, enter
+from kgd.tools.contexts import Hint, enter, working_set
 from kgd.tools.knowing import gathering, packing, recent
 from kgd.tools.knowing.findings import Findings
 from kgd.tools.knowing.packing import CutAnswer, ItemAnswer
@@ -65,7 +66,10 @@ class Missing(TypedDict):
 
 
 class ContextResult(TypedDict):
-    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing."""
+    """`unmatched_paths` belong to no area; something names those in `described` all the same, the others nothing.
+
+    `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
+    """
 
     workspace: str
     items: list[ItemAnswer]
@@ -76,6 +80,7 @@ class ContextResult(TypedDict):
     missing: NotRequired[Missing]
     cut: list[CutAnswer]
     context_id: NotRequired[str]
+    working_set: NotRequired[list[str]]
     hint: NotRequired[Hint]
     origin: NotRequired[Origin]
 
@@ -88,6 +93,8 @@ class _Asked:
     places: Places = field(default_factory=Places)
     covered: gathering.Covered = field(default_factory=gathering.Covered)
     about: str = ""
+    task: str = ""
+    """The URI of the task that was asked about."""
 
 
 def context(session: Session, params: ContextParams) -> ContextResult:
@@ -133,9 +140,11 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer["origin"] = {"workspace": workspace.id, "trust": trust}
     if trust == "remote":
         answer = origins.fence(answer)
+    if params.context_id:
+        answer["working_set"] = working_set(session, workspace, params.context_id)
     answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
-    packing.shrink(answer, params.budget, ("hint", "changed_together", "changes", "described", "missing", "items",
-                                           "unmatched_paths", "cut"))  # fmt: skip
+    packing.shrink(answer, params.budget, ("working_set", "hint", "changed_together", "changes", "described",
+                                           "missing", "items", "unmatched_paths", "cut"))  # fmt: skip
     return answer  # type: ignore[return-value]
 
 
@@ -152,7 +161,7 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> 
             task = tasks.parsed(node)
             gathering.by_task(asked.findings, task)
             texts += task.files
-            asked.about = task.name
+            asked.about, asked.task = task.name, node.uri
     if params.question.strip():
         gathering.by_question(asked.findings, params.question)
         asked.about = asked.about or "this question"
@@ -168,11 +177,17 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
     Raises:
         NotFound: It is a URI, and nothing is known of it.
     """
-    is_uri = " " not in text and (text.startswith(("task:", "./")) or "://" in text)
+    is_uri = text.startswith("task:") or (" " not in text and (text.startswith("./") or "://" in text))
     if not is_uri and ("\n" in text or len(text) > 200):
         return None
     workspace = findings.workspace
-    for uri in [addressing.resolve(session, workspace, text, at="task")] if is_uri else _tasks_called(workspace, text):
+    try:
+        named = [addressing.resolve(session, workspace, text, at="task")] if is_uri else _tasks_called(workspace, text)
+    except Invalid:
+        if "://" in text:
+            raise
+        return None  # a sentence that begins so
+    for uri in named:
         current = workspace.graph.resolve(uri)
         node = workspace.node(current) if findings.may_see(current) else None
         if node is not None:
@@ -216,7 +231,8 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         told = f" {_some(absent)} not in the code tree so far." if absent else ""
         told += " A sentence is asked as `task` or `question`." if any(" " in path for path in absent) else ""
         message = f"{what}{also}.{told} Record what the code cannot say: why it is so, its rules, its traps."
-        return {"message": message, "record": [_an_area(asked.findings, gaps), _a_trap(workspace, [*bare, *gaps][0])]}
+        area = _an_area(asked, gaps)
+        return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
     return {
@@ -238,17 +254,25 @@ def _outside(asked: _Asked) -> str:
     return "The code tree has no files there, and nothing else is known about it."
 
 
-def _an_area(findings: Findings, gaps: Sequence[str]) -> Call:
-    """An area of the folder that the gaps lie in; of the files alone where other areas are below that folder."""
+def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
+    """An area of the folder that the gaps lie in; of the files alone where other areas are below that folder.
+
+    Without a task, which `manage_graph` needs, `put` makes it.
+    """
+    findings = asked.findings
     workspace, folder = findings.workspace, common_directory(gaps)
     hidden = findings.sees is not None  # who does not see all areas is not told by this that one is there
     is_free = folder and (hidden or not Atlas.of(workspace).begins(folder))
     patterns = [f"{folder}/**"] if is_free else list(gaps[:GAPS_NAMED])
+    name, knowledge = "<the area>", "<rules, reasons and traps>"
+    if not asked.task:
+        change = {"op": "upsert", "type": "atom", "name": name, "content": knowledge, "data": {"paths": patterns}}
+        return {"tool": "put", "arguments": {"changes": [change]}}
     return {
         "tool": "manage_graph",
         "arguments": {
-            "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": "<the area>",
-            "paths": patterns, "knowledge": "<rules, reasons and traps>", "createdByTaskId": "<task>",
+            "operation": "create", "entityType": "atom", "projectId": workspace.id, "name": name,
+            "paths": orjson.dumps(patterns).decode(), "knowledge": knowledge, "createdByTaskId": asked.task,
         },
     }  # fmt: skip
 

@@ -44,7 +44,7 @@ MANY = 15
 class More(TypedDict):
     """Arguments of `get` for the whole of it."""
 
-    uris: str
+    uris: list[str]
 
 
 class ItemAnswer(TypedDict):
@@ -224,7 +224,7 @@ class _Content(NamedTuple):
         """The item with the way to the whole, where it is not all there."""
         answer.pop("more", None)
         if self.has_detail or answer.get("text", "") != self.text:
-            answer["more"] = {"uris": self.uri}
+            answer["more"] = {"uris": [self.uri]}
         return answer
 
 

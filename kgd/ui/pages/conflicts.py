@@ -205,10 +205,11 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
 def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The versions of a field, short enough for a list."""
     found = []
-    for number, side in enumerate(field["sides"]):
-        text = " ".join(written(side)[: 4 * EXCERPT].split())
+    for side in field["sides"]:
+        text = " ".join(written(side["value"])[: 4 * EXCERPT].split())
         text = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
-        found.append({"text": text, "is_nothing": side is None, "is_shown": number == field["shown"]})
+        found.append({"text": text, "letter": side["side"], "author": side.get("author", ""),
+                      "is_nothing": side["value"] is None, "is_shown": side["side"] == field["shown"]})  # fmt: skip
     return found
 
 

@@ -104,7 +104,7 @@ def _begun(asked: Asked, wanted: Wanted) -> Wanted:
     if wanted.question:
         return replace(wanted, starts=_found(asked, wanted.question))
     newest = asked.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
-    return replace(wanted, starts=tuple(node["uri"] for node in newest if not node["path"]))
+    return replace(wanted, starts=tuple(node["uri"] for node in newest if "via" not in node))
 
 
 def _found(asked: Asked, question: str) -> tuple[str, ...]:

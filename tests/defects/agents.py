@@ -1,0 +1,119 @@
+"""Defects of what agents are answered and of what they may send."""
+
+from tests.planting import Bug
+
+BUGS = {
+    "31-append-to-nothing": Bug(
+        "`append` to a mistyped URI makes a node", "kgd/tools/writing.py",
+        "        _check_appends(session, workspace, changes.edits)\n", "        pass\n",
+        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",),
+    ),
+    "31-malformed-citations": Bug(
+        "citations that are no texts are accepted and never go stale", "kgd/workspace/admission.py",
+        "    _refuse_citations(node, before, place)\n", "",
+        ("tests/surfaces/test_put.py::test_a_malformed_citation_is_refused_with_the_shape_it_must_have",),
+    ),
+    "31-about-a-symbol": Bug(
+        "a fact about a symbol does not count as citing it", "kgd/freshness/noting.py",
+        'is_about = relation.type == "about" and', "is_about = False and",
+        ("tests/freshness/test_stale.py::test_a_fact_about_a_symbol_goes_stale_with_it",),
+    ),
+    "31-dry-run-similar": Bug(
+        "a dry run does not fill `similar`", "kgd/workspace/workspace.py",
+        "            if outcome.would:\n", "            if False:\n",
+        ("tests/surfaces/test_put.py::test_a_dry_run_says_which_nodes_a_new_one_looks_like",),
+    ),
+    "31-one-bad-client": Bug(
+        "one bad client stops sampling on a conflict for everyone", "kgd/resolution/attempts.py",
+        "self._failed.setdefault((client, conflict)", 'self._failed.setdefault(("", conflict)',
+        ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
+    ),
+    "31-bad-for-good": Bug(
+        "bad answers about a conflict count until the daemon stops", "kgd/resolution/attempts.py",
+        "if sum(at > since for at in vain) >= STRIKES:", "if len(vain) >= STRIKES:",
+        ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
+    ),
+    "31-suggested-arguments": Bug(
+        "a suggested call does not fit the schema of its tool", "kgd/tools/knowing/context.py",
+        "orjson.dumps(patterns).decode()", "patterns",
+        ("tests/knowing/test_context.py::test_every_call_that_an_answer_suggests_fits_the_schema_of_its_tool",),
+    ),
+    "32-conflict-letters": Bug(
+        "`get` and `conflicts` list bare values and do not say which side is a", "kgd/tools/nodes.py",
+        '[{"side": letter, "value": value} for letter, value in letters.items()]', "list(letters.values())",
+        ("tests/surfaces/test_get.py::test_an_open_conflict_is_shown_with_both_sides_and_settled",),
+    ),
+    "32-as-of-version": Bug(
+        "`get` with `as_of` answers version 0", "kgd/tools/nodes.py",
+        'answer["version"] = found.workspace.version_at(found.uri, found.as_of)', "pass",
+        ("tests/surfaces/test_get.py::test_a_node_as_of_a_commit_has_the_version_of_then",
+         "tests/surfaces/test_get.py::test_as_of_a_proposal_the_versions_of_its_own_history_count"),
+    ),
+    "32-date-of-the-first-commit": Bug(
+        "the constant date of the first commit is shown as a time", "kgd/tools/nodes.py",
+        'return moment(entry.at) if entry.parents or entry.operation != INIT else ""', "return moment(entry.at)",
+        ("tests/surfaces/test_past.py::test_the_first_commit_is_listed_without_a_time",
+         "tests/cli/test_commands.py::test_the_first_commit_is_printed_without_a_time"),
+    ),
+    "32-mentions-in-capitals": Bug(
+        "a filter on `mentions` finds no MENTIONS", "kgd/tools/parameters.py",
+        "for one in (type, type.upper(), type.lower())", "for one in (type,)",
+        ("tests/surfaces/test_traverse.py::test_a_filter_on_relation_types_ignores_their_case",),
+    ),
+    "32-concepts-and-directories": Bug(
+        "`types: [concept]` answers directories", "kgd/model/uri.py",
+        'and not (scheme == "dir" and type == DIRECTORY_TYPE)', "",
+        ("tests/surfaces/test_traverse.py::test_the_type_concept_leaves_out_directories",),
+    ),
+    "32-concepts-and-directories-found": Bug(
+        "a search for concepts finds directories", "kgd/index/text.py", "if DIRECTORY_TYPE in types:", "if False:",
+        ("tests/surfaces/test_search.py::test_the_type_concept_finds_no_directories",),
+    ),
+    "34-history-by-name": Bug(
+        "messages that were made as nodes are read by name, the answer before the question", "kgd/ingest/history.py",
+        "if last and not placing.is_id(name_of(last[0])):", "if False:",
+        ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",
+         "tests/api/test_asking.py::test_messages_that_answer_nothing_are_read_by_their_time"),
+    ),
+    "34-answers-ignored": Bug(
+        "REPLIED_BY does not order the messages of one moment", "kgd/ingest/history.py",
+        "if e.type == REPLIED_BY] for uri in uris}", "if not e] for uri in uris}",
+        ("tests/api/test_asking.py::test_messages_made_as_nodes_are_read_in_the_order_in_which_they_answer",),
+    ),
+    "34-task-with-blanks": Bug(
+        "`task:Two words` is read as prose", "kgd/tools/knowing/context.py",
+        'is_uri = text.startswith("task:") or', 'is_uri = (" " not in text and text.startswith("task:")) or',
+        ("tests/knowing/test_context.py::test_a_task_whose_name_has_blanks_is_found_by_its_short_address",),
+    ),
+    "34-area-bounds": Bug(
+        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/admission.py",
+        "if size > MAX_KNOWLEDGE:", "if False:",
+        ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
+    ),
+    "34-tags-with-commas": Bug(
+        "`--tags a,b` is one tag", "kgd/cli/verbs.py", 'for part in text.split(",")', "for part in [text]",
+        ("tests/cli/test_commands.py::test_tags_and_types_are_listed_with_commas_or_one_by_one",),
+    ),
+    "34-paths-with-newlines": Bug(
+        "paths with newlines are one path", "kgd/tools/areas/reading.py",
+        're.split(r"[,\\n]", value)', 'value.split(",")',
+        ("tests/areas/test_managing.py::test_paths_of_a_context_are_one_a_line_too",),
+    ),
+    "35-list-without-authors": Bug(
+        "`kgd conflicts` names no author", "kgd/tools/disputes.py",
+        "if number < sides.LOOKED_UP", "if number < 0",
+        ("tests/sync/test_conflict_authors.py::test_the_list_of_conflicts_names_the_author_of_each_side",
+         "tests/cli/test_commands.py::test_open_conflicts_are_printed_with_the_author_of_each_side"),
+    ),
+    "35-commits-after-the-merge": Bug(
+        "later commits to a node use up the commits that are searched for the author of a side", "kgd/tools/sides.py",
+        "for start in commit.parents if len(commit.parents) > 1 else (commit.id,):",
+        "for start in (bytes.fromhex(workspace.tip),):",
+        ("tests/sync/test_conflict_authors.py::test_a_side_keeps_its_author_after_many_later_commits_to_the_node",),
+    ),
+    "35-mover-as-author": Bug(
+        "the author of a move is taken for the author of both sides", "kgd/tools/sides.py",
+        "return tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))", "return (uri,)",
+        ("tests/sync/test_conflict_authors.py::test_a_move_does_not_become_the_author_of_the_sides",),
+    ),
+}  # fmt: skip

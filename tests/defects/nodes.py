@@ -1,0 +1,111 @@
+"""Defects of reading nodes, of walks and of the versions that writes answer."""
+
+from __future__ import annotations
+
+from tests.planting import Bug
+
+ADDRESSING = "tests/surfaces/test_addressing.py::"
+PUT = "tests/surfaces/test_put.py::"
+TRAVERSE = "tests/surfaces/test_traverse.py::"
+
+BUGS = {
+    "18-path-repeated": Bug(
+        "each node of a walk repeats the whole path to it", "kgd/tools/walking.py",
+        "            if include_path:\n", "            if True:\n",
+        (f"{TRAVERSE}test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_first",),
+    ),
+    "18-hidden-predecessor": Bug(
+        "a path through nodes that are not listed cannot be rebuilt", "kgd/tools/walking.py",
+        "    if path[at:-1]:\n", "    if False:\n",
+        (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
+    ),
+    "18-detour": Bug(
+        "a node is answered with a cheaper path than the limit of hops let it have", "kgd/tools/walking.py",
+        " and known[-1] is path[at - 1])", " or known)",
+        (f"{TRAVERSE}test_a_path_through_nodes_that_are_not_listed_so_is_rebuilt_too",),
+    ),
+    "17-whole-node-version": Bug(
+        "a put is refused for a version of its own although another field changed since", "kgd/tools/writing.py",
+        "        workspace.sent.note_written(outcome.commit, outcome.nodes)\n", "        pass\n",
+        (f"{PUT}test_a_version_is_compared_field_by_field[from its own put]",),
+    ),
+    "17-clash-written": Bug(
+        "a put with an older version writes over what another client changed", "kgd/tools/write_conflicts.py",
+        "        return self.conflict is None and upserted(self.current, self.edit) == self.merged\n",
+        "        return True\n",
+        (
+            f"{PUT}test_a_version_is_compared_field_by_field",
+            f"{PUT}test_one_field_that_clashes_refuses_the_whole_change",
+        ),
+    ),
+    "17-newer-than-its-version": Bug(
+        "content that a writer replaced while it was read counts as read", "kgd/workspace/sent.py",
+        "            return node if store.entry(store.tree_of(bytes.fromhex(commit)), path) == blob else None\n",
+        "            return documents.decode(store.read(blob), at=uri)\n",
+        ("tests/surfaces/test_get.py::"
+         "test_what_was_read_before_somebody_wrote_never_goes_out_under_the_version_after[node]",),
+    ),
+    "17-settled-beside": Bug(
+        "a put that also settles a conflict answers the version before that", "kgd/tools/writing.py",
+        "        outcome = write_conflicts.after(outcome, settled)\n", "",
+        ("tests/mcp/test_sampling_places.py::"
+         "test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own",),
+    ),
+    "17-merged-over-a-base": Bug(
+        "a submission that is merged over a base answers the version on the base", "kgd/workspace/submission.py",
+        "tuple((uri, workspace.version(workspace.path(uri)) + 1) for uri in written)",
+        "tuple((uri, dict(made.answer.nodes)[uri]) for uri in written)",
+        ("tests/access/test_submissions.py::test_what_changed_since_the_base_is_kept",),
+    ),
+    "14-file-url": Bug(
+        "a file URL of this machine is refused", "kgd/tools/addressing.py",
+        "if text.startswith(\"file:///\") else text", "if False else text",
+        (f"{ADDRESSING}test_a_file_url_inside_the_tree_means_the_tree",),
+    ),
+    "14-folder-as-workspace": Bug(
+        "file://src/x.py is stored as a link into a workspace called src", "kgd/tools/addressing.py",
+        "    return found if workspace.in_overlay(found) and not is_linked else None\n", "    return None\n",
+        (f"{ADDRESSING}test_a_file_url_without_a_workspace_means_an_existing_file_and_warns",),
+    ),
+    "14-workspace-hidden": Bug(
+        "a folder hides the registered workspace of its name", "kgd/tools/addressing.py",
+        "if owner == workspace.id or workspace.is_registered(owner) or owner in _ids(session):",
+        "if owner == workspace.id:",
+        (f"{ADDRESSING}test_a_known_workspace_comes_before_a_folder_of_its_name",),
+    ),
+    "15-unknown-workspace": Bug(
+        "a link into an unknown workspace is broken in a walk only", "kgd/workspace/workspace.py",
+        "            return not self.is_registered(owner)\n", "            return False\n",
+        ("tests/exchange/test_graphs.py::test_every_view_agrees_on_which_links_are_broken",),
+    ),
+    "19-unrelated-with-its-target": Bug(
+        "a relation that goes in the same change as its target is warned of", "kgd/workspace/draft.py",
+        "            count += edge.target not in self._after or any(", "            count += True or any(",
+        (f"{PUT}test_relations_that_go_with_their_target_are_no_broken_links",),
+    ),
+    "19-two-values": Bug(
+        "of two values for one relation the first is dropped without a warning", "kgd/workspace/transaction.py",
+        "        draft.warnings += edits.doubles(self.changes.edits)\n", "",
+        (f"{PUT}test_a_relation_that_is_given_two_values_is_a_warning",),
+    ),
+    "19-bad-address": Bug(
+        "one bad address refuses a whole get or traverse", "kgd/tools/addressing.py",
+        "            refused[number] = refusal\n", "            raise\n",
+        ("tests/surfaces/test_get.py::test_one_bad_address_is_missing_and_the_others_are_answered",),
+    ),
+    "16-size-at-restart": Bug(
+        "another context_size holds only after a restart", "kgd/tools/contexts.py",
+        "    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)\n", "",
+        (f"{TRAVERSE}test_another_size_of_the_working_set_holds_at_once",),
+    ),
+    "16-port-in-force": Bug(
+        "a setting that needs a restart is shown as if it held", "kgd/daemon/daemon.py",
+        "            if getattr(now, name) != getattr(self._settings, name)\n", "            if False\n",
+        (f"{TRAVERSE}test_a_setting_that_is_read_at_the_start_is_shown_as_not_in_force",),
+    ),
+    "16-context-unread": Bug(
+        "no client can read its working set", "kgd/mcp/resources.py",
+        "kind == \"contexts\" and slash", "False",
+        ("tests/surfaces/test_mcp.py::test_the_working_set_of_a_conversation_is_a_resource",),
+    ),
+}  # fmt: skip

@@ -1,0 +1,86 @@
+"""Authors of the sides of a conflict: every answer names them, however much was written after the merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sync.people import Person, git
+
+People = Callable[..., Person]
+
+
+@pytest.fixture
+def named(person: People, hub: Path) -> People:
+    """People who commit under their own names and share one remote."""
+
+    def make(name: str) -> Person:
+        one = person(name)
+        git(one.work_tree, "config", "user.name", name.title())
+        git(one.work_tree, "config", "user.email", f"{name}@example.org")
+        one.share(hub, sync=0)
+        return one
+
+    return make
+
+
+def disagree(*people: Person) -> None:
+    """Each of them gives one node another summary, and then they synchronise."""
+    people[0].put("shared", summary="first")
+    for one in [*people, *people]:
+        one.sync()
+    for one in people:
+        one.put("shared", summary=f"{one.folder.name}'s")
+    for one in [*people, *people]:
+        one.sync()
+
+
+def authors(answer: dict[str, Any]) -> dict[str, str | None]:
+    """The author of each side of the only conflict, by its value."""
+    (one,) = answer["conflicts"]
+    return {side["value"]: side.get("author") for side in one["fields"]["summary"]["sides"]}
+
+
+def test_the_list_of_conflicts_names_the_author_of_each_side(named: People) -> None:
+    ann, bob = named("ann"), named("bob")
+    disagree(ann, bob)
+    assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
+
+
+@pytest.mark.slow
+def test_a_side_keeps_its_author_after_many_later_commits_to_the_node(named: People) -> None:
+    ann, bob = named("ann"), named("bob")
+    disagree(ann, bob)
+    for number in range(40):
+        ann.put("shared", name=f"name {number}")
+    (found,) = ann.call("conflicts")["conflicts"]
+    assert authors(ann.call("conflicts", id=found["id"])) == {"ann's": "Ann", "bob's": "Bob"}
+    (remaining,) = ann.call("resolve_conflicts", via="agent")["remaining"]
+    assert authors({"conflicts": [remaining]}) == {"ann's": "Ann", "bob's": "Bob"}
+
+
+def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:
+    ann, bob, carol = named("ann"), named("bob"), named("carol")
+    disagree(ann, bob)
+    carol.sync()
+    carol.call("put", changes=[{"op": "move", "uri": "concept://infra/shared", "to": "concept://infra/moved"}])
+    assert authors(carol.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
+
+
+def test_a_third_side_leaves_the_first_two_their_authors(named: People) -> None:
+    ann, bob, carol = named("ann"), named("bob"), named("carol")
+    disagree(ann, bob, carol)
+    assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob", "carol's": "Carol"}
+
+
+def test_the_values_of_a_later_edit_are_not_taken_for_the_side_of_its_author(named: People) -> None:
+    ann, bob = named("ann"), named("bob")
+    disagree(ann, bob)
+    shown, other = ann.summary("shared"), "ann's" if ann.summary("shared") == "bob's" else "bob's"
+    git(ann.work_tree, "config", "user.name", "Late")
+    ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/shared", "summary": other}], conflicts="show")
+    ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/shared", "summary": shown}], conflicts="show")
+    assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
