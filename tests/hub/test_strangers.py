@@ -113,6 +113,11 @@ def test_idle_connections_of_strangers_do_not_keep_holders_out(small: Hub, kept:
 
     assert ask() == 200
     port = holder.sock.getsockname()[1]
+    for number in range(16):  # addresses that showed a token are outside the bounds of all strangers together
+        near = connected(small, kept, f"127.0.1.{number}")
+        near.sendall(request("/v1/infra/get", token, length=len(READ)) + READ)
+        assert status(near) == 200
+        near.close()
     crowd = [connected(small, kept, f"127.0.1.{number % 16}") for number in range(700)]
     until(lambda: sum(map(is_closed, crowd)) >= 700 - LIMIT, 10)
     assert descriptors(small) < 900
@@ -122,10 +127,12 @@ def test_idle_connections_of_strangers_do_not_keep_holders_out(small: Hub, kept:
 
 
 def test_one_address_has_its_share_of_connections(small: Hub, kept: contextlib.ExitStack) -> None:
-    crowd = [connected(small, kept, "127.0.2.1") for _ in range(99)]
-    assert not any(map(is_closed, crowd))
-    crowd += [connected(small, kept, "127.0.2.1") for _ in range(60)]
-    until(lambda: sum(map(is_closed, crowd)) >= 159 - LIMIT // 4, 10)
+    tokens, crowd = [small.mint(name="one"), small.mint(name="two")], []
+    for number in range(LIMIT // 4 + 12):
+        crowd.append(connected(small, kept, "127.0.2.1"))
+        crowd[-1].sendall(request("/v1/infra/get", tokens[number % 2], length=len(READ)) + READ)
+        assert status(crowd[-1]) == 200
+    until(lambda: sum(map(is_closed, crowd)) == 12, 10)
     elsewhere = connected(small, kept, "127.0.2.2")
     elsewhere.sendall(request("/health", method="GET", length=0))
     assert elsewhere.recv(100).startswith(b"HTTP/1.1 200")
