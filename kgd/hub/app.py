@@ -28,7 +28,7 @@ from kgd.hub.v1 import Api
 STOP_SECONDS = 1
 """What requests under way get when the hub is told to stop; then their connections end."""
 KEEP_ALIVE_SECONDS = 75
-TAKEN_AT_ONCE, REFUSED_AT_ONCE = 16, 512
+TAKEN_AT_ONCE, REFUSED_AT_ONCE = 4, 64
 """Connections, before the loop looks after those that are there. The queue of the kernel must not overflow: a client
 whose connection does not fit in there tries again after whole seconds."""
 REST_SECONDS = 0.2

@@ -49,7 +49,12 @@ ADDRESS_SHARE = TOKEN_SHARE = 4
 """An address, or a token, has at most one connection in so many."""
 STRANGER_BURST, STRANGER_RATE = 100, 5
 """Connections and requests without a token that one address may make at once, and then per second."""
+STRANGERS_BURST, STRANGERS_RATE = 200, 25
+"""The same for all addresses together that showed no valid token lately: for those that come for the first time, and
+once more for the others."""
 ADDRESSES_KEPT = 4_096
+HEADER_READS, STRANGER_READS = 64, 512
+"""Pieces that a stranger's header comes in, and all of its request: a few bytes cost as much time as many."""
 
 
 class Connection(H11Protocol):
@@ -130,6 +135,7 @@ class HubConnection(Connection):
         self.line = ""
         """The token of its last request, by the one that the keeper minted; empty for a stranger's."""
         self.is_busy, self._is_paid = False, True
+        self._reads = 0
         self.opening: asyncio.Task[None] | None = None
         """Until it is connected, which takes a handshake under TLS."""
 
@@ -139,6 +145,10 @@ class HubConnection(Connection):
         self._unread_limit = STRANGER_UNREAD
 
     def data_received(self, data: bytes) -> None:
+        self._reads += 1
+        if not self.line and self._reads > (HEADER_READS if self._waits == HEADER_SECONDS else STRANGER_READS):
+            self.end()
+            return
         super().data_received(data)
         if self._waits is None and not self.line:
             self.flow.pause_reading()  # until the application asks for the body, which it does of holders alone
@@ -155,7 +165,7 @@ class HubConnection(Connection):
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         was_stranger, self.is_busy, is_stranger = not self.line, True, True
-        self.timeout_keep_alive = STRANGER_IDLE_SECONDS
+        self.timeout_keep_alive, self._reads = STRANGER_IDLE_SECONDS, 0
 
         def recognised(line: str) -> None:
             nonlocal is_stranger
@@ -168,6 +178,7 @@ class HubConnection(Connection):
         app, was_paid, self._is_paid = self._app, self._is_paid, False
         if was_stranger and not was_paid and not self._table.allows(self.address):
             app = problem(TooMuch("this address sends too many requests without a token", 2))
+            app.headers["connection"] = "close"  # a further answer costs more than a connection that is not taken
         try:
             async with asyncio.timeout(STRANGER_SECONDS) as limit:
                 await app({**scope, RECOGNISED: recognised}, receive, self._in_pieces(send))
@@ -207,7 +218,10 @@ class Connections:
         self._strangers: OrderedDict[HubConnection, None] = OrderedDict()
         self._holders: dict[HubConnection, None] = {}
         self._of_address: dict[str, OrderedDict[HubConnection, None]] = {}
-        self._allowance: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._new, self._again = (Allowance(STRANGERS_BURST, STRANGERS_RATE) for _ in range(2))
+        self._each: OrderedDict[str, Allowance] = OrderedDict()
+        self._known: OrderedDict[str, None] = OrderedDict()
+        """Addresses that showed a valid token, the latest last."""
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._holders)
@@ -247,7 +261,7 @@ class Connections:
         connection.line = line
         if self._strangers.pop(connection, connection) is None:
             self._holders[connection] = None
-        self._spend(connection.address, -1)
+        self._hold(connection.address)
 
     def answered(self, connection: HubConnection, *, is_stranger: bool) -> None:
         """A request is over; whether it showed no valid token."""
@@ -258,7 +272,11 @@ class Connections:
 
     def allows(self, address: str) -> bool:
         """Whether a stranger from there may connect or ask at this moment; counts it."""
-        return not self._by_address or self._spend(address, 1)
+        if not self._by_address:
+            return True
+        now, everybody = self._clock(), self._again if address in self._each else self._new
+        each = self._of(address)
+        return each.has(1, now) and (address in self._known or everybody.take(1, now)) and each.take(1, now)
 
     def drop_a_stranger(self) -> None:
         """Free a file descriptor."""
@@ -278,15 +296,48 @@ class Connections:
         self.remove(connection)
         connection.end()
 
-    def _spend(self, address: str, amount: float) -> bool:
-        left, at = self._allowance.pop(address, (float(STRANGER_BURST), 0.0))
-        now = self._clock()
-        left = min(STRANGER_BURST, left + (now - at) * STRANGER_RATE)
-        is_enough = left >= amount
-        self._allowance[address] = (left - amount if is_enough else left), now
-        if len(self._allowance) > ADDRESSES_KEPT:
-            self._allowance.popitem(last=False)
+    def _hold(self, address: str) -> None:
+        """Give an address back what its connection cost while it was a stranger's."""
+        self._of(address).take(-1, self._clock())
+        if address not in self._known:
+            self._new.take(-1, self._clock())
+        _keep(self._known, address, None)
+
+    def _of(self, address: str) -> Allowance:
+        found = self._each.get(address) or Allowance(STRANGER_BURST, STRANGER_RATE)
+        _keep(self._each, address, found)
+        return found
+
+
+class Allowance:
+    """A token bucket.
+
+    Args:
+        rate: By the second.
+    """
+
+    def __init__(self, burst: int, rate: float) -> None:
+        self._burst, self._rate = burst, rate
+        self._left, self._at = float(burst), 0.0
+
+    def has(self, amount: int, now: float) -> bool:
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        return self._left >= amount
+
+    def take(self, amount: int, now: float) -> bool:
+        """Whether there was so much; then it is taken. A negative amount is given back."""
+        is_enough = self.has(amount, now)
+        if is_enough:
+            self._left -= amount
         return is_enough
+
+
+def _keep(kept: OrderedDict[str, Any], address: str, value: Any) -> None:
+    kept[address] = value
+    kept.move_to_end(address)
+    if len(kept) > ADDRESSES_KEPT:
+        kept.popitem(last=False)
 
 
 @lru_cache(maxsize=ADDRESSES_KEPT)

@@ -30,6 +30,7 @@ from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS, addressing
 from kgd.tools.contexts import working_set
 from kgd.tools.session import Session
+from kgd.tools.token_calls import noted
 from kgd.tools.tool import Tool
 
 JSON = "application/json"
@@ -138,6 +139,11 @@ def _listed(workspace: str, what: str) -> Resource:
 def _read(session: Session, uri: str) -> Any:
     scheme, _, rest = uri.partition("://")
     workspace, _, what = rest.partition("/")
+    with noted(session, session.principal, "resource", workspace):
+        return _resource(session, uri, scheme, workspace, what)
+
+
+def _resource(session: Session, uri: str, scheme: str, workspace: str, what: str) -> Any:
     if scheme == "kgd" and what == "status":
         return TOOLS["status"].call(session, {"workspace": workspace})
     if scheme == "kgd" and what == "conflicts":

@@ -163,6 +163,9 @@ class Surface:
     async def _subscribe(self, ctx: ServerRequestContext[Session], params: SubscribeRequestParams) -> EmptyResult:
         principal = self._read_session(ctx).principal
         if principal is not None and not may_watch(principal, str(params.uri)):
+            workspace = str(params.uri).partition("://")[2].partition("/")[0]
+            error = NotFound("there is no such resource for this token", at=str(params.uri)[:80])
+            await self._on_thread(self._daemon.tokens.refused, principal.id, "subscribe", error, workspace)
             raise MCPError(INVALID_PARAMS, "there is no such resource for this token", {"uri": str(params.uri)})
         return await self.subscriptions.subscribe(ctx, params)
 

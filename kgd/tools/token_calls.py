@@ -5,7 +5,8 @@ Every surface that lets others in goes through `call`. What a tool may touch is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -47,15 +48,22 @@ def call(
         KgdError: What the tool refused, or what a quota does not allow; nothing was written.
         Unavailable: Also where the workspace has an upstream that did not take the change; it is kept here.
     """
-    try:
+    workspace = arguments.get("workspace")
+    action = name if name in tools else "call"
+    with noted(session, record.holder, action, workspace if isinstance(workspace, str) else ""):
         return _call(session, record, tools, name, arguments)
+
+
+@contextmanager
+def noted(session: Session, holder: Principal | None, action: str, workspace: str) -> Iterator[None]:
+    """Note a refusal inside the context in the audit log, unless it is the person of this machine who is refused."""
+    try:
+        yield
     except (TooMuch, Unauthorized):
         raise  # noted where the token is looked at
     except KgdError as error:
-        workspace = arguments.get("workspace")
-        session.daemon.tokens.refused(
-            record.holder.id, name if name in tools else "call", error, workspace if isinstance(workspace, str) else ""
-        )
+        if holder is not None:
+            session.daemon.tokens.refused(holder.id, action, error, workspace)
         raise
 
 

@@ -77,6 +77,26 @@ async def _slow_header(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         await asyncio.sleep(1)
 
 
+async def _byte_by_byte(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def _large_header(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"GET /health HTTP/1.1\r\nX: " + b"x" * (60 << 10))
+    await reader.read()
+
+
+async def _requests_without_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(request("/health", method="GET", length=0) * 100)
+        await writer.drain()
+        if not await reader.read(1 << 16):
+            return
+
+
 async def _large_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(request("/v1/infra/put", UNKNOWN, length=4 << 20))
     for _ in range(64):
@@ -111,7 +131,10 @@ async def _slow_form(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
     await reader.read()
 
 
-KINDS = (_silent, _slow_header, _large_body, _chunked_body, _kept_alive, _not_reading, _slow_form)
+KINDS = (
+    _silent, _slow_header, _large_header, _byte_by_byte, _large_body, _chunked_body, _slow_form, _kept_alive,
+    _requests_without_end, _not_reading,
+)  # fmt: skip
 
 
 async def hostile(port: int, count: int, seed: int) -> None:
@@ -126,7 +149,7 @@ async def hostile(port: int, count: int, seed: int) -> None:
             with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
                 try:
-                    await KINDS[number % len(KINDS)](reader, writer)
+                    await KINDS[number // ADDRESSES % len(KINDS)](reader, writer)
                 finally:
                     writer.transport.abort()
             await asyncio.sleep(BACK * (1 + chance.random()))
@@ -142,4 +165,6 @@ if __name__ == "__main__":
         print(json.dumps(asyncio.run(honest(int(port), float(rest[0]), rest[1:]))))
     else:
         os.nice(19)  # what is measured is the hub, not who of them gets the processors
+        if sys.platform == "linux":
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         asyncio.run(hostile(int(port), int(rest[0]), int(rest[1])))

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.types import ResourceTemplateReference
 
 from tests.hub.conftest import Hub
@@ -75,6 +76,21 @@ async def test_a_holder_sees_the_tools_and_resources_that_are_for_it(hub: Hub, m
         for tool in ("doctor", "token_list"):
             failed, answer = await called(client, tool)
             assert (failed, answer["error"]["code"]) == (True, "NOT_FOUND")
+
+
+async def test_refused_resources_are_in_the_audit_log(hub: Hub) -> None:
+    token = hub.mint("read", "/services/**")
+    async with connected(hub, token, "legacy") as client:
+        for uri in (f"kgd://infra/nodes/{CHECKOUT}", "kgd://private/status"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+        with pytest.raises(MCPError), pytest.warns(MCPDeprecationWarning):
+            await client.session.subscribe_resource("kgd://private/conflicts")
+    entries = hub.call("token_log", id=token.split("_")[2])["entries"]
+    found = {(one["action"], one.get("workspace")) for one in entries}
+    assert {
+        ("resource refused", "infra"), ("resource refused", "private"), ("subscribe refused", "private"),
+    } <= found  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ERAS)
