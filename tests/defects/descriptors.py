@@ -7,10 +7,13 @@ from tests.planting import Bug
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
         "a handle that was renewed is freed by the garbage collector alone",
-        "kgd/git/store.py",
-        "            del repository.branches, repository.references, repository.remotes, repository.submodules\n",
+        "kgd/git/handle.py",
+        "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
-        ("tests/git/test_rollup.py::test_packs_that_were_rolled_up_are_closed",),
+        (
+            "tests/git/test_rollup.py::test_packs_that_were_rolled_up_are_closed",
+            "tests/git/test_identity.py::test_a_repository_that_was_opened_for_a_name_is_freed_at_once",
+        ),
     ),
     "1-all-packs-open": Bug(
         "every pack that was ever read stays open",

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -77,9 +78,15 @@ class Served:
         found = self.many("get", ({"uris": [_uri(number, folders)]} for number in range(count)))
         assert all(len(answer["nodes"]) == 1 for answer in found)
 
-    def vitals(self) -> Vitals:
-        """After what was written has been indexed, published and rolled up."""
+    def vitals(self, *, settled: bool = False) -> Vitals:
+        """After what was written has been indexed, published and rolled up.
+
+        `settled`: also after memory has gone back to the system, which takes a second without a change.
+        """
         until(self._rests, 300)
+        if settled:
+            lowest = [time.monotonic(), self._rss()]
+            until(lambda: self._is_settled(lowest), 60)
         status = Path(f"/proc/{self.pid}/status").read_text()
         return Vitals(
             descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
@@ -90,6 +97,15 @@ class Served:
             derived=_size(self.git_dir / "kgd"),
             repository=_size(self.git_dir / "objects"),
         )
+
+    def _rss(self) -> int:
+        return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
+
+    def _is_settled(self, lowest: list[float]) -> bool:
+        """Whether resident memory has not fallen for three seconds; `lowest` is when it did, and to what."""
+        if (now := self._rss()) < lowest[1]:
+            lowest[:] = time.monotonic(), now
+        return time.monotonic() - lowest[0] > 3
 
     def after_a_repack(self) -> int:
         """KiB of objects in a copy that git has just packed anew."""
@@ -129,11 +145,11 @@ def lived_through(served: Served, writes: int, reads: int, *, warm: int = 2_000,
     """Vitals after the warm-up, and after each tenth of the writes and reads."""
     served.write(0, warm, folders)
     served.read(NODES, folders)
-    yield served.vitals()
+    yield served.vitals(settled=True)
     for tenth in range(10):
         served.write(warm + tenth * writes // 10, writes // 10, folders)
         served.read(reads // 10, folders)
-        yield served.vitals()
+        yield served.vitals(settled=tenth == 9)
 
 
 def complaints(served: Served, seen: list[Vitals]) -> list[str]:
