@@ -137,20 +137,23 @@ def _level(count: int) -> int:
 
 def _listed(git_dir: Path, stems: list[Path]) -> bytes:
     """The objects of some packs for git, in the order of writing: versions of one tree are neighbours."""
-    ids = list(dict.fromkeys(id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)))
-    names = _names(ObjectStore(git_dir), ids)
-    return b"".join(b"%s %s\n" % (id.hex().encode(), names.get(id, b"")) for id in ids)
+    names = dict.fromkeys((id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)), b"")
+    _name(ObjectStore(git_dir), names)
+    lines = bytearray()  # a list of lines would take five times as much
+    for id, name in names.items():
+        lines += b"%s %s\n" % (id.hex().encode(), name)
+    return bytes(lines)
 
 
-def _names(store: ObjectStore, ids: list[ObjectId]) -> dict[ObjectId, bytes]:
-    """The name that each object has in its folder, by which git finds the versions of one file among all others."""
-    wanted, names = frozenset(ids), dict[ObjectId, bytes]()
-    for id in ids:
+def _name(store: ObjectStore, names: dict[ObjectId, bytes]) -> None:
+    """Note the name that each object has in its folder, by which git finds the versions of one file among all."""
+    once = dict[bytes, bytes]()
+    for id in names:
         found = store.kind_and_size(id)
         if found and found[0] == "tree":
-            below = store.tree(id).items()
-            names.update((child, name) for name, (_, child) in below if child in wanted and b"\n" not in name)
-    return names
+            for name, (_, child) in store.tree(id).items():
+                if child in names and b"\n" not in name:
+                    names[child] = once.setdefault(name, name)
 
 
 def _written(stem: Path) -> int:

@@ -43,7 +43,7 @@ OLDEST_LIBGIT2 = (1, 9, 7)
 OPEN_PACKS = 8
 """Pack files that libgit2 keeps open in this process, all repositories together. It closes the one used longest ago and
 opens it again on use, in some 0.1 ms."""
-MAPPED_AT_ONCE, MAPPED_IN_ALL = 1 << 20, 8 << 20
+MAPPED_AT_ONCE, MAPPED_IN_ALL = 512 << 10, 4 << 20
 """Bytes of pack files in memory; otherwise resident memory grows with the history."""
 CACHED = 8 << 20
 """Bytes of small trees and commits that libgit2 remembers, all repositories together."""

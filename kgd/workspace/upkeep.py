@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -21,8 +22,9 @@ LOOK_SECONDS = 60.0
 LOOK_FLUSHES = 5
 """How often they are looked through while changes are written: a flush of many changes is large. Some 2 ms."""
 
-QUIET_SECONDS = 1.0
-"""How long no pack has to come before memory is given back. Some 10 ms, so not beside a burst of changes."""
+QUIET_SECONDS, QUIET_LOOKS = 2.0, 15
+"""After the last flush, how often memory is given back, and how many times: indexing and publication still go on. Some
+10 ms each, so not beside a burst of changes."""
 
 log = logging.getLogger(__name__)
 
@@ -54,21 +56,24 @@ class Upkeep:
         self._thread.join(CLOSE_WITHIN)
 
     def _run(self) -> None:
-        given_back_at = 0
+        left = 0
         while not self._stopping:
-            seen = self._flushes
-            self._wake.wait(QUIET_SECONDS if seen != given_back_at else LOOK_SECONDS)
+            before = self._flushes
+            self._wake.wait(QUIET_SECONDS if left else LOOK_SECONDS)
             self._wake.clear()
-            is_quiet = seen == self._flushes != given_back_at
+            is_quiet = before == self._flushes
             try:
                 if rollup.due(self._store.pack_dir):
                     done = rollup.maintain(self._store.git_dir)
                     state = "degraded" if done.failed else "ok"
                     self._stage = Stage("upkeep", state, self._clock(), done.failed[:200])
-                self._store.renew(anew=is_quiet)
-                if is_quiet:
-                    give_memory_back()
-                    given_back_at = seen
+                self._store.renew(anew=is_quiet and left > 0)
             except (KgdError, OSError) as error:
                 log.exception("packs could not be rolled up")
                 self._stage = Stage("upkeep", "degraded", self._stage.last_success, f"{error}"[:200])
+            if not is_quiet:
+                left = QUIET_LOOKS
+            elif left:
+                left -= 1
+                gc.collect()
+                give_memory_back()

@@ -32,8 +32,8 @@ BUGS = {
     "1-no-names": Bug(
         "versions of one folder among many are rolled up in full",
         "kgd/git/rollup.py",
-        "    names = _names(ObjectStore(git_dir), ids)\n",
-        "    names = dict[ObjectId, bytes]()\n",
+        "    _name(ObjectStore(git_dir), names)\n",
+        "",
         ("tests/git/test_rollup.py::test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs",),
     ),
     "1-soft-limit": Bug(

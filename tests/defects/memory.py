@@ -15,9 +15,9 @@ BUGS = {
     "1-memory-kept": Bug(
         "memory of a burst of changes stays with the process",
         "kgd/workspace/upkeep.py",
-        "                    give_memory_back()\n",
+        "                give_memory_back()\n",
         "",
-        ("tests/faults/test_descriptors.py::test_memory_of_a_burst_of_changes_is_given_back",),
+        ("tests/workspace/test_upkeep.py::test_memory_of_a_burst_of_changes_is_given_back",),
     ),
     "1-deltas-of-small-packs": Bug(
         "larger packs keep in full what small packs have in full",

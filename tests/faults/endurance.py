@@ -81,7 +81,7 @@ class Served:
     def vitals(self, *, settled: bool = False) -> Vitals:
         """After what was written has been indexed, published and rolled up.
 
-        `settled`: also after memory has gone back to the system, which takes a second without a change.
+        `settled`: also after memory has gone back to the system, which takes seconds without a change.
         """
         until(self._rests, 300)
         if settled:
@@ -102,10 +102,10 @@ class Served:
         return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
 
     def _is_settled(self, lowest: list[float]) -> bool:
-        """Whether resident memory has not fallen for three seconds; `lowest` is when it did, and to what."""
+        """Whether resident memory has not fallen for four seconds; `lowest` is when it did, and to what."""
         if (now := self._rss()) < lowest[1]:
             lowest[:] = time.monotonic(), now
-        return time.monotonic() - lowest[0] > 3
+        return time.monotonic() - lowest[0] > 4
 
     def after_a_repack(self) -> int:
         """KiB of objects in a copy that git has just packed anew."""
@@ -141,15 +141,17 @@ def serving(folder: Path, **environment: str) -> Iterator[Served]:
         end_daemon(home)
 
 
-def lived_through(served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20) -> Iterator[Vitals]:
-    """Vitals after the warm-up, and after each tenth of the writes and reads."""
+def lived_through(
+    served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20, parts: int = 10
+) -> Iterator[Vitals]:
+    """Vitals after the warm-up, and after each of some equal parts of the writes and reads."""
     served.write(0, warm, folders)
     served.read(NODES, folders)
     yield served.vitals(settled=True)
-    for tenth in range(10):
-        served.write(warm + tenth * writes // 10, writes // 10, folders)
-        served.read(reads // 10, folders)
-        yield served.vitals(settled=tenth == 9)
+    for part in range(parts):
+        served.write(warm + part * writes // parts, writes // parts, folders)
+        served.read(reads // parts, folders)
+        yield served.vitals(settled=part == parts - 1)
 
 
 def complaints(served: Served, seen: list[Vitals]) -> list[str]:
