@@ -66,18 +66,19 @@ def test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs(pen:
     assert times_a_repack(pen) <= 1.5
 
 
-@pytest.mark.slow
-def test_all_packs_of_many_flushes_take_at_most_half_more_than_git_needs(pen: Pen) -> None:
-    """Each flush is of 20 changes, as with many clients at a time."""
+def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pen) -> None:
+    """Each flush is of 20 changes, as with many clients at a time. Git itself needs a bit more for these folders, since
+    it guesses from their names which are versions of one."""
     pen.write({f"nodes/{n % 20}/{n}.yaml": b"%d\n" % n for n in range(1000)})
-    for n in range(100 * 20):
+    sizes = []
+    for n in range(60 * 20):
         pen.stage({f"nodes/{n % 20}/{n % 1000}.yaml": b"version %d\n" % n})
         if n % 20 == 19:
             pen.flush()
             assert rollup.maintain(pen.layout.git_dir).failed == ""
-    ours = size_of_packs(pen)
+            sizes.append(size_of_packs(pen))
     git(pen.layout.git_dir, "repack", "-adfq")
-    assert ours <= 1.5 * size_of_packs(pen)
+    assert max(sizes) <= 0.75 * size_of_packs(pen)
 
 
 def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
