@@ -18,6 +18,7 @@ from typing import Any
 from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.lock import holder
+from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.waiting import until
 
@@ -132,7 +133,8 @@ def serving(folder: Path, **environment: str) -> Iterator[Served]:
     home, directory = Home.at(str(folder / "home")), folder / "knowledge"
     directory.mkdir()
     command = [sys.executable, "-P", "-m", "kgd.cli", "up", "--standalone", "--quiet"]
-    subprocess.run(command, cwd=directory, env={**os.environ, "KGD_HOME": home.config, **environment}, check=True)
+    around = {**os.environ, "KGD_HOME": home.config, "PYTHONPATH": str(ROOT), **environment}
+    subprocess.run(command, cwd=directory, env=around, check=True)
     served = Served(home, directory)
     try:
         yield served
