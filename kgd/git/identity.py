@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pygit2
 
+from kgd.git.handle import open_bare
 from kgd.git.layout import Layout
 from kgd.model.change import Author
 
@@ -66,7 +67,7 @@ def _everybody(outer: Path, own_file: str | None) -> Callable[[], pygit2.Config]
 
     def usual() -> pygit2.Config:
         # Bare: a work tree that is missing just now does not change who the person is.
-        return pygit2.Repository(str(outer), pygit2.enums.RepositoryOpenFlag.BARE).config
+        return open_bare(outer).config
 
     return usual if own_file is None else own
 

@@ -1,7 +1,8 @@
-"""This file is where small packs become larger ones: upkeep in the background, never in the write path.
+"""The roll-up of packs: small ones become larger ones in the background, never in the write path.
 
-Twenty packs of a level become one of the next. Levels are read from the disk (by the number of objects), so a restart
-forgets nothing. A person's gc may take packs from under us at any time; what it spoils is tried again.
+Levels are read from the disk (by the number of objects), so a restart forgets nothing. All packs together stay below
+1.5 times a fresh repack, some hundred KiB of small packs aside. A person's gc may take packs from under us at any time;
+what it spoils is tried again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 
 FANOUT = 20
-"""Packs of one level that become one. Above some hundred packs libgit2's look-ups of absent ids take milliseconds."""
+"""Packs of the lowest level that become one. Above some hundred packs libgit2's look-ups of absent ids take
+milliseconds."""
+SMALL, GROWTH = 400, 4
+"""Objects below which a pack is of the lowest level, and packs of a higher level that become one. Most of the lowest
+level are flushes without deltas, up to ten times what a repack would need; higher ones repeat some objects in full."""
+SMALL_BYTES, SMALL_SHARE = 64 << 10, 12
+"""Bytes of the lowest level, its largest pack aside, that become one pack before the packs are `FANOUT`, where they are
+also a twelfth of all."""
+LISTED = 20_000
+"""Objects of a roll-up that are named here. For more, git walks all of history, and this process keeps its memory."""
 TRIES = 3
 DEADLINE = 600.0
 
@@ -68,17 +78,16 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
         GitFailed: Some object is gone; a gc has taken it elsewhere.
     """
     pack_dir = git_dir / "objects" / "pack"
-    ids = list(dict.fromkeys(id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)))
-    names = _names(ObjectStore(git_dir), ids)
-    # In the order of writing, versions of one tree are neighbours and deltas small. git flushes both files, the folder
-    # is ours to flush.
-    command = ["pack-objects", "-q", "--window-memory=64m", "--threads=1", str(pack_dir / "pack")]
-    said = program.run(
-        git_dir,
-        command,
-        input=b"".join(b"%s %s\n" % (id.hex().encode(), names.get(id, b"")) for id in ids),
-        deadline=DEADLINE,
-    )
+    # The deltas of small packs are not used again: git would keep what is in full there in full. It flushes both files,
+    # the folder is ours to flush.
+    deltas = ["--no-reuse-delta", "--window-memory=64m", "--threads=1"]
+    if sum(map(pack.count_of, stems)) > LISTED:
+        deltas.append("--stdin-packs")
+        listed = b"".join(b"%s.pack\n" % stem.name.encode() for stem in stems)
+    else:
+        listed = _listed(git_dir, stems)
+    command = ["pack-objects", "-q", *deltas, str(pack_dir / "pack")]
+    said = program.run(git_dir, command, input=listed, deadline=DEADLINE)
     made = pack_dir / f"pack-{said.decode().strip()}"
     if not pack.intact(made):
         raise ValueError("the new pack is not complete")
@@ -98,13 +107,21 @@ def write_commit_graph(git_dir: Path) -> None:
 
 
 def _fullest(pack_dir: Path) -> tuple[int, list[Path]] | None:
+    """The lowest level that is full, and its packs."""
     levels: dict[int, list[Path]] = defaultdict(list)
+    sizes = dict[Path, int]()
     for stem in _stems(pack_dir):
         if not stem.with_suffix(".keep").exists():
             with contextlib.suppress(OSError, ValueError):
+                sizes[stem] = stem.with_suffix(".pack").stat().st_size
                 levels[_level(pack.count_of(stem))].append(stem)
-    full = sorted((level, stems) for level, stems in levels.items() if len(stems) >= FANOUT)
-    return full[0] if full else None
+    all_bytes = sum(sizes.values())
+    for level, stems in sorted(levels.items()):
+        if len(stems) >= (GROWTH if level else FANOUT):
+            return level, stems
+        if level == 0 and sum(sorted(map(sizes.__getitem__, stems))[:-1]) > max(SMALL_BYTES, all_bytes // SMALL_SHARE):
+            return level, stems
+    return None
 
 
 def _stems(pack_dir: Path) -> list[Path]:
@@ -112,22 +129,31 @@ def _stems(pack_dir: Path) -> list[Path]:
 
 
 def _level(count: int) -> int:
-    level = 0
-    while count >= FANOUT:
-        count //= FANOUT
-        level += 1
+    level, bound = 0, SMALL
+    while count >= bound:
+        level, bound = level + 1, bound * GROWTH
     return level
 
 
-def _names(store: ObjectStore, ids: list[ObjectId]) -> dict[ObjectId, bytes]:
-    """The name that each object has in its folder, by which git finds the versions of one file among all others."""
-    wanted, names = frozenset(ids), dict[ObjectId, bytes]()
-    for id in ids:
+def _listed(git_dir: Path, stems: list[Path]) -> bytes:
+    """The objects of some packs for git, in the order of writing: versions of one tree are neighbours."""
+    names = dict.fromkeys((id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)), b"")
+    _name(ObjectStore(git_dir), names)
+    lines = bytearray()  # a list of lines would take five times as much
+    for id, name in names.items():
+        lines += b"%s %s\n" % (id.hex().encode(), name)
+    return bytes(lines)
+
+
+def _name(store: ObjectStore, names: dict[ObjectId, bytes]) -> None:
+    """Note the name that each object has in its folder, by which git finds the versions of one file among all."""
+    once = dict[bytes, bytes]()
+    for id in names:
         found = store.kind_and_size(id)
         if found and found[0] == "tree":
-            below = store.tree(id).items()
-            names.update((child, name) for name, (_, child) in below if child in wanted and b"\n" not in name)
-    return names
+            for name, (_, child) in store.tree(id).items():
+                if child in names and b"\n" not in name:
+                    names[child] = once.setdefault(name, name)
 
 
 def _written(stem: Path) -> int:

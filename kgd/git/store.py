@@ -18,6 +18,7 @@ import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import loose, pack, program, refs
+from kgd.git.handle import open_bare
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -42,7 +43,7 @@ OLDEST_LIBGIT2 = (1, 9, 7)
 OPEN_PACKS = 8
 """Pack files that libgit2 keeps open in this process, all repositories together. It closes the one used longest ago and
 opens it again on use, in some 0.1 ms."""
-MAPPED_AT_ONCE, MAPPED_IN_ALL = 1 << 20, 8 << 20
+MAPPED_AT_ONCE, MAPPED_IN_ALL = 512 << 10, 4 << 20
 """Bytes of pack files in memory; otherwise resident memory grows with the history."""
 CACHED = 8 << 20
 """Bytes of small trees and commits that libgit2 remembers, all repositories together."""
@@ -350,10 +351,13 @@ class ObjectStore:
             raise
         return stem
 
-    def renew(self) -> None:
-        """Let go of packs that a roll-up or a gc has removed. libgit2 keeps each of them open and mapped until then."""
+    def renew(self, *, anew: bool = False) -> None:
+        """Let go of packs that a roll-up or a gc has removed. libgit2 keeps each of them open and mapped until then.
+
+        `anew`: also of what libgit2 remembers of the others: bases of deltas, up to 16 MB a pack, and their indexes.
+        """
         packs = frozenset(name for name in os.listdir(self.pack_dir) if name.endswith(".pack"))
-        if self._packs - packs:
+        if anew or self._packs - packs:
             self._reopen(self._repository)
         self._packs = packs
 
@@ -417,14 +421,12 @@ class ObjectStore:
     def _open(self) -> pygit2.Repository:
         try:
             # As if it were bare: objects and refs are all we want, and the work tree may be missing just now.
-            repository = pygit2.Repository(str(self.git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
+            repository = open_bare(self.git_dir)
             # Packs alone: what is loose is read by `kgd.git.loose`, since a cut one would stop every thread for ever.
             objects = pygit2.Odb()
             for place in self._places:
                 objects.add_backend(pygit2.OdbBackendPack(str(place)), 1)
             repository.set_odb(objects)
-            # Each of these refers back to the repository, which only the garbage collector would then free.
-            del repository.branches, repository.references, repository.remotes, repository.submodules
             return repository
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error

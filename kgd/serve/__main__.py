@@ -46,8 +46,11 @@ if TYPE_CHECKING:
 COLLECT_EVERY = 10_000
 """Objects made before cycles among the youngest are looked for. After 700, as usual, it is a sixth of a wide walk."""
 
-M_ARENA_MAX = -8
+M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 """Of glibc's malloc.h."""
+MAPPED_ALONE = 128 << 10
+"""Bytes from which memory goes back to the system once it is free. Glibc raises this to 32 MB by itself, and what is
+freed then stays in its heaps."""
 
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep the interpreter while another waits; the usual 5 ms show in every read beside a writer."""
@@ -132,6 +135,7 @@ def _share_memory() -> None:
 
     with contextlib.suppress(AttributeError, OSError):  # other libraries have no such setting
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED_ALONE)
 
 
 async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None) -> None:

@@ -1,4 +1,4 @@
-"""This file is where memory that a long work has used goes back to the system, which glibc alone would keep."""
+"""The return of memory after long work: freed memory goes back to the system, which glibc alone would keep."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from kgd.workspace.served import Served
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-KEPT = 20_000
+KEPT = 5_000
 """Answers, the newest."""
 
 

@@ -1,9 +1,8 @@
-"""This file is where small packs are rolled up beside the work: a thread that nobody waits for."""
+"""Upkeep of one repository beside the work: packs are rolled up, and memory goes back to the system after a burst."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from kgd.errors import KgdError
 from kgd.git import rollup
 from kgd.git.store import ObjectStore
+from kgd.workspace.given_back import give_memory_back
 from kgd.workspace.outcome import Stage
 
 CLOSE_WITHIN = 5.0
@@ -18,6 +18,13 @@ CLOSE_WITHIN = 5.0
 
 LOOK_SECONDS = 60.0
 """How often the packs are looked through without a change: a person's gc removes packs too."""
+
+LOOK_FLUSHES = 5
+"""How often they are looked through while changes are written: a flush of many changes is large. Some 2 ms."""
+
+QUIET_SECONDS, QUIET_LOOKS = 2.0, 15
+"""After the last flush, how often memory is given back, and how many times: indexing and publication still go on. Some
+10 ms each, so not beside a burst of changes."""
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +44,7 @@ class Upkeep:
     def note_flush(self) -> None:
         """A pack was written."""
         self._flushes += 1
-        if self._flushes % rollup.FANOUT == 0:
+        if self._flushes % LOOK_FLUSHES == 0:
             self._wake.set()
 
     def health(self) -> Stage:
@@ -49,22 +56,24 @@ class Upkeep:
         self._thread.join(CLOSE_WITHIN)
 
     def _run(self) -> None:
+        left = 0
         while not self._stopping:
-            self._wake.wait(LOOK_SECONDS)
+            before = self._flushes
+            self._wake.wait(QUIET_SECONDS if left else LOOK_SECONDS)
             self._wake.clear()
+            is_quiet = before == self._flushes
             try:
                 if rollup.due(self._store.pack_dir):
                     done = rollup.maintain(self._store.git_dir)
                     state = "degraded" if done.failed else "ok"
                     self._stage = Stage("upkeep", state, self._clock(), done.failed[:200])
-                    _trim_heap()
-                self._store.renew()
+                self._store.renew(anew=is_quiet and left > 0)
             except (KgdError, OSError) as error:
                 log.exception("packs could not be rolled up")
                 self._stage = Stage("upkeep", "degraded", self._stage.last_success, f"{error}"[:200])
-
-
-def _trim_heap() -> None:
-    """Give the system back what a roll-up needed; glibc does so by itself only at the end of a heap."""
-    with contextlib.suppress(AttributeError, OSError):  # other libraries have no such call
-        ctypes.CDLL(None).malloc_trim(0)
+            if not is_quiet:
+                left = QUIET_LOOKS
+            elif left:
+                left -= 1
+                gc.collect()
+                give_memory_back()

@@ -7,10 +7,13 @@ from tests.planting import Bug
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
         "a handle that was renewed is freed by the garbage collector alone",
-        "kgd/git/store.py",
-        "            del repository.branches, repository.references, repository.remotes, repository.submodules\n",
+        "kgd/git/handle.py",
+        "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
-        ("tests/git/test_rollup.py::test_packs_that_were_rolled_up_are_closed",),
+        (
+            "tests/git/test_rollup.py::test_packs_that_were_rolled_up_are_closed",
+            "tests/git/test_identity.py::test_a_repository_that_was_opened_for_a_name_is_freed_at_once",
+        ),
     ),
     "1-all-packs-open": Bug(
         "every pack that was ever read stays open",
@@ -29,8 +32,8 @@ BUGS = {
     "1-no-names": Bug(
         "versions of one folder among many are rolled up in full",
         "kgd/git/rollup.py",
-        "    names = _names(ObjectStore(git_dir), ids)\n",
-        "    names = dict[ObjectId, bytes]()\n",
+        "    _name(ObjectStore(git_dir), names)\n",
+        "",
         ("tests/git/test_rollup.py::test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs",),
     ),
     "1-soft-limit": Bug(

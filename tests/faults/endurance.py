@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from typing import Any
 from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.lock import holder
+from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.waiting import until
 
@@ -77,9 +79,15 @@ class Served:
         found = self.many("get", ({"uris": [_uri(number, folders)]} for number in range(count)))
         assert all(len(answer["nodes"]) == 1 for answer in found)
 
-    def vitals(self) -> Vitals:
-        """After what was written has been indexed, published and rolled up."""
+    def vitals(self, *, settled: bool = False) -> Vitals:
+        """After what was written has been indexed, published and rolled up.
+
+        `settled`: also after memory has gone back to the system, which takes seconds without a change.
+        """
         until(self._rests, 300)
+        if settled:
+            lowest = [time.monotonic(), self._rss()]
+            until(lambda: self._is_settled(lowest), 60)
         status = Path(f"/proc/{self.pid}/status").read_text()
         return Vitals(
             descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
@@ -90,6 +98,15 @@ class Served:
             derived=_size(self.git_dir / "kgd"),
             repository=_size(self.git_dir / "objects"),
         )
+
+    def _rss(self) -> int:
+        return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
+
+    def _is_settled(self, lowest: list[float]) -> bool:
+        """Whether resident memory has not fallen for four seconds; `lowest` is when it did, and to what."""
+        if (now := self._rss()) < lowest[1]:
+            lowest[:] = time.monotonic(), now
+        return time.monotonic() - lowest[0] > 4
 
     def after_a_repack(self) -> int:
         """KiB of objects in a copy that git has just packed anew."""
@@ -116,7 +133,8 @@ def serving(folder: Path, **environment: str) -> Iterator[Served]:
     home, directory = Home.at(str(folder / "home")), folder / "knowledge"
     directory.mkdir()
     command = [sys.executable, "-P", "-m", "kgd.cli", "up", "--standalone", "--quiet"]
-    subprocess.run(command, cwd=directory, env={**os.environ, "KGD_HOME": home.config, **environment}, check=True)
+    around = {**os.environ, "KGD_HOME": home.config, "PYTHONPATH": str(ROOT), **environment}
+    subprocess.run(command, cwd=directory, env=around, check=True)
     served = Served(home, directory)
     try:
         yield served
@@ -125,15 +143,17 @@ def serving(folder: Path, **environment: str) -> Iterator[Served]:
         end_daemon(home)
 
 
-def lived_through(served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20) -> Iterator[Vitals]:
-    """Vitals after the warm-up, and after each tenth of the writes and reads."""
+def lived_through(
+    served: Served, writes: int, reads: int, *, warm: int = 2_000, folders: int = 20, parts: int = 10
+) -> Iterator[Vitals]:
+    """Vitals after the warm-up, and after each of some equal parts of the writes and reads."""
     served.write(0, warm, folders)
     served.read(NODES, folders)
-    yield served.vitals()
-    for tenth in range(10):
-        served.write(warm + tenth * writes // 10, writes // 10, folders)
-        served.read(reads // 10, folders)
-        yield served.vitals()
+    yield served.vitals(settled=True)
+    for part in range(parts):
+        served.write(warm + part * writes // parts, writes // parts, folders)
+        served.read(reads // parts, folders)
+        yield served.vitals(settled=part == parts - 1)
 
 
 def complaints(served: Served, seen: list[Vitals]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from pathlib import Path
 
+import pygit2
 import pytest
 
 from kgd.codec.settings import first_files
@@ -64,3 +66,21 @@ def test_commits_are_by_whom_git_itself_would_name_and_who_is_nobody_is_told(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "")
     assert "git does not know who you are" in ann.call("up", directory=str(ann.tree))["warnings"][0]
     ann.close()
+
+
+def test_a_repository_that_was_opened_for_a_name_is_freed_at_once(tmp_path: Path) -> None:
+    """Each holds some 10 KiB that the garbage collector does not count."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    layout = create_in_code_repository(tmp_path, "ws", first_files("ws"))
+    gc.collect()
+    gc.disable()
+    try:
+        before = open_repositories()
+        person(layout)
+        assert open_repositories() == before
+    finally:
+        gc.enable()
+
+
+def open_repositories() -> int:
+    return sum(isinstance(found, pygit2.Repository) for found in gc.get_objects())

@@ -66,12 +66,43 @@ def test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs(pen:
     assert times_a_repack(pen) <= 1.5
 
 
+def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pen) -> None:
+    """Each flush is of 20 changes, as with many clients at a time. Git itself needs a bit more for these folders, since
+    it guesses from their names which are versions of one."""
+    pen.write({f"nodes/{n % 20}/{n}.yaml": b"%d\n" % n for n in range(1000)})
+    sizes = []
+    for n in range(60 * 20):
+        pen.stage({f"nodes/{n % 20}/{n % 1000}.yaml": b"version %d\n" % n})
+        if n % 20 == 19:
+            pen.flush()
+            assert rollup.maintain(pen.layout.git_dir).failed == ""
+            sizes.append(size_of_packs(pen))
+    git(pen.layout.git_dir, "repack", "-adfq")
+    assert max(sizes) <= 0.75 * size_of_packs(pen)
+
+
+def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollup, "LISTED", 10)
+    loose_end = pen.store.write([make("blob", b"no ref leads to it")])
+    pen.store.release(loose_end)
+    tips = [pen.write({f"nodes/{n}.yaml": b"%d\n" % n}) for n in range(25)]
+    assert rollup.maintain(pen.layout.git_dir).failed == ""
+    assert packs(pen) < 10
+    assert [pen.store.commit(tip).id for tip in tips] == tips
+    assert pen.store.read(make("blob", b"no ref leads to it").id) == b"no ref leads to it"
+    assert fsck(pen.layout.git_dir) == []
+
+
 def times_a_repack(pen: Pen) -> float:
     """The size of all packs in one that kgd made, as a multiple of one that git made."""
     rollup.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))
-    ours = sum(path.stat().st_size for path in pen.store.pack_dir.glob("*.pack"))
+    ours = size_of_packs(pen)
     git(pen.layout.git_dir, "repack", "-adfq")
-    return ours / sum(path.stat().st_size for path in pen.store.pack_dir.glob("*.pack"))
+    return ours / size_of_packs(pen)
+
+
+def size_of_packs(pen: Pen) -> int:
+    return sum(path.stat().st_size for path in pen.store.pack_dir.glob("*.pack"))
 
 
 def open_packs(pack_dir: Path) -> list[str]:
@@ -87,6 +118,8 @@ def test_levels_are_found_on_the_disk_and_the_larger_ones_bring_a_commit_graph(
     pen: Pen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rollup, "FANOUT", 4)
+    monkeypatch.setattr(rollup, "SMALL", 12)
+    monkeypatch.setattr(rollup, "GROWTH", 4)
     for n in range(70):
         pen.write({f"nodes/{n % 7}.yaml": b"%d\n" % n})
         if rollup.due(pen.store.pack_dir):

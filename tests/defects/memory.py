@@ -1,0 +1,36 @@
+"""What a daemon holds in memory and on the disk after a long time."""
+
+from __future__ import annotations
+
+from tests.planting import Bug
+
+BUGS = {
+    "1-repository-for-each-write": Bug(
+        "each write leaves a repository open that only the garbage collector frees",
+        "kgd/git/identity.py",
+        "        return open_bare(outer).config\n",
+        "        return pygit2.Repository(str(outer), pygit2.enums.RepositoryOpenFlag.BARE).config\n",
+        ("tests/git/test_identity.py::test_a_repository_that_was_opened_for_a_name_is_freed_at_once",),
+    ),
+    "1-memory-kept": Bug(
+        "memory of a burst of changes stays with the process",
+        "kgd/workspace/upkeep.py",
+        "                give_memory_back()\n",
+        "",
+        ("tests/workspace/test_upkeep.py::test_memory_of_a_burst_of_changes_is_given_back",),
+    ),
+    "1-deltas-of-small-packs": Bug(
+        "larger packs keep in full what small packs have in full",
+        "kgd/git/rollup.py",
+        '"--no-reuse-delta", ',
+        "",
+        ("tests/git/test_rollup.py::test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need",),
+    ),
+    "1-small-packs-wait": Bug(
+        "flushes without deltas wait until there are twenty, however large",
+        "kgd/git/rollup.py",
+        "        if level == 0 and sum(",
+        "        if level < 0 and sum(",
+        ("tests/git/test_rollup.py::test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need",),
+    ),
+}
