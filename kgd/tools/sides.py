@@ -98,10 +98,10 @@ def _writer(
             log = past.log(start, trace.files, limit=COMMITS_READ) if trace.files else ()
             for one in log:
                 if trace.is_written_by(one.commit):
-                    return past.entry(one.commit, one.changes)
+                    return past.entry(one.commit, ())  # without its nodes, which may be many
         earlier = _recorded_before(workspace, found, name, canonical_json(side), commit)
         if earlier is None:
-            return past.entry(commit) if len(commit.parents) == 1 else None
+            return past.entry(commit, ()) if len(commit.parents) == 1 else None
         commit = earlier
     return None
 

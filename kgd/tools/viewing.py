@@ -81,6 +81,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
 
 def _near(session: Session, params: TraverseParams) -> GraphViewResult:
     """The answer is as long as a conversation has room for; the picture shows all that was asked for."""
+    params = params.model_copy(update={"include": ["path"]})
     answer: Any = walking.settling(session, params)
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
     scene = of_walk(cast("Any", walking.at_once(session, params)) if is_short else answer)

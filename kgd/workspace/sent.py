@@ -19,7 +19,7 @@ from kgd.workspace.served import Served
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-KEPT = 5_000
+KEPT = 20_000
 """Answers, the newest."""
 
 

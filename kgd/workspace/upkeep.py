@@ -75,5 +75,6 @@ class Upkeep:
                 left = QUIET_LOOKS
             elif left:
                 left -= 1
-                gc.collect()
+                if not left:  # it stops all threads, for as long as the heap is large
+                    gc.collect()
                 give_memory_back()
