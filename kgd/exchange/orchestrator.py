@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def read(root: Path, reading: Reading) -> Plan:
     entries = Entries(root, reading)
     entries.graph()
     entries.memories()
-    for entry in orchestrator_past.entries(root, entries.folder, set(entries.found), reading):
+    for entry in entries.past():
         entries.add(entry)
     wanted = [one for one in map(entries.wanted, entries.found.values()) if one is not None]
     if not wanted and not entries.folder.troubles:
@@ -87,6 +87,10 @@ class Entries:
 
     def __post_init__(self) -> None:
         self.folder = Folder(self.root)
+
+    def past(self) -> Iterator[Entry]:
+        """What journal and state say beyond what was found."""
+        return orchestrator_past.entries(self.root, self.folder, set(self.found), set(self._files), self.reading)
 
     def trouble(self, at: str, reason: str) -> None:
         self.folder.troubles.append(Trouble(at, reason))

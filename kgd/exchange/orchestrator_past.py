@@ -36,6 +36,7 @@ KINDS: Mapping[str, str] = {
 """Headings under which each list item is one entry."""
 
 _TASK_ID = re.compile(r"\btask-[\w.-]*\w", re.I)
+_FILE = re.compile(r"(?<![\w./-])[\w./-]{1,200}?\.md\b")
 # None of these looks at one character more than once for each line, however hostile the text.
 _STATUS = re.compile(r"^[^\w\n]*status\W+([\w-]+)", re.I | re.M).search
 _DEPENDENCIES = re.compile(r"^[^\w\n]*(?:dependencies|depends[ _]on)\W+(.*)$", re.I | re.M).search
@@ -83,9 +84,15 @@ class Task:
         return ""
 
 
-def entries(root: Path, folder: Folder, known: Collection[str], reading: Reading) -> Iterator[Entry]:
-    """What journal and state say beyond the entries that are known already."""
-    yield from _journal(folder, known, reading)
+def entries(
+    root: Path, folder: Folder, known: Collection[str], files: Collection[str], reading: Reading
+) -> Iterator[Entry]:
+    """What journal and state say beyond the entries that are known already.
+
+    Args:
+        files: The files that known entries were read from.
+    """
+    yield from _journal(folder, known, files, reading)
     seen: set[str] = set(known)
     for name in STATES:
         if (root / name).is_file() and (text := folder.text(name)) is not None:
@@ -131,13 +138,13 @@ def _title(heading: re.Match[str]) -> str:
     return heading[2].rstrip("#").rstrip(" \t")
 
 
-def _journal(folder: Folder, known: Collection[str], reading: Reading) -> Iterator[Entry]:
-    """The completed tasks that no node of the graph stands for."""
+def _journal(folder: Folder, known: Collection[str], files: Collection[str], reading: Reading) -> Iterator[Entry]:
+    """The completed tasks that no node of the graph stands for, by its id or by its file."""
     names = list(folder.paths(lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
                               lambda path: path == JOURNAL.strip("/")))  # fmt: skip
     is_there = (folder.root / INDEX).is_file() and not folder.leads_out(INDEX)
     index = folder.text(INDEX) if is_there else None
-    statuses = _index(index or "")
+    statuses, ids = _index(index or ""), _ids_of_files(index or "")
     unfinished, listed = 0, set[str]()
     for name in names:
         text = folder.text(name)
@@ -146,9 +153,9 @@ def _journal(folder: Folder, known: Collection[str], reading: Reading) -> Iterat
         found = task(text)
         front = front_matter.read(text).front or {}
         stem = name[len(JOURNAL) : -3]
-        id = str(front.get("id") or "") or _id_of(stem, statuses, known)
+        id = str(front.get("id") or "") or ids.get(name) or _id_of(stem, statuses, known)
         listed.add(id)
-        if id in known:
+        if id in known or name in files:
             continue
         if (statuses.get(id) or found.data["status"]) not in COMPLETED:
             unfinished += 1
@@ -183,6 +190,17 @@ def _index(text: str) -> dict[str, str]:
             status = "pending"
         key = id[0].removesuffix(".md").lower()
         found.setdefault(key, status)
+    return found
+
+
+def _ids_of_files(text: str) -> dict[str, str]:
+    """The task of each file that a line of the index names beside exactly one task id."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        names = {file.rpartition("/")[2] for file in _FILE.findall(line)}
+        tasks = {id.lower() for id in _TASK_ID.findall(_FILE.sub(" ", line))}
+        if len(tasks) == 1:
+            found |= dict.fromkeys((f"{JOURNAL}{name}" for name in names), *tasks)
     return found
 
 

@@ -116,4 +116,12 @@ BUGS = {
         "return tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))", "return (uri,)",
         ("tests/sync/test_conflict_authors.py::test_a_move_does_not_become_the_author_of_the_sides",),
     ),
+    "34-two-of-one-task": Bug(
+        "a task whose journal file the index names under another name comes in twice",
+        "kgd/exchange/orchestrator_past.py",
+        "ids.get(name) or ",
+        "",
+        ("tests/exchange/test_orchestrator.py::"
+         "test_a_task_whose_journal_file_has_another_name_is_one_task[the index]",),
+    ),
 }  # fmt: skip

@@ -198,6 +198,24 @@ def test_journal_and_state_are_read_where_there_is_no_graph(ask: Ask, ws: Worksp
     assert take(ask, folder)["commits"] == []
 
 
+@pytest.mark.requirement("M9")
+@pytest.mark.parametrize("named_by", ["the index", "the graph"])
+def test_a_task_whose_journal_file_has_another_name_is_one_task(
+    ask: Ask, ws: Workspace, tmp_path: Path, named_by: str
+) -> None:
+    folder = lay(tmp_path)
+    (folder / "journal/task-001-auth.md").rename(folder / "journal/user-login.md")
+    graph = json.loads((folder / "knowledge_graph.json").read_text())
+    graph["nodes"][0]["file"] = "journal/user-login.md" if named_by == "the graph" else None
+    (folder / "knowledge_graph.json").write_text(json.dumps(graph))
+    (folder / "journal/index.md").write_text(
+        "| Task | Status | File |\n|---|---|---|\n"
+        + ("| task-001 | completed | [login](user-login.md) |\n" if named_by == "the index" else "")
+    )
+    assert take(ask, folder)["read"]["tasks"] == 1
+    assert [str(uri) for uri in ws.graph.uris() if str(uri).startswith("task:")] == ["task://shop/task-001"]
+
+
 def test_one_broken_piece_is_one_line_and_the_rest_goes_on(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     graph = {
         "nodes": [
