@@ -33,13 +33,17 @@ NAMES = ("127.0.0.1", "localhost", "[::1]")
 BODY_LIMIT = 4 * 2**20
 
 
-def application(surface: Surface, token: str, port: int) -> Starlette:
-    """`/mcp` behind the token, and `/health`, the liveness probe."""
-    security = TransportSecuritySettings(
+def security(port: int) -> TransportSecuritySettings:
+    """The hosts and origins by which this machine is called."""
+    return TransportSecuritySettings(
         allowed_hosts=[*NAMES, *(f"{name}:{port}" for name in NAMES)],  # a pattern would take `127.0.0.1:1.example`
         allowed_origins=[f"http://{name}{any_port}" for name in NAMES for any_port in ("", ":*")],
     )
-    surface.server.streamable_http_app(transport_security=security, max_request_body_size=BODY_LIMIT)
+
+
+def application(surface: Surface, token: str, port: int) -> Starlette:
+    """`/mcp` behind the token, and `/health`, the liveness probe."""
+    surface.server.streamable_http_app(transport_security=security(port), max_request_body_size=BODY_LIMIT)
     manager = surface.server.session_manager
 
     @contextlib.asynccontextmanager

@@ -123,14 +123,19 @@ class _Late:
 
     edit: Upsert
     conflict: Conflict | None
+    read: Node
     merged: Node
     current: Node
     version: int
 
     @property
     def is_clear(self) -> bool:
-        """Whether the upsert makes of the node now just what the merge does: nothing of it was changed since."""
-        return self.conflict is None and upserted(self.current, self.edit) == self.merged
+        """Whether nothing that the upsert names was changed since, not even to the same value, as by two counters."""
+        edit, read, now = self.edit, self.read, self.current
+        fields = [field for field in (*SCALARS, "source") if getattr(edit, field) is not None or field in edit.unset]
+        is_same = all(getattr(read, field) == getattr(now, field) for field in fields)
+        is_same &= all(read.data.get(key) == now.data.get(key) for key in edit.data)
+        return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged
 
     def decided(self, decision: Decision) -> Upsert | None:
         """The upsert that makes of the node what was decided; None where none does exactly that."""
@@ -183,7 +188,7 @@ def _compared(workspace: Workspace, edit: Upsert) -> _Late | None:
         return None
     if merged.node is None:
         return None
-    return _Late(edit, merged.conflict, merged.node, current, version.count)
+    return _Late(edit, merged.conflict, read, merged.node, current, version.count)
 
 
 def _is_current(workspace: Workspace, edit: Upsert) -> bool:

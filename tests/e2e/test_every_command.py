@@ -124,7 +124,6 @@ RIGHT = [
 ]  # fmt: skip
 
 WRONG = [
-    Wrong([], BAD, r"required|command"),
     Wrong(["updog"], BAD, r"updog"),
     Wrong(["up", "--id", "Not An Id"], BAD, r"id"),
     Wrong(["up", "--id", "another"], RULE, r"'shop'"),
@@ -140,7 +139,6 @@ WRONG = [
     Wrong(["put", "auth", "--relations", "nocolon"], BAD, r"TYPE:TARGET"),
     Wrong(["put", "auth", "--relations", "about:one@7"], BAD, r"weight|0 to 1|0\.\.1"),
     Wrong(["put", "auth", "--content", "replaced"], STALE, r"version"),
-    Wrong(["put", "auth", "--summary", "x", "--expect-version", "1"], STALE, r"version"),
     Wrong(["put", "concept://elsewhere/x", "--summary", "x"], GONE, r"elsewhere"),
     Wrong(["put", "concept://shop/a/../b", "--summary", "x"], BAD, r"\.\."),
     Wrong(["put", "AUTH", "--summary", "a twin"], RULE, r"auth"),

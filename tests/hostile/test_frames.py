@@ -42,7 +42,11 @@ def test_a_line_without_an_end_ends_its_connection_and_is_not_kept(target: Targe
                 wire.line()
                 with cost.in_time(kind, 5 * SECONDS):  # most of it is our own sending
                     wire.send(b"x" * (100 * MIB))
-                    wire.read_to_end()
+                    if kind == "mcp":  # the next line is answered
+                        wire.send(b"\n")
+                        assert "error" in wire.line()
+                    else:
+                        wire.read_to_end()
     target.answers()
 
 

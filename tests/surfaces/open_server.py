@@ -14,7 +14,7 @@ import uvicorn
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
-from kgd.mcp.http import SECURITY
+from kgd.mcp.http import security
 from kgd.mcp.server import Surface
 from kgd.tools import TOOLS, call
 from kgd.tools.session import Session
@@ -30,7 +30,7 @@ def main(directory: Path, port: int) -> None:
     logging.getLogger("kgd").setLevel(logging.INFO)
     surface = Surface(daemon, {**TOOLS, **conformance_fixtures.TOOLSET})
     conformance_fixtures.add_to(surface)
-    app = surface.server.streamable_http_app(transport_security=SECURITY)
+    app = surface.server.streamable_http_app(transport_security=security(port))
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
     daemon.close()
 
