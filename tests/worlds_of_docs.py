@@ -98,10 +98,10 @@ END
         """}),
     "docs/scopes.md": World({
         0: """mkdir $T/mine && cd $T/mine && kgd up --standalone --id billing -q && kgd join $HUB <$TOKEN -q
-        kgd put services/auth --summary "what billing needs of it" -q
+        kgd put services/invoices --summary "what billing needs of it" -q
         echo '[{"op": "upsert", "uri": "concept://infra/services/learned", "summary": "learned"}]' >changes.json
         """,
-        1: """echo '[{"op": "upsert", "uri": "concept://infra/services/third", "summary": "third"}]' >third.json
+        2: """echo '[{"op": "upsert", "uri": "concept://infra/services/third", "summary": "third"}]' >third.json
         kgd submit infra --changes third.json -m "the third"
         export KGD_HOME=$T/hub/home; cd $T/hub/infra
         SEEN=$(git rev-parse --short=10 refs/heads/proposals/billing-agent-1)""",
