@@ -37,6 +37,9 @@ from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
 """Bytes of an object that `read` inflates unless told otherwise; a tree of a million entries is below it."""
+TRIES_LEFT = (3, 2, 1, 0)
+"""At each attempt to read an object: a gc beside us may remove its pack again after a reopening. For a missing one two
+are enough."""
 NEAR_COMMITS = 500
 """Commits on one side up to which a merge base is proved to be the only one without the git program."""
 OLDEST_LIBGIT2 = (1, 9, 7)
@@ -115,7 +118,7 @@ class ObjectStore:
             Damaged: It is there and broken.
         """
         oid = pygit2.Oid(raw=id)
-        for last in (False, True):
+        for left in TRIES_LEFT:
             repository = self._repository
             try:
                 kind, size = repository.odb.read_header(oid)
@@ -124,7 +127,7 @@ class ObjectStore:
                 found = self._loose_header(id)
                 if found or (isinstance(error, KeyError) and oid not in repository.odb):
                     return found
-                if last:
+                if not left:
                     raise Damaged("an object cannot be read", at=id.hex()) from error
             self._reopen(repository)
         raise AssertionError("unreachable")
@@ -381,7 +384,7 @@ class ObjectStore:
 
     def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
         oid = pygit2.Oid(raw=id)
-        for last in (False, True):
+        for left in TRIES_LEFT:
             repository = self._repository
             try:
                 odb = repository.odb
@@ -394,7 +397,7 @@ class ObjectStore:
                 found = self._loose(id, limit)
                 if found:
                     return found
-                if last:
+                if not left or (isinstance(error, KeyError) and left < TRIES_LEFT[0]):
                     what = "missing" if isinstance(error, KeyError) else "broken"
                     raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from error
             self._reopen(repository)

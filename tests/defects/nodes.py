@@ -31,7 +31,7 @@ BUGS = {
     ),
     "17-clash-written": Bug(
         "a put with an older version writes over what another client changed", "kgd/tools/write_conflicts.py",
-        "        return self.conflict is None and upserted(self.current, self.edit) == self.merged\n",
+        "        return self.conflict is None and is_same and upserted(self.current, self.edit) == self.merged\n",
         "        return True\n",
         (
             f"{PUT}test_a_version_is_compared_field_by_field",
