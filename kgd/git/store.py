@@ -10,6 +10,7 @@ import heapq
 import itertools
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -37,9 +38,9 @@ from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
 """Bytes of an object that `read` inflates unless told otherwise; a tree of a million entries is below it."""
-TRIES_LEFT = (3, 2, 1, 0)
-"""At each attempt to read an object: a gc beside us may remove its pack again after a reopening. For a missing one two
-are enough."""
+READ_AGAIN_AFTER = (0.0, 0.0, 0.01, 0.05, 0.2, 0.6)
+"""Seconds before each new attempt to read an object, through a new handle: a gc may remove its pack again, and
+a multi-pack-index may name a removed pack until git has written a new one. A missing object gets one attempt more."""
 NEAR_COMMITS = 500
 """Commits on one side up to which a merge base is proved to be the only one without the git program."""
 OLDEST_LIBGIT2 = (1, 9, 7)
@@ -118,7 +119,8 @@ class ObjectStore:
             Damaged: It is there and broken.
         """
         oid = pygit2.Oid(raw=id)
-        for left in TRIES_LEFT:
+        pauses = iter(READ_AGAIN_AFTER)
+        while True:
             repository = self._repository
             try:
                 kind, size = repository.odb.read_header(oid)
@@ -127,10 +129,11 @@ class ObjectStore:
                 found = self._loose_header(id)
                 if found or (isinstance(error, KeyError) and oid not in repository.odb):
                     return found
-                if not left:
+                pause = next(pauses, None)
+                if pause is None:
                     raise Damaged("an object cannot be read", at=id.hex()) from error
+            time.sleep(pause)
             self._reopen(repository)
-        raise AssertionError("unreachable")
 
     def exists(self, id: ObjectId) -> bool:
         return pygit2.Oid(raw=id) in self._repository.odb or any(loose.exists(place, id) for place in self._places)
@@ -384,7 +387,8 @@ class ObjectStore:
 
     def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
         oid = pygit2.Oid(raw=id)
-        for left in TRIES_LEFT:
+        pauses, was_missing = iter(READ_AGAIN_AFTER), False
+        while True:
             repository = self._repository
             try:
                 odb = repository.odb
@@ -397,11 +401,14 @@ class ObjectStore:
                 found = self._loose(id, limit)
                 if found:
                     return found
-                if not left or (isinstance(error, KeyError) and left < TRIES_LEFT[0]):
-                    what = "missing" if isinstance(error, KeyError) else "broken"
+                missing = isinstance(error, KeyError)
+                pause = next(pauses, None)
+                if pause is None or (missing and was_missing):
+                    what = "missing" if missing else "broken"
                     raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from error
+            was_missing = missing
+            time.sleep(pause)
             self._reopen(repository)
-        raise AssertionError("unreachable")
 
     def _loose(self, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
         try:
