@@ -136,8 +136,8 @@ class Settings:
     ui_port: int = _setting(
         0,
         range(65_536),
-        "port of the pages, for this machine alone; 0 takes any that is free, and keeps it; "
-        "read when the daemon starts",
+        "port of the pages, for this machine alone; 0 takes a free port, usually between 20000 and 32000, and keeps "
+        "it; read when the daemon starts",
     )
     resolver_url: str = _setting(
         "",

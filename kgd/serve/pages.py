@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ LOOPBACK = "127.0.0.1"
 BACKLOG = 128
 CONNECTIONS_LIMIT = 1_000
 STOP_SECONDS = 1
+FREE_PORTS, TRIED = range(20_000, 32_000), 8
+"""Ports below those that systems give to outgoing connections, which could take ours while the daemon is replaced."""
 
 log = logging.getLogger("kgd.serve")
 
@@ -62,7 +65,7 @@ class PagesServer:
         self._serving: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Take the port that the settings name, else the one of the last time, else any.
+        """Take the port that the settings name, else the last one, else a free one of `FREE_PORTS`, else any.
 
         Raises:
             Unavailable: The settings name one that somebody else has, or there is none.
@@ -70,7 +73,8 @@ class PagesServer:
         if named := self._daemon.registry.current().settings.ui_port:
             self._listening = _listen((named,))
         else:
-            self._listening = _listen((self._last_port(), 0))
+            last = [self._last_port()] if self._last_port() else []
+            self._listening = _listen((*last, *random.sample(FREE_PORTS, TRIED), 0))
         port = int(self._listening.getsockname()[1])
         if self._last_port() not in (0, port):
             log.warning("the pages have another port than before", extra={"port": port, "before": self._last_port()})
@@ -162,7 +166,7 @@ class _Server(uvicorn.Server):
 
 def _listen(ports: tuple[int, ...]) -> socket.socket:
     """Raises Unavailable where none of them can be had."""
-    for port in dict.fromkeys(ports):
+    for port in ports:
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
