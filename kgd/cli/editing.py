@@ -41,7 +41,7 @@ def edit(given: Given, options: Given) -> int:
             for name in ("message", "dry_run"):
                 if given.get(name):
                     request[name] = given[name]
-            show("put", connection.call("put", request), options)
+            show("printing.put", connection.call("put", request), options)
     return 0
 
 

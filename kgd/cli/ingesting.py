@@ -43,7 +43,7 @@ def ingest(given: Given, options: Given) -> int:
         raise Unavailable(
             answer.get("failure") or "it could not be taken in", next="`kgd ingest` goes on where it was."
         )
-    show("ingested", answer, options)
+    show("printing_ingest.ingested", answer, options)
     counts = answer["counts"]
     nothing = (
         counts.get("unread") and not answer.get("nodes") and not any(name.endswith("_unchanged") for name in counts)

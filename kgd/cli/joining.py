@@ -22,7 +22,7 @@ def join(given: Given, options: Given) -> int:
     args["token"] = _token()
     with Connection(Home.find()) as connection:
         answer = connection.call("join", args)
-    show("joined", answer, options)
+    show("printing_sharing.joined", answer, options)
     return 0
 
 

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from kgd.cli.output import show
+from kgd.cli.verbs import toolsets
 from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home, has_screen, shell
@@ -16,8 +17,6 @@ from kgd.errors import Invalid, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
-TOOLSETS = ("tasks", "server-memory", "apps")
-"""As `kgd.tools` has them, which would cost this program its start."""
 
 
 def mcp(given: Given, options: Given) -> int:
@@ -25,8 +24,8 @@ def mcp(given: Given, options: Given) -> int:
 
     tools = given.get("tools", "")
     for name in tools.removeprefix("only:").split(",") if tools else ():
-        if name.strip() not in TOOLSETS:
-            raise Invalid(f"there is no toolset '{name[:60]}'", at="--tools", next=f"Known: {', '.join(TOOLSETS)}.")
+        if name.strip() not in toolsets():
+            raise Invalid(f"there is no toolset '{name[:60]}'", at="--tools", next=f"Known: {', '.join(toolsets())}.")
     return pump.run(Home.find(), tools)
 
 
@@ -45,42 +44,6 @@ def serve(given: Given, options: Given) -> int:
     return main(words)
 
 
-def token(given: Given, options: Given) -> int:
-    from kgd.cli import tokens
-
-    return tokens.token(given, options)
-
-
-def task(given: Given, options: Given) -> int:
-    from kgd.cli import tasks
-
-    return tasks.task(given, options)
-
-
-def ingest(given: Given, options: Given) -> int:
-    from kgd.cli import ingesting
-
-    return ingesting.ingest(given, options)
-
-
-def join(given: Given, options: Given) -> int:
-    from kgd.cli import joining
-
-    return joining.join(given, options)
-
-
-def prime(given: Given, options: Given) -> int:
-    from kgd.cli import agents
-
-    return agents.prime(given, options)
-
-
-def agents(given: Given, options: Given) -> int:
-    from kgd.cli import agents
-
-    return agents.agents(given, options)
-
-
 def ui(given: Given, options: Given) -> int:
     """Open the pages in the person's browser, where there is one; the link is printed all the same."""
     stays = given.pop("print", False) or options.get("json") or options.get("quiet")
@@ -91,13 +54,13 @@ def ui(given: Given, options: Given) -> int:
         else:
             answer = connection.call("ui", given)
     if lists or ends:
-        show("browsers", answer, options)
+        show("printing.browsers", answer, options)
         return 0
     if not stays and has_screen():
         import webbrowser
 
         answer["opened"] = webbrowser.open(answer["url"])
-    show("ui", answer, options)
+    show("printing.ui", answer, options)
     return 0
 
 
@@ -127,7 +90,7 @@ def down(given: Given, options: Given) -> int:
 def install(given: Given, options: Given) -> int:
     from kgd.cli import plain_git
 
-    show("install", plain_git.install(given), options)
+    show("printing_sharing.install", plain_git.install(given), options)
     return 0
 
 
@@ -152,13 +115,13 @@ def uninstall(given: Given, options: Given) -> int:
 
     removed = None if given.get("all") or given.get("workspace") else plain_git.remove_here(given)
     if removed:
-        show("uninstall_hooks", removed, options)
+        show("printing_sharing.uninstall_hooks", removed, options)
         return 0
     home = Home.find()
     with Connection(home) as connection, told("uninstall", options):
         answer = connection.call("uninstall", given)
     answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
-    show("uninstall", answer, options)
+    show("printing.uninstall", answer, options)
     if given.get("all"):
         _remove_rest(home, options, dry_run=bool(given.get("dry_run")))
     return 0
@@ -230,7 +193,7 @@ def config(given: Given, options: Given) -> int:
         "manual": _manual(), "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
         "workspaces": {one.id: one.path or one.hub or one.remote for one in registry.entries.values()},
     }  # fmt: skip
-    show("config", answer, options)
+    show("printing.config", answer, options)
     if file.problem:
         raise file.problem
     return 0
@@ -243,12 +206,6 @@ def _manual() -> str:
         if os.path.isfile(page := os.path.join(place, "kgd.1")):
             return page
     return ""
-
-
-def edit(given: Given, options: Given) -> int:
-    from kgd.cli import editing
-
-    return editing.edit(given, options)
 
 
 def _say(text: str, options: Given) -> None:

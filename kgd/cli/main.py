@@ -16,7 +16,19 @@ from typing import Any
 from kgd import __version__
 from kgd.cli import requests
 from kgd.cli.output import show
-from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb, verb
+from kgd.cli.verbs import (
+    DRY_RUN,
+    EXIT_CODES,
+    GLOBAL,
+    GROUPS,
+    INTERRUPTED,
+    UNHEALTHY,
+    VERBS,
+    Argument,
+    Verb,
+    function,
+    verb,
+)
 from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -53,9 +65,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if not given.get("dry_run"):
         given.pop("dry_run", None)
     if chosen.own:
-        from kgd.cli import local
-
-        code: int = getattr(local, chosen.own)(given, options)
+        code: int = function(chosen.own)(given, options)
         return code
     called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call
     args = getattr(requests, chosen.ask or "same")(given)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from kgd.cli.verbs import function
+
 
 def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
     """Print an answer as JSON or for reading."""
@@ -13,35 +15,11 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import (
-            printing,
-            printing_blame,
-            printing_context,
-            printing_coverage,
-            printing_exchange,
-            printing_ingest,
-            printing_sharing,
-            printing_stale,
-            printing_tasks,
-            refusals,
-            terminal,
-        )
+        from kgd.cli import printing, refusals, terminal
 
-        if printer != "exported" or sys.stdout.isatty():  # what goes into a file keeps its bytes
+        if printer != "printing_exchange.exported" or sys.stdout.isatty():  # what goes into a file keeps its bytes
             answer = terminal.clean(answer)
-        rooms = (
-            printing,
-            printing_context,
-            printing_sharing,
-            printing_exchange,
-            printing_ingest,
-            printing_tasks,
-            printing_stale,
-            printing_coverage,
-            printing_blame,
-        )
-        room = next(room for room in rooms if hasattr(room, printer))
-        getattr(room, printer)(refusals.advice(answer))
+        function(printer)(refusals.advice(answer))
         if answer.get("cursor"):
             printing.more(answer, options)
     sys.stdout.flush()

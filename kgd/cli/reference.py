@@ -13,10 +13,11 @@ from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHE
 _HEAD = """\
 # The command line
 
-Made from `kgd/cli/verbs.py`; a test compares the two. Names and parameters are those of the tools in `mcp.md`.
-Human output is for reading; programs use `--json`, which prints the tool's structured answer.
+Made from the declarations of the operations and `kgd/cli/verbs.py`; a test compares them. Names and parameters are
+those of the tools in `mcp.md`. Human output is for reading; programs use `--json`, which prints
+the structured answer.
 
-A command that needs the daemon starts it. One that needs none (`mcp` aside, those marked *local*) starts none.
+A command that needs the daemon starts it. A command marked *local* needs none and starts none.
 A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.
 """
 
@@ -37,7 +38,7 @@ def page() -> str:
 def _section(verb: Verb) -> list[str]:
     positional = [_placeholder(argument) for argument in verb.arguments if argument.is_positional]
     usage = " ".join(["kgd", verb.name, *positional])
-    local = " (local)" if verb.own and verb.own not in ("mcp", "edit", "uninstall") else ""
+    local = " (local)" if verb.alone else ""
     dry = f" Takes `{DRY_RUN.flags[0]}`." if verb.writes else ""
     return [f"### `{usage}`{local}\n", f"{verb.help[0].upper()}{verb.help[1:]}.{dry}\n", *_table(verb.arguments)]
 

@@ -48,7 +48,7 @@ def task(given: Given, options: Given) -> int:
                     **_learned(given, answer["data"]["sections"]),
                 }
                 answer = connection.call("advance", {**where, **step})
-    show(f"task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
+    show(f"printing_tasks.task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
     return 0
 
 

@@ -38,7 +38,7 @@ def token(given: Given, options: Given) -> int:
             for line in _beside(answer):
                 sys.stderr.write(f"{line}\n")
         return 0
-    show(f"token_{action}", answer, options)
+    show(f"printing_sharing.token_{action}", answer, options)
     return 0
 
 

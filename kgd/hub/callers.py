@@ -13,7 +13,7 @@ from kgd.tools import SERVED
 from kgd.tools.session import Session
 from kgd.tools.token_calls import call, visible
 from kgd.tools.tokens import describe
-from kgd.tools.tool import Answer, Tool
+from kgd.tools.tool import Answer, Operation
 
 
 class Caller(Protocol):
@@ -30,7 +30,7 @@ class Caller(Protocol):
     def workspace(self, id: str) -> str:
         """The id, if it is one of theirs. Raises NotFound."""
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Mapping[str, Operation]:
         """What they may call."""
 
     def session(self, client: str) -> Session: ...
@@ -63,7 +63,7 @@ class Holder:
         self.line = record.holder.line
         self._daemon, self.workspaces, self._still_live = daemon, workspaces, still_live
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Mapping[str, Operation]:
         return visible(SERVED, self.record.holder)
 
     def session(self, client: str) -> Session:

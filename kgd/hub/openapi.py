@@ -11,9 +11,8 @@ from kgd.hub.problems import MEDIA_TYPE, TITLE
 from kgd.tools import SERVED
 from kgd.tools.schemas import full_schema, input_schema
 from kgd.tools.session import LONGEST_REQUEST
-from kgd.tools.token_calls import ADMIN, EVERYBODY
 from kgd.tools.tokens import ChildParams, MintResult, TokenAnswer
-from kgd.tools.tool import Tool
+from kgd.tools.tool import Operation
 
 _REFUSALS = (400, 401, 403, 404, 409, 413, 422, 429, 503)
 _WORKSPACE = {
@@ -47,19 +46,18 @@ _PROBLEM = {
 }
 
 
-def document(tools: Mapping[str, Tool] = SERVED) -> dict[str, Any]:
+def document(tools: Mapping[str, Operation] = SERVED) -> dict[str, Any]:
     """The whole document of a hub. It is the same for everybody; what a token may call is judged at the call."""
-    named = {name: tools[name] for name in (*EVERYBODY, *ADMIN) if name in tools}
     paths = {"/v1/tokens": {"post": _child()}, "/v1/links": {"post": _link()}}
-    return _document("kgd hub", "The scopes of the token say what it may read and write.", named, paths)
+    return _document("kgd hub", "The scopes of the token say what it may read and write.", tools, paths)
 
 
-def own_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
+def own_document(tools: Mapping[str, Operation]) -> dict[str, Any]:
     """That of a person's own daemon, whose one token stands for the person and may call everything."""
     return _document("kgd", "The token is the person's own, and may do what they may.", tools, {})
 
 
-def _document(title: str, rights: str, tools: Mapping[str, Tool], more: Mapping[str, Any]) -> dict[str, Any]:
+def _document(title: str, rights: str, tools: Mapping[str, Operation], more: Mapping[str, Any]) -> dict[str, Any]:
     paths: dict[str, Any] = {
         "/health": {"get": _operation("health", "Whether somebody is there", _HEALTH) | {"security": []}},
         "/v1/openapi.json": {
@@ -86,7 +84,7 @@ def _document(title: str, rights: str, tools: Mapping[str, Tool], more: Mapping[
     }
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Operation) -> dict[str, Any]:
     schema = input_schema(tool.Params)
     properties = {name: field for name, field in schema.get("properties", {}).items() if name != "workspace"}
     body = {**schema, "properties": properties}

@@ -30,6 +30,7 @@ from kgd.tools.parameters import read
 from kgd.tools.session import LONGEST_REQUEST
 from kgd.tools.token_calls import canonical
 from kgd.tools.tokens import ChildParams, describe, mint_child
+from kgd.tools.tool import Operation, Reflects
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -157,14 +158,14 @@ class Api:
         session = caller.session(asked.client)
         if tool is None or not tool.hints.read_only:
             return _json(caller.call(session, name, arguments), headers=NO_STORE)
-        validator = self._validator(caller, name, arguments)
+        validator = self._validator(caller, tool, arguments)
         if validator and validator in _tags(asked.request.headers.get("if-none-match", "")):
             read(tool.Params, arguments)
             return Response(status_code=304, headers={"etag": validator})
         answer = caller.call(session, name, arguments)
         response = _json(answer)
         # Asked before and after: an answer that a commit overtook must not carry the validator of either.
-        if validator and _is_from_here(answer) and validator == self._validator(caller, name, arguments):
+        if validator and _is_from_here(answer) and validator == self._validator(caller, tool, arguments):
             response.headers["etag"] = validator
             response.headers["cache-control"] = "private, no-cache"
         return response
@@ -195,17 +196,25 @@ class Api:
             raise Forbidden("this is for holders of tokens", next="`kgd token` and `kgd ui` are yours.")
         return asked.caller
 
-    def _validator(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> str:
-        """Of everything that an answer depends on; empty where that cannot be told.
+    def _validator(self, caller: Caller, tool: Operation, arguments: Mapping[str, Any]) -> str:
+        """A digest of everything that an answer reflects; empty if that includes more than a digest can hold.
 
-        A read that takes part in a conversation changes it, so it is never answered from before.
+        A read that takes part in a conversation changes it, so it is always answered.
         """
-        theirs = caller.known()
-        if theirs is None or arguments.get("context_id") or name in ("status", "proposals"):
+        theirs, reflects = caller.known(), tool.reflects
+        if theirs is None or arguments.get("context_id") or Reflects.NOW in reflects:
             return ""
-        seen = [one for one in self._daemon.opened() if one.id in caller.workspaces]
-        states = [(one.id, one.tip, self._tree_number(one), one.meaning.mark) for one in seen]
-        known = [self._daemon.since, self._daemon.pid, name, arguments, theirs, states]
+        states = [
+            (
+                one.id,
+                one.tip,
+                self._tree_number(one) if Reflects.CODE in reflects else 0,
+                one.meaning.mark if Reflects.VECTORS in reflects else 0,
+            )
+            for one in self._daemon.opened()
+            if one.id in caller.workspaces
+        ]
+        known = [self._daemon.since, self._daemon.pid, tool.name, arguments, theirs, states]
         digest = hashlib.blake2b(canonical(known), digest_size=16).hexdigest()
         return f'"{digest}"'
 

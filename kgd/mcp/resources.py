@@ -31,7 +31,7 @@ from kgd.tools import LOCAL, TOOLS, addressing
 from kgd.tools.contexts import working_set
 from kgd.tools.session import Session
 from kgd.tools.token_calls import noted
-from kgd.tools.tool import Tool
+from kgd.tools.tool import Operation
 
 JSON = "application/json"
 TEMPLATES = {
@@ -73,7 +73,7 @@ class Resources:
     """
 
     def __init__(
-        self, session_of: Callable[[ServerRequestContext[Session]], Session], tools: Mapping[str, Tool]
+        self, session_of: Callable[[ServerRequestContext[Session]], Session], tools: Mapping[str, Operation]
     ) -> None:
         self._session_of, self._tools = session_of, tools
 

@@ -53,7 +53,7 @@ from kgd.tools import TOOLS, token_calls
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
 from kgd.tools.session import Session
-from kgd.tools.tool import Tool, as_json, refused
+from kgd.tools.tool import Operation, as_json, refused
 
 NAME = "kgd"
 """Constant: state that a client carries between two calls is sealed for this name."""
@@ -74,7 +74,9 @@ class Surface:
         patience: Seconds that a client has to answer what is asked while its call waits; the setting where not given.
     """
 
-    def __init__(self, daemon: Daemon, tools: Mapping[str, Tool] = TOOLS, *, patience: float | None = None) -> None:
+    def __init__(
+        self, daemon: Daemon, tools: Mapping[str, Operation] = TOOLS, *, patience: float | None = None
+    ) -> None:
         self._daemon, self._tools, self._patience = daemon, tools, patience
         ours = any(name in TOOLS for name in tools)  # else it stands in for another server, which says nothing of kgd
         self.subscriptions = Subscriptions()
@@ -281,7 +283,7 @@ async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNex
 
 
 @cache
-def describe(tool: Tool) -> ToolDescription:
+def describe(tool: Operation) -> ToolDescription:
     """What a client is told of a tool. One for all surfaces, to be read only: making it takes milliseconds."""
     hints = tool.hints
     return ToolDescription(
@@ -300,14 +302,14 @@ def describe(tool: Tool) -> ToolDescription:
     )
 
 
-def refusal(tool: Tool | None, error: KgdError) -> dict[str, Any]:
+def refusal(tool: Operation | None, error: KgdError) -> dict[str, Any]:
     """A tool error; the model sees what to do next, whichever part its host shows it."""
     said = tool.refusal(error) if tool else refused(error)
     data = {} if said.data is None else {"structuredContent": said.data}
     return {"content": [{"type": "text", "text": said.text}], **data, "isError": True}
 
 
-def _result(tool: Tool | None, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _result(tool: Operation | None, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Hosts show the model either part, so both are complete."""
     return {
         "content": [{"type": "text", "text": tool.text(answer) if tool else as_json(answer)}],

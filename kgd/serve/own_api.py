@@ -16,7 +16,7 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unauthorized
 from kgd.model.access import Verb
 from kgd.tools.session import Session
-from kgd.tools.tool import Answer, Tool
+from kgd.tools.tool import Answer, Operation
 
 
 class Person:
@@ -36,7 +36,7 @@ class Person:
             raise NotFound("there is no such workspace here", at="workspace", next="See /v1/workspaces.")
         return id
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Mapping[str, Operation]:
         return tools.EVERY
 
     def session(self, client: str) -> Session:

@@ -20,7 +20,7 @@ from kgd.git.layout import locate
 from kgd.serve.visiting import Visiting
 from kgd.tools import EVERY, chosen
 from kgd.tools.session import Session
-from kgd.tools.tool import Tool
+from kgd.tools.tool import Operation
 from kgd.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Parts:
     def _usual_surface(self) -> asyncio.Task[Surface]:
         return self._surface_for(chosen(self.daemon.registry.current().settings.tools))
 
-    def _surface_for(self, tools: Mapping[str, Tool]) -> asyncio.Task[Surface]:
+    def _surface_for(self, tools: Mapping[str, Operation]) -> asyncio.Task[Surface]:
         names = frozenset(tools)
         if names not in self._surfaces:
             self._surfaces[names] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools))
@@ -144,7 +144,7 @@ class Parts:
         sys.stderr.flush()
 
 
-def _surface(daemon: Daemon, tools: Mapping[str, Tool]) -> Surface:
+def _surface(daemon: Daemon, tools: Mapping[str, Operation]) -> Surface:
     from kgd.mcp.server import Surface
 
     return Surface(daemon, tools)

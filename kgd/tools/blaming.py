@@ -14,10 +14,11 @@ from kgd.model.alike import blamed
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import LEAST, Room, fitting
+from kgd.tools.commands import BUDGET, CURSOR, URI, Command
 from kgd.tools.nodes import brought_by, line
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.model.node import Node
@@ -166,7 +167,7 @@ def _lines(node: Node | None) -> list[str]:
     return content.removesuffix("\n").split("\n") if content else []
 
 
-BLAME = Tool(
+BLAME = Operation(
     name="blame",
     title="Who wrote which line",
     description="The lines of a node's content, each with the commit that wrote it.",
@@ -175,4 +176,14 @@ BLAME = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=blame,
     forwards=True,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "The past",
+            "who wrote which line of a node's content, and when",
+            (URI, BUDGET, CURSOR),
+            place=20,
+            print="printing_blame.blame",
+        ),
+    ),
 )

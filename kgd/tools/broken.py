@@ -10,9 +10,10 @@ from typing_extensions import TypedDict
 from kgd.errors import Forbidden
 from kgd.model.fields import plain_weight
 from kgd.tools import addressing, cursors
+from kgd.tools.commands import CURSOR, OPEN, Command
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 
 class BrokenParams(Params):
@@ -62,7 +63,7 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     return answer
 
 
-BROKEN = Tool(
+BROKEN = Operation(
     name="broken",
     title="Links to nothing",
     description="Relations whose other end nobody has written, by the node that is missing.",
@@ -70,4 +71,13 @@ BROKEN = Tool(
     Result=BrokenResult,
     hints=Hints(read_only=True, idempotent=True),
     run=broken,
+    commands=(
+        Command(
+            "Care",
+            "list relations to what nobody has written yet, by what is missing",
+            (OPEN, CURSOR),
+            place=90,
+            print="printing_coverage.broken",
+        ),
+    ),
 )

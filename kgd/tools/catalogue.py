@@ -1,39 +1,58 @@
-"""This file is where a tool is found by its name: in the file that defines it, imported when it is first asked for."""
+"""The operations by name, read from a generated table; the module of one is imported when it is first asked for.
+
+A daemon starts a third sooner that way.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
+from pathlib import Path
+from typing import TypedDict
 
-from kgd.tools.tool import Tool
+from kgd.tools.tool import Operation
+
+TABLE = Path(__file__).with_name("operations.json")
 
 
-class Catalogue(Mapping[str, Tool]):
-    """Tools by name, in the order given. To know their names costs nothing; the first look at one, some milliseconds.
+class Entry(TypedDict):
+    """What is known of an operation without importing it; see `Operation`."""
 
-    A daemon starts a third sooner that imports the tools it is asked for, not all of them.
+    module: str
+    constant: str
+    offered: str
+    scope: str
 
-    Args:
-        files: By the name of a tool the file of `kgd.tools` that defines it, as a constant of that name in capitals.
-    """
 
-    def __init__(self, files: Mapping[str, str]) -> None:
-        self._files = files
+@cache
+def entries() -> dict[str, Entry]:
+    """Every operation by name, in the order of the manual."""
+    known: dict[str, Entry] = json.loads(TABLE.read_text())["operations"]
+    return known
 
-    def __getitem__(self, name: str) -> Tool:
-        module = import_module(f"kgd.tools.{self._files[name]}")
-        found = getattr(module, name.upper())
-        assert isinstance(found, Tool)
+
+class Catalogue(Mapping[str, Operation]):
+    """Operations by name. The first look at one imports it, which takes some milliseconds."""
+
+    def __init__(self, known: Mapping[str, Entry]) -> None:
+        self.entries = known
+
+    def __getitem__(self, name: str) -> Operation:
+        entry = self.entries[name]
+        found = getattr(import_module(entry["module"]), entry["constant"])
+        assert isinstance(found, Operation)
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in self._files
+        return name in self.entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._files)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self.entries)
 
     def __or__(self, other: Catalogue) -> Catalogue:
-        return Catalogue({**self._files, **other._files})
+        return Catalogue({**self.entries, **other.entries})

@@ -11,9 +11,10 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes, remedies
+from kgd.tools.commands import Command, option
 from kgd.tools.house import Nothing, absence
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.workspace.check import check
 
 if TYPE_CHECKING:
@@ -242,15 +243,44 @@ def reindex(session: Session, params: Nothing) -> ReindexResult:
     return {"workspace": workspace.id, "nodes": len(workspace.graph)}
 
 
-FSCK = Tool(
-    name="fsck", title="Check a workspace", description="Reads everything and compares what is derived.",
-    Params=Nothing, Result=FsckResult, hints=Hints(read_only=True, idempotent=True), run=fsck,
-)  # fmt: skip
-DOCTOR = Tool(
-    name="doctor", title="What is wrong", description="Checks the home and its workspaces, and mends with fix.",
-    Params=DoctorParams, Result=DoctorResult, hints=Hints(idempotent=True), run=doctor,
-)  # fmt: skip
-REINDEX = Tool(
-    name="reindex", title="Rebuild what is derived", description="Text index, versions and snapshot.",
-    Params=Nothing, Result=ReindexResult, hints=Hints(idempotent=True), run=reindex,
-)  # fmt: skip
+FSCK = Operation(
+    name="fsck",
+    title="Check a workspace",
+    description="Reads everything and compares what is derived.",
+    Params=Nothing,
+    Result=FsckResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=fsck,
+    commands=(Command("Care", "check every stored object and node", place=60, print="printing.fsck"),),
+)
+DOCTOR = Operation(
+    name="doctor",
+    title="What is wrong",
+    description="Checks the home and its workspaces, and mends with fix.",
+    Params=DoctorParams,
+    Result=DoctorResult,
+    hints=Hints(idempotent=True),
+    run=doctor,
+    commands=(
+        Command(
+            "Running",
+            "check everything, and say what helps",
+            (
+                option("--fix", "mend what kgd can mend by itself without a loss"),
+                option("--confirm-deletions", "many files are missing in .kgd and are kept: delete their nodes"),
+            ),
+            place=60,
+            print="printing.doctor",
+        ),
+    ),
+)
+REINDEX = Operation(
+    name="reindex",
+    title="Rebuild what is derived",
+    description="Text index, versions and snapshot.",
+    Params=Nothing,
+    Result=ReindexResult,
+    hints=Hints(idempotent=True),
+    run=reindex,
+    commands=(Command("Care", "throw away all that is derived and build it anew", place=50, print="printing.facts"),),
+)

@@ -15,11 +15,12 @@ from kgd.git.remote_settings import check_ref
 from kgd.git.url import parse as parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.tools import clones, setup
+from kgd.tools.commands import TOKEN, Command, option
 from kgd.tools.house import Nothing
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.setup import Made, UpResult
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 _LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 
@@ -96,7 +97,28 @@ def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
     return Entry("", remote=url.text, ref=params.ref, token=params.token), name[1]
 
 
-CLONE = Tool(
-    name="clone", title="Clone a workspace", description="Clones a shared workspace and keeps it in step.",
-    Params=CloneParams, Result=UpResult, hints=Hints(open_world=True), run=clone,
-)  # fmt: skip
+CLONE = Operation(
+    name="clone",
+    title="Clone a workspace",
+    description="Clones a shared workspace and keeps it in step.",
+    Params=CloneParams,
+    Result=UpResult,
+    hints=Hints(open_world=True),
+    run=clone,
+    commands=(
+        Command(
+            "Sharing",
+            "clone a shared workspace here, and keep it in step with where it came from",
+            (
+                option("source", "a workspace of the registry, or a git address", "ID|URL"),
+                option("path", "into which folder (the registry's path, or one named as ID or URL)", "PATH", nargs="?"),
+                option("--ref", "the ref that it is kept under there", "REF"),
+                TOKEN,
+                option("--replace", "take the place of another repository that is registered under its id"),
+            ),
+            place=70,
+            ask="place",
+            print="printing.init",
+        ),
+    ),
+)

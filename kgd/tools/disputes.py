@@ -10,14 +10,16 @@ from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
+from kgd.model.access import Verb
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, cursors, nodes, sides, sight, suggesting
+from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.consulting import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import SuggestionAnswer
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation, Reflects
 from kgd.workspace.outcome import OpenConflict
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
     return workspace.past.removal_of(record, bytes.fromhex(workspace.tip))
 
 
-CONFLICTS = Tool(
+CONFLICTS = Operation(
     name="conflicts",
     title="Open conflicts",
     description="What two people wrote differently: each side with its letter, its author and its commit.",
@@ -177,4 +179,20 @@ CONFLICTS = Tool(
     Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),
     run=conflicts,
+    scope=Verb.READ,
+    reflects=Reflects.NOW,
+    commands=(
+        Command(
+            "Care",
+            "list what two people wrote differently, with both sides",
+            (
+                option("uri", "of this node alone", "URI", nargs="?"),
+                option("--suggestions", "also relations and weights that use on this machine speaks for"),
+                OPEN,
+                CURSOR,
+            ),
+            place=100,
+            print="printing.conflicts",
+        ),
+    ),
 )

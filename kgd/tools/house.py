@@ -9,7 +9,9 @@ from typing_extensions import TypedDict
 
 from kgd.errors import NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
+from kgd.model.access import Verb
 from kgd.tools import addressing, nodes, remedies, sight
+from kgd.tools.commands import Command
 from kgd.tools.ingesting import jobs
 from kgd.tools.ingesting.jobs import JobAnswer
 from kgd.tools.ingesting.tree import tree_counts
@@ -17,7 +19,7 @@ from kgd.tools.inside import CodeAnswer, code
 from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation, Reflects
 from kgd.workspace import proposals
 
 if TYPE_CHECKING:
@@ -217,7 +219,7 @@ def _stage(stage: Stage) -> StageAnswer:
     return answer
 
 
-STATUS = Tool(
+STATUS = Operation(
     name="status",
     title="How things are",
     description=(
@@ -228,4 +230,16 @@ STATUS = Tool(
     Result=StatusResult,
     hints=Hints(read_only=True, idempotent=True),
     run=status,
+    offered=USUAL,
+    place=100,
+    scope=Verb.READ,
+    reflects=Reflects.NOW,
+    commands=(
+        Command(
+            "Running",
+            "how kgd is here: the daemon, the workspace, what waits and why",
+            place=50,
+            print="printing.status",
+        ),
+    ),
 )

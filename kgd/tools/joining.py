@@ -19,11 +19,12 @@ from kgd.http_client import Address
 from kgd.model.uri import is_workspace_id
 from kgd.sync.hubs import HubClient
 from kgd.tools import addressing
+from kgd.tools.commands import Command, option
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 
 class JoinParams(Params):
@@ -227,15 +228,60 @@ def _person(session: Session) -> str:
     return f"{who.name} <{who.email}>"
 
 
-JOIN = Tool(
-    name="join", title="Join a hub", description="Keeps a token for a hub and registers its workspaces.",
-    Params=JoinParams, Result=JoinResult, hints=Hints(idempotent=True, open_world=True), run=join,
-)  # fmt: skip
-LEAVE = Tool(
-    name="leave", title="Leave a hub", description="Forgets a hub's workspaces and its token.",
-    Params=LeaveParams, Result=LeaveResult, hints=Hints(idempotent=True), run=leave,
-)  # fmt: skip
-WHOAMI = Tool(
-    name="whoami", title="Who am I", description="Who the caller is here, and on each hub that was joined.",
-    Params=WhoamiParams, Result=WhoamiResult, hints=Hints(read_only=True, open_world=True), run=whoami,
-)  # fmt: skip
+JOIN = Operation(
+    name="join",
+    title="Join a hub",
+    description="Keeps a token for a hub and registers its workspaces.",
+    Params=JoinParams,
+    Result=JoinResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=join,
+    commands=(
+        Command(
+            "Sharing",
+            ("join a hub: its workspaces can be read here; asks for a token, or takes it from a pipe"),
+            (
+                option("url", "https://HOST[:PORT]", "URL"),
+                option("--replace", "take the hub's workspaces also where their ids are known from elsewhere"),
+            ),
+            place=80,
+            own="joining.join",
+        ),
+    ),
+)
+LEAVE = Operation(
+    name="leave",
+    title="Leave a hub",
+    description="Forgets a hub's workspaces and its token.",
+    Params=LeaveParams,
+    Result=LeaveResult,
+    hints=Hints(idempotent=True),
+    run=leave,
+    commands=(
+        Command(
+            "Sharing",
+            "forget a hub, its workspaces and its token; nothing there changes",
+            (option("url", "the hub's address, or the id of one of its workspaces", "URL"),),
+            place=90,
+            print="printing_sharing.left",
+        ),
+    ),
+)
+WHOAMI = Operation(
+    name="whoami",
+    title="Who am I",
+    description="Who the caller is here, and on each hub that was joined.",
+    Params=WhoamiParams,
+    Result=WhoamiResult,
+    hints=Hints(read_only=True, open_world=True),
+    run=whoami,
+    commands=(
+        Command(
+            "Sharing",
+            "who your commits are by, and who each hub takes you for",
+            (option("url", "this hub alone", "URL", nargs="?"),),
+            place=100,
+            print="printing_sharing.whoami",
+        ),
+    ),
+)

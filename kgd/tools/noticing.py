@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Forbidden
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 
 class NoticeParams(Params):
@@ -33,7 +33,7 @@ def notice(session: Session, params: NoticeParams) -> NoticeResult:
     return {"noticed": bool(concerned)}
 
 
-NOTICE = Tool(
+NOTICE = Operation(
     name="notice", title="A branch moved", description="What a git hook tells; the daemon looks at once.",
     Params=NoticeParams, Result=NoticeResult, hints=Hints(idempotent=True), run=notice,
 )  # fmt: skip

@@ -10,10 +10,11 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden, KgdError, NotFound, Unavailable
 from kgd.tools import addressing
+from kgd.tools.commands import Command, flag
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.daemon.browsers import Pages
@@ -123,11 +124,29 @@ def _pages(session: Session) -> Pages:
     return session.daemon.pages
 
 
-UI = Tool(
-    name="ui", title="Open the pages", description="A link that lets one browser see this person's workspaces, once.",
-    Params=OpenParams, Result=OpenResult, hints=Hints(open_world=True), run=open_pages,
-)  # fmt: skip
-BROWSERS = Tool(
+UI = Operation(
+    name="ui",
+    title="Open the pages",
+    description="A link that lets one browser see this person's workspaces, once.",
+    Params=OpenParams,
+    Result=OpenResult,
+    hints=Hints(open_world=True),
+    run=open_pages,
+    commands=(
+        Command(
+            "Running",
+            "see it all in the browser: a link that lets one browser in, once",
+            (
+                flag("--print", "print the link, and open nothing"),
+                flag("--browsers", "which browsers were let in"),
+                flag("--end", "let in no longer all those that were"),
+            ),
+            place=40,
+            own="local.ui",
+        ),
+    ),
+)
+BROWSERS = Operation(
     name="browsers", title="Browsers", description="Lists the browsers that were let in, or lets them in no longer.",
     Params=BrowsersParams, Result=BrowsersResult, hints=Hints(destructive=True, idempotent=True), run=browsers,
 )  # fmt: skip

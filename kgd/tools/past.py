@@ -15,12 +15,13 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import HARD_LIMIT, Room, clip
+from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, Command, option
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace import reverting
 
@@ -273,7 +274,7 @@ def _seconds(text: str | None, at: str) -> int | None:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
-HISTORY = Tool(
+HISTORY = Operation(
     name="history",
     title="What changed, who and why",
     description=(
@@ -285,8 +286,37 @@ HISTORY = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=history,
     forwards=True,
+    offered=USUAL,
+    place=90,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "The past",
+            "who changed what and why; of one node or of all",
+            (
+                option("uri", "a URI or path", "URI", nargs="?"),
+                option("--commit", "this commit alone", "COMMIT"),
+                option("--since", "not before this date, such as 2026-11-20 or 2026-11-20T14:00", "DATE"),
+                option("--until", "not after this date", "DATE"),
+                option("--author", "by whom", "TEXT"),
+                option("--diff", "with the fields that changed"),
+                LIMIT,
+                CURSOR,
+            ),
+            place=10,
+            print="printing.history",
+        ),
+        Command(
+            "The past",
+            "the commits of the workspace, newest first",
+            (option("--author", "by whom", "TEXT"), LIMIT, CURSOR),
+            name="log",
+            place=30,
+            print="printing.log",
+        ),
+    ),
 )
-DIFF = Tool(
+DIFF = Operation(
     name="diff",
     title="What differs between two commits",
     description="Node by node and field by field.",
@@ -294,8 +324,21 @@ DIFF = Tool(
     Result=DiffResult,
     hints=Hints(read_only=True, idempotent=True),
     run=diff,
+    commands=(
+        Command(
+            "The past",
+            "what differs between two commits, field by field",
+            (
+                option("range", "A..B, or one commit: what it changed", "A..B"),
+                option("uri", "of this node alone", "URI", nargs="?"),
+            ),
+            place=40,
+            ask="diff",
+            print="printing.diff",
+        ),
+    ),
 )
-REVERT = Tool(
+REVERT = Operation(
     name="revert",
     title="Take back a commit",
     description="The opposite change, through the merge: what changed since is kept.",
@@ -303,8 +346,17 @@ REVERT = Tool(
     Result=RevertResult,
     hints=Hints(destructive=True),
     run=revert,
+    commands=(
+        Command(
+            "The past",
+            "take one commit back; what changed since is kept",
+            (option("commit", "the commit", "COMMIT"), MESSAGE),
+            place=50,
+            print="printing.put",
+        ),
+    ),
 )
-UNDO = Tool(
+UNDO = Operation(
     name="undo",
     title="Take back the last change",
     description="Takes back the newest change that was not undone yet, a revert too.",
@@ -312,4 +364,12 @@ UNDO = Tool(
     Result=RevertResult,
     hints=Hints(destructive=True),
     run=undo,
+    commands=(
+        Command(
+            "The past",
+            "take back the newest change that was not undone yet, a revert too",
+            place=60,
+            print="printing.put",
+        ),
+    ),
 )

@@ -16,6 +16,7 @@ from kgd.model.access import Principal, Verb
 from kgd.model.fence import fenced_line, fenced_value
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import HARD_LIMIT, Room
+from kgd.tools.commands import CURSOR, MESSAGE, OPEN, Command, option
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.nodes import moment
@@ -23,7 +24,7 @@ from kgd.tools.origins import Origin
 from kgd.tools.outbound import decided_there, take_off
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation, Reflects
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace import accepting, bundles, proposals
 from kgd.workspace.decided import decision
@@ -362,15 +363,65 @@ def _is_own(principal: Principal | None, one: Proposal) -> bool:
     return principal is not None and one.origin.is_of(principal)
 
 
-PROPOSALS = Tool(
-    name="proposals", title="What waits to be accepted", description="Proposed changes, with what each would change.",
-    Params=ProposalsParams, Result=ProposalsResult, hints=Hints(read_only=True, idempotent=True), run=listed,
-)  # fmt: skip
-ACCEPT = Tool(
-    name="accept", title="Accept a proposal", description="All of it, or only some nodes.",
-    Params=AcceptParams, Result=AcceptResult, hints=Hints(destructive=True), run=accept,
-)  # fmt: skip
-REJECT = Tool(
-    name="reject", title="Reject a proposal", description="Takes it off the list and keeps it, with the reason.",
-    Params=RejectParams, Result=RejectResult, hints=Hints(destructive=True), run=reject,
-)  # fmt: skip
+PROPOSALS = Operation(
+    name="proposals",
+    title="What waits to be accepted",
+    description="Proposed changes, with what each would change.",
+    Params=ProposalsParams,
+    Result=ProposalsResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=listed,
+    scope=Verb.READ,
+    reflects=Reflects.NOW,
+    commands=(
+        Command(
+            "Sharing",
+            "list what waits to be accepted, or show one with what it changes",
+            (option("name", "a proposal", "PROPOSAL", nargs="?"), OPEN, CURSOR),
+            place=40,
+            print="printing_sharing.proposals",
+        ),
+    ),
+)
+ACCEPT = Operation(
+    name="accept",
+    title="Accept a proposal",
+    description="All of it, or only some nodes.",
+    Params=AcceptParams,
+    Result=AcceptResult,
+    hints=Hints(destructive=True),
+    run=accept,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Sharing",
+            "bring a proposal into the workspace, whole or in part",
+            (
+                option("name", "a proposal, as `kgd proposals` lists it", "PROPOSAL"),
+                option("--only", "this node alone; may be repeated", "URI"),
+                MESSAGE,
+            ),
+            place=50,
+            print="printing_sharing.accepted",
+        ),
+    ),
+)
+REJECT = Operation(
+    name="reject",
+    title="Reject a proposal",
+    description="Takes it off the list and keeps it, with the reason.",
+    Params=RejectParams,
+    Result=RejectResult,
+    hints=Hints(destructive=True),
+    run=reject,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Sharing",
+            "take a proposal off the list; it is kept, with the reason",
+            (option("name", "a proposal", "PROPOSAL"), option("--reason", "why, for whoever looks it up", "TEXT")),
+            place=60,
+            print="printing_sharing.rejected",
+        ),
+    ),
+)

@@ -14,6 +14,7 @@ from kgd.model.fence import fenced_line
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, conversing, cursors, mentioning, nodes, origins, sight
 from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
+from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, Command, option
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import enter
 from kgd.tools.hub_reads import FarNode, HubReads
@@ -21,7 +22,7 @@ from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import note
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import mark
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ def _all_stored(session: Session, texts: Sequence[str]) -> bool:
     return all(any(text in graph for graph in graphs) for text in texts)
 
 
-GET = Tool(
+GET = Operation(
     name="get",
     title="Read nodes",
     description=(
@@ -353,4 +354,39 @@ GET = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=get,
     from_memory=from_memory,
+    offered=USUAL,
+    place=20,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "show nodes: summary, content, relations",
+            (
+                URIS,
+                option(
+                    "--include",
+                    (
+                        "content, relations, incoming, history, mentions, messages (of a thread, or "
+                        "behind a message), messages_back (newest first); may be repeated"
+                    ),
+                    "PART",
+                ),
+                AS_OF,
+                BUDGET,
+                CURSOR,
+                CONTEXT_ID,
+            ),
+            place=10,
+            print="printing.get",
+        ),
+        Command(
+            "Reading",
+            ("everything about one node, with incoming relations and history; of a thread its messages"),
+            (URI, AS_OF, CURSOR),
+            name="show",
+            place=70,
+            ask="show",
+            print="printing.get",
+        ),
+    ),
 )

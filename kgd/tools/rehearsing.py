@@ -20,7 +20,7 @@ from kgd.tools.changes import edits
 from kgd.tools.outbound import Target
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.workspace.submission import expecting
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _plan(workspace: str, planned: Sequence[Planned], look: str) -> PlanResult:
     }  # fmt: skip
 
 
-WOULD_SUBMIT = Tool(
+WOULD_SUBMIT = Operation(
     name="would_submit",
     title="What a submission would send",
     description="What submit_subgraph would send where, and what the caller's scopes would let become of each change.",

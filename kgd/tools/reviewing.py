@@ -24,13 +24,14 @@ from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors
 from kgd.tools.budget import HARD_LIMIT, Room, clip
+from kgd.tools.commands import CURSOR, MESSAGE, Command, option
 from kgd.tools.dates import moment_of
 from kgd.tools.differences import foretold
 from kgd.tools.nodes import made_at, moment
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.past import RevertResult
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.tools.writing import answer_of
 from kgd.workspace.past import changed_fields
 from kgd.workspace.proposals import holder_name
@@ -378,7 +379,7 @@ def _note(workspace: Workspace, person: str, tip: bytes) -> None:
         move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, name, before, tip, note="kgd: reviewed")
 
 
-REVIEW = Tool(
+REVIEW = Operation(
     name="review",
     title="What was learned",
     description="A difference of the graph by author since then, to accept or to take back in part.",
@@ -386,4 +387,23 @@ REVIEW = Tool(
     Result=ReviewResult,
     hints=Hints(destructive=True),
     run=review,
+    commands=(
+        Command(
+            "The past",
+            "what was learned, by author: to accept, or to take back in part",
+            (
+                option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (your last review)", "WHEN"),
+                option("--by", "agent, person, or part of a name", "WHO"),
+                option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
+                option("--accept", "note that all up to now is reviewed"),
+                option("--revert", "take back what was done to this node; may be repeated", "URI"),
+                MESSAGE,
+                option("--until", "look at nothing newer than this commit", "COMMIT"),
+                option("--limit", "at most so many nodes"),
+                CURSOR,
+            ),
+            place=70,
+            print="printing.review",
+        ),
+    ),
 )

@@ -13,17 +13,19 @@ from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, EdgeSource
 from kgd.mentions.mentions import Mentions as Found
 from kgd.mentions.mentions import strength_of
+from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.uri import OWNED, Uri, name_of
 from kgd.retrieval.question import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, cursors, origins, sight
 from kgd.tools.budget import Room
+from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, TYPES, Command, names, option
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import mark
 from kgd.tools.walking import EdgeAnswer
 
@@ -215,7 +217,7 @@ def _card(sources: Sequence[EdgeSource], uri: Uri) -> Card | None:
     return next((card for source in sources if (card := source.card(uri)) is not None), None)
 
 
-SEARCH = Tool(
+SEARCH = Operation(
     name="search",
     title="Find knowledge",
     description=(
@@ -228,8 +230,32 @@ SEARCH = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=search,
     forwards=True,
+    offered=USUAL,
+    place=10,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "find nodes by words, meaning and what leads to them",
+            (
+                option("query", "words", "WORD", nargs="*"),
+                TYPES,
+                names("--tags", "with this tag; repeated: with any of them", "TAG"),
+                option("--namespace", "below this path", "PATH"),
+                EDGE_TYPES,
+                option("--max-depth", "steps to expand from each hit (1)"),
+                option("--min-score", "leave out what scores less", "X"),
+                HITS,
+                BUDGET,
+                CURSOR,
+            ),
+            place=30,
+            ask="search",
+            print="printing.search",
+        ),
+    ),
 )
-RECALL = Tool(
+RECALL = Operation(
     name="recall",
     title="Find what was remembered",
     description="The same as search, but what somebody wrote down comes before what is only served of the code tree.",
@@ -238,4 +264,21 @@ RECALL = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=recall,
     forwards=True,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "find what was remembered, by words, or by tags: with most of them first",
+            (
+                option("query", "words", "WORD", nargs="*"),
+                names("--tags", "with this tag; repeated: with any of them", "TAG"),
+                TYPES,
+                HITS,
+                CURSOR,
+            ),
+            place=20,
+            ask="search",
+            print="printing.search",
+        ),
+    ),
 )

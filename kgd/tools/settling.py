@@ -15,6 +15,7 @@ from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, sight, suggesting
 from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
+from kgd.tools.commands import MESSAGE, Command, option
 from kgd.tools.consulting import Resolved, Via, askable, consult, settle
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.disputes import settled_before, settled_in, subject_of
@@ -25,7 +26,7 @@ from kgd.tools.proposing import waiting as proposals
 from kgd.tools.session import Session
 from kgd.tools.sides import LOOKED_UP, is_digest, with_authors
 from kgd.tools.suggesting import SuggestionAnswer
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import PutResult, answer_of
 from kgd.workspace.outcome import OpenConflict, Outcome
 
@@ -322,7 +323,7 @@ def _next_step(answer: ResolveConflictsResult) -> str:
     return f"{answer['open']} more are open: call again." if answer["open"] else "Nothing is in conflict."
 
 
-RESOLVE = Tool(
+RESOLVE = Operation(
     name="resolve",
     title="Settle conflicts",
     description="Takes a side, or gives each field its value.",
@@ -330,8 +331,33 @@ RESOLVE = Tool(
     Result=ResolveResult,
     hints=Hints(destructive=True),
     run=resolve,
+    scope=Verb.RESOLVE,
+    commands=(
+        Command(
+            "Care",
+            "settle conflicts: take a side, or give each field its value",
+            (
+                option(
+                    "ids",
+                    "the node, if it has one open conflict, or the conflict's or suggestion's id",
+                    "ID",
+                    nargs="+",
+                ),
+                option(
+                    "--take",
+                    ("a side, as `kgd conflicts` shows it, or what was before; of a suggestion accept or reject"),
+                    choices=("a", "b", "base", "accept", "reject"),
+                ),
+                option("--fields", "JSON object: a value for each field", "JSON"),
+                MESSAGE,
+            ),
+            place=110,
+            ask="resolve",
+            print="printing.put",
+        ),
+    ),
 )
-RESOLVE_CONFLICTS = Tool(
+RESOLVE_CONFLICTS = Operation(
     name="resolve_conflicts",
     title="Settle conflicts",
     description=(
@@ -344,4 +370,7 @@ RESOLVE_CONFLICTS = Tool(
     Result=ResolveConflictsResult,
     hints=Hints(destructive=True, idempotent=True),
     run=resolve_conflicts,
+    offered=USUAL,
+    place=130,
+    scope=Verb.RESOLVE,
 )

@@ -25,11 +25,12 @@ from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing, clones, joining
+from kgd.tools.commands import Command, option
 from kgd.tools.house import Nothing
 from kgd.tools.ingesting.tree import tree_counts
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 
 class UpParams(Nothing):
@@ -431,15 +432,61 @@ def workspaces(session: Session, params: Nothing) -> WorkspacesResult:
     return answer
 
 
-UP = Tool(
-    name="up", title="Set up a workspace", description="Finds, takes over or makes the workspace of a directory.",
-    Params=UpParams, Result=UpResult, hints=Hints(idempotent=True), run=up,
-)  # fmt: skip
-UNINSTALL = Tool(
-    name="uninstall", title="Let a workspace go", description="Leaves the knowledge, and says where it is.",
-    Params=UninstallParams, Result=UninstallResult, hints=Hints(destructive=True), run=uninstall,
-)  # fmt: skip
-WORKSPACES = Tool(
+UP = Operation(
+    name="up",
+    title="Set up a workspace",
+    description="Finds, takes over or makes the workspace of a directory.",
+    Params=UpParams,
+    Result=UpResult,
+    hints=Hints(idempotent=True),
+    run=up,
+    commands=(
+        Command(
+            "Running",
+            "make a workspace here, or find the one that is here, and start the daemon",
+            (
+                option("--id", "the workspace's id (from the remote's or the folder's name)", "ID"),
+                option("--standalone", "a repository of its own, here, instead of one inside the code's git directory"),
+                option("--replace", "take the place of another repository that is registered under this id"),
+            ),
+            place=10,
+            ask="place",
+            print="printing.up",
+        ),
+        Command(
+            "Running",
+            "like up, and say nothing about wiring",
+            (
+                option("--id", "the workspace's id", "ID"),
+                option("--standalone", "a repository of its own"),
+                option("--replace", "take the place of another repository of this id"),
+            ),
+            name="init",
+            place=20,
+            ask="place",
+            print="printing.init",
+        ),
+    ),
+)
+UNINSTALL = Operation(
+    name="uninstall",
+    title="Let a workspace go",
+    description="Leaves the knowledge, and says where it is.",
+    Params=UninstallParams,
+    Result=UninstallResult,
+    hints=Hints(destructive=True),
+    run=uninstall,
+    commands=(
+        Command(
+            "Running",
+            "take kgd away from here; the knowledge stays, and it says where",
+            (option("--all", "every workspace, and the home itself"),),
+            place=150,
+            own="local.uninstall",
+        ),
+    ),
+)
+WORKSPACES = Operation(
     name="workspaces", title="Registered workspaces", description="Lists them without opening any.",
     Params=Nothing, Result=WorkspacesResult, hints=Hints(read_only=True, idempotent=True), run=workspaces,
 )  # fmt: skip

@@ -17,11 +17,12 @@ from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.tools import addressing, outbound, resubmitting
 from kgd.tools.changes import edits
+from kgd.tools.commands import WRITE, Command, option
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.resubmitting import Piece
 from kgd.tools.session import Session
 from kgd.tools.submissions import Became, SubmitParams, SubmitResult
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.writing import answer_of
 from kgd.workspace import proposals, submission
 from kgd.workspace.submission import Submission, Submitter
@@ -198,7 +199,7 @@ def _most(session: Session) -> int | None:
         return 0
 
 
-SUBMIT_SUBGRAPH = Tool(
+SUBMIT_SUBGRAPH = Operation(
     name="submit_subgraph",
     title="Submit to another team",
     description=(
@@ -210,4 +211,28 @@ SUBMIT_SUBGRAPH = Tool(
     Result=SubmitResult,
     hints=Hints(open_world=True, idempotent=False, destructive=True),
     run=submit,
+    offered=USUAL,
+    place=140,
+    scope=Verb.PROPOSE,
+    commands=(
+        Command(
+            "Sharing",
+            "hand changes to another team; alone: what changed since your last submission",
+            (
+                option("remote", "a registered workspace, or a remote of this one", "WORKSPACE", nargs="?"),
+                option(
+                    "--changes", "a JSON file with a list of changes, as put takes them; - reads standard input", "FILE"
+                ),
+                option("--roots", "instead: this node of mine, and what --max-cost reaches; may be repeated", "URI"),
+                option("--max-cost", "cost up to which roots take others with them (0)", "N"),
+                option("--base", "the commit that you saw", "COMMIT"),
+                *WRITE,
+            ),
+            name="submit",
+            place=110,
+            ask="submit",
+            print="printing_sharing.submitted",
+            rehearsal="would_submit",
+        ),
+    ),
 )

@@ -18,12 +18,14 @@ from kgd.git import remote_settings, url
 from kgd.git.adopt import code_remotes
 from kgd.git.remote_settings import Remote
 from kgd.git.trouble import Trouble
+from kgd.model.access import Verb
 from kgd.tools import addressing
+from kgd.tools.commands import DIRECTION, REF, SECONDS, TOKEN, Command, option
 from kgd.tools.house import Nothing
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer
@@ -296,7 +298,7 @@ def _told(error: KgdError) -> WaitAnswer:
     return told
 
 
-SYNC = Tool(
+SYNC = Operation(
     name="sync",
     title="Sync with remotes",
     description=(
@@ -307,12 +309,72 @@ SYNC = Tool(
     Result=RemotesResult,
     hints=Hints(idempotent=True, open_world=True),
     run=sync,
+    offered=USUAL,
+    place=120,
+    scope=Verb.ADMIN,
+    commands=(
+        Command(
+            "Sharing",
+            "fetch, merge and push now; it also happens by itself",
+            (
+                option("remote", "with this remote alone", "REMOTE", nargs="?"),
+                DIRECTION,
+                option(
+                    "--confirm",
+                    "take what is held: a commit that deletes much, or a history that was rewritten",
+                    "COMMIT",
+                    nargs="?",
+                    const="yes",
+                ),
+            ),
+            place=30,
+            print="printing_sharing.remotes",
+        ),
+    ),
 )
-SHARE = Tool(
-    name="share", title="Share a workspace", description="Publishes to the repository's own remote.",
-    Params=ShareParams, Result=RemotesResult, hints=Hints(idempotent=True, open_world=True), run=share,
-)  # fmt: skip
-REMOTE = Tool(
-    name="remote", title="Remotes", description="Lists, adds and removes the remotes of a workspace.",
-    Params=RemoteParams, Result=RemotesResult, hints=Hints(idempotent=True, open_world=True), run=remote,
-)  # fmt: skip
+SHARE = Operation(
+    name="share",
+    title="Share a workspace",
+    description="Publishes to the repository's own remote.",
+    Params=ShareParams,
+    Result=RemotesResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=share,
+    commands=(
+        Command(
+            "Sharing",
+            ("publish the workspace to its repository's own remote; from then on it is kept in step"),
+            (option("--remote", "which of its remotes (origin)", "NAME"), REF, TOKEN, SECONDS),
+            place=10,
+            ask="place",
+            print="printing_sharing.remotes",
+        ),
+    ),
+)
+REMOTE = Operation(
+    name="remote",
+    title="Remotes",
+    description="Lists, adds and removes the remotes of a workspace.",
+    Params=RemoteParams,
+    Result=RemotesResult,
+    hints=Hints(idempotent=True, open_world=True),
+    run=remote,
+    commands=(
+        Command(
+            "Sharing",
+            "list, add and remove what the workspace is shared through",
+            (
+                option("action", "what to do (list)", nargs="?", type="remote_action"),
+                option("name", "its name, such as origin", "NAME", nargs="?"),
+                option("url", "https://..., user@host:path or a directory", "URL", nargs="?"),
+                REF,
+                TOKEN,
+                SECONDS,
+                DIRECTION,
+            ),
+            place=20,
+            ask="place",
+            print="printing_sharing.remotes",
+        ),
+    ),
+)

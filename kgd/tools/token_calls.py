@@ -17,27 +17,20 @@ from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
 from kgd.tools.parameters import read
 from kgd.tools.session import Session
-from kgd.tools.tool import Answer, Tool
+from kgd.tools.tool import Answer, Operation
 
-EVERYBODY = (
-    "search", "get", "traverse", "context", "query_graph", "manage_graph", "manage_changelog", "query_container",
-    "advance", "put", "history", "blame", "status", "resolve_conflicts", "submit_subgraph",
-    "conflicts", "resolve", "proposals", "accept", "reject", "ingest", "graph_view", "recall",
-)  # fmt: skip
-"""Tools that make sense from elsewhere. Of `ingest` texts do: it refuses to read this machine's disk for others."""
 CHARACTERS_A_NODE = 450
 """Of a text that is taken in, for what it may use up."""
-ADMIN = ("sync",)
 
 
-def visible(tools: Mapping[str, Tool], principal: Principal) -> dict[str, Tool]:
-    """The tools that this principal may call at all."""
+def visible(tools: Mapping[str, Operation], principal: Principal) -> dict[str, Operation]:
+    """The operations that this principal may call at all; every node is judged again inside the operation."""
     admin = any(Verb.ADMIN in scope.verbs for scope in principal.scopes)
-    return {name: tools[name] for name in (*EVERYBODY, *(ADMIN if admin else ())) if name in tools}
+    return {name: tool for name, tool in tools.items() if tool.scope and (admin or tool.scope is not Verb.ADMIN)}
 
 
 def call(
-    session: Session, record: TokenRecord, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
+    session: Session, record: TokenRecord, tools: Mapping[str, Operation], name: str, arguments: Mapping[str, Any]
 ) -> Answer:
     """The answer of a tool to the holder of a token.
 
@@ -68,7 +61,7 @@ def noted(session: Session, holder: Principal | None, action: str, workspace: st
 
 
 def _call(
-    session: Session, record: TokenRecord, tools: Mapping[str, Tool], name: str, arguments: Mapping[str, Any]
+    session: Session, record: TokenRecord, tools: Mapping[str, Operation], name: str, arguments: Mapping[str, Any]
 ) -> Answer:
     holder = record.holder
     known = visible(tools, holder)

@@ -20,7 +20,7 @@ from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.daemon.tokens import Minted, Tokens
@@ -307,31 +307,31 @@ def _end(text: str, now: float) -> int:
     return end
 
 
-TOKEN_MINT = Tool(
+TOKEN_MINT = Operation(
     name="token_mint", title="Mint a token", description="Makes a token for one workspace of this hub; shown once.",
     Params=MintParams, Result=MintResult, hints=Hints(), run=mint,
 )  # fmt: skip
-TOKEN_CHILD = Tool(
+TOKEN_CHILD = Operation(
     name="token_child", title="Narrow a token", description="Makes a token that may do no more than another.",
     Params=ChildParams, Result=MintResult, hints=Hints(), run=child,
 )  # fmt: skip
-TOKEN_LIST = Tool(
+TOKEN_LIST = Operation(
     name="token_list", title="Tokens", description="Lists the tokens of this hub, without their text.",
     Params=ListParams, Result=ListResult, hints=Hints(read_only=True, idempotent=True), run=listed,
 )  # fmt: skip
-TOKEN_REVOKE = Tool(
+TOKEN_REVOKE = Operation(
     name="token_revoke", title="Revoke a token", description="Refuses a token, and what was made from it, from now on.",
     Params=TokenParams, Result=RevokeResult, hints=Hints(destructive=True, idempotent=True), run=revoke,
 )  # fmt: skip
-TOKEN_ROTATE = Tool(
+TOKEN_ROTATE = Operation(
     name="token_rotate", title="Replace a token", description="Makes a new token for the same holder; revokes the old.",
     Params=RotateParams, Result=MintResult, hints=Hints(destructive=True), run=rotate,
 )  # fmt: skip
-TOKEN_LOG = Tool(
+TOKEN_LOG = Operation(
     name="token_log", title="What tokens did", description="The audit trail of this hub, newest first.",
     Params=LogParams, Result=LogResult, hints=Hints(read_only=True, idempotent=True), run=trail,
 )  # fmt: skip
-TOKEN_AUDIT = Tool(
+TOKEN_AUDIT = Operation(
     name="token_audit", title="Audit log", description="The audit log of this hub, oldest first, page by page.",
     Params=AuditParams, Result=AuditResult, hints=Hints(read_only=True, idempotent=True), run=audit,
 )  # fmt: skip

@@ -1,26 +1,48 @@
-"""This file is where a tool is defined: one operation that every surface offers under the same name and parameters."""
+"""Operations: each is declared once, beside the function that runs it, for every surface.
+
+`kgd/tools/operations.json` is made from the declarations, so that a surface knows names without importing them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Flag, auto
 from typing import Any
 
 import orjson
 
 from kgd.errors import KgdError
+from kgd.model.access import Verb
 from kgd.tools import addressing, sight
+from kgd.tools.commands import Command
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.parameters import Params, read
 from kgd.tools.session import Session
 
 Answer = Mapping[str, Any]
-"""A structured answer: plain data that goes onto the wire as it is. Its shape is a TypedDict, the tool's `Result`."""
+"""A structured answer: plain data that goes onto the wire unchanged. Its shape is a TypedDict, `Operation.Result`."""
+
+USUAL = "usual"
+"""`Operation.offered` of the operations that every MCP client gets."""
+
+
+class Reflects(Flag):
+    """What an answer is computed from, besides the parameters and the caller's rights.
+
+    A surface may answer "unchanged" while none of it changed. NOW is everything else: clocks, other processes, use.
+    """
+
+    TIP = auto()
+    CODE = auto()
+    VECTORS = auto()
+    NOW = auto()
+    WORKSPACE = TIP | CODE | VECTORS
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a host may show before it lets an agent call a tool."""
+    """What a host may show before it allows a call."""
 
     read_only: bool = False
     destructive: bool = False
@@ -30,7 +52,7 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a client is shown of a refusal: text for the model, and the same as data, where the tool has any."""
+    """An error as a client sees it: text for the model, and the same as data if the operation answers with data."""
 
     text: str
     data: Answer | None
@@ -41,21 +63,28 @@ def as_json(answer: Answer) -> str:
 
 
 def refused(error: KgdError) -> Refusal:
-    """Code, message, place and next step, whichever part a host shows to its model."""
+    """Code, message, place and next step, in both parts: hosts show the model either."""
     answer = {"error": error.as_dict()}
     return Refusal(as_json(answer), answer)
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
     """One operation, without a transport.
 
-    `Result` is a TypedDict: answers are built as plain data, checked by the type checker and not again on each call.
-    `from_memory` tells whether a call with these parameters is answered from memory and one look-up, so that it may
-    run on the event loop; everything else belongs on a worker thread. A tool that `forwards` is asked of the hub as it
-    is, where the workspace that a call means is on one; others see to that themselves. `text` is what the answer is for
-    a model to read, `refusal` what becomes of an error: tools that stand in for others' answer as those do. `app` is
-    the page that hosts of agents may show the answer with, `for_app` what in it is for that page alone.
+    Args:
+        Result: A TypedDict. Answers are built as plain data and checked by the type checker, not on each call.
+        offered: `USUAL`, or the toolset of MCP that has it; empty for the command line and Python alone.
+        place: Its order among the operations offered with it.
+        scope: The verb that the holder of a token needs on the nodes concerned; None if no token may call it.
+        reflects: What the answer of a reading operation is computed from.
+        commands: Its commands on the command line.
+        from_memory: Whether a call with these parameters is answered from memory and one look-up, so that it may run
+            on the event loop. Everything else belongs on a worker thread.
+        forwards: Whether a call is passed on unchanged if the workspace is on a hub; others do that themselves.
+        text: The answer as text for a model.
+        refusal: An error as the client gets it. Operations that stand in for other tools answer as those do.
+        app: The page that hosts of agents may show the answer with; `for_app` are the answer's fields for it alone.
     """
 
     name: str
@@ -65,6 +94,11 @@ class Tool:
     Result: Any
     hints: Hints
     run: Callable[[Session, Any], Answer]
+    offered: str = ""
+    place: int = 0
+    scope: Verb | None = None
+    reflects: Reflects = Reflects.WORKSPACE
+    commands: tuple[Command, ...] = ()
     from_memory: Callable[[Session, Any], bool] = lambda session, params: False
     forwards: bool = False
     text: Callable[[Any], str] = as_json
@@ -73,10 +107,10 @@ class Tool:
     for_app: tuple[str, ...] = ()
 
     def call(self, session: Session, arguments: Mapping[str, Any] | None) -> Answer:
-        """Reads the arguments and answers.
+        """Read the arguments and answer.
 
         Raises:
-            KgdError: Any refusal; nothing was written.
+            KgdError: Nothing was written.
         """
         params = read(self.Params, arguments)
         try:
@@ -85,10 +119,10 @@ class Tool:
             raise sight.refusal(session, error, arguments or {}) from error
 
     def answer(self, session: Session, params: Any) -> Answer:
-        """The same for arguments that were read already, as a caller of this machine is answered.
+        """Answer arguments that were read already, without hiding what a token may not see.
 
         Raises:
-            KgdError: Any refusal; nothing was written.
+            KgdError: Nothing was written.
         """
         if self.forwards:
             far = addressing.far(session, params.workspace, [uri] if (uri := getattr(params, "uri", None)) else [])

@@ -11,10 +11,11 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import Atlas
 from kgd.drawing.scene import of_walk, of_whole
 from kgd.drawing.svg import drawn
+from kgd.model.access import Verb
 from kgd.tools import addressing, sight, walking
 from kgd.tools.parameters import Many
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool, as_json
+from kgd.tools.tool import Hints, Operation, as_json
 from kgd.tools.walking import TraverseParams, TraverseResult
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _in_words(answer: Any) -> str:
     return as_json({name: value for name, value in answer.items() if name != DRAWING})
 
 
-GRAPH_VIEW = Tool(
+GRAPH_VIEW = Operation(
     name="graph_view",
     title="Show the graph",
     description=(
@@ -156,4 +157,7 @@ GRAPH_VIEW = Tool(
     text=_in_words,
     app=APP,
     for_app=(DRAWING,),
+    offered="apps",
+    place=10,
+    scope=Verb.READ,
 )

@@ -12,11 +12,13 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid
 from kgd.graph.across import Crossing, walk_across
 from kgd.graph.traverse import Link, Step, Visited, Walk
+from kgd.model.access import Verb
 from kgd.model.fence import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.tools import addressing, cursors, nodes, sight
 from kgd.tools.budget import Room, clip
+from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, EDGE_TYPES, TYPES, Command, option
 from kgd.tools.consulting import Resolved, on_the_way
 from kgd.tools.contexts import Hint, enter
 from kgd.tools.mentioning import MENTIONS
@@ -25,7 +27,7 @@ from kgd.tools.origins import Origin
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.session import Session
 from kgd.tools.suggesting import note
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import mark
 from kgd.tools.walking_across import (
     BROKEN_SHOWN,
@@ -355,7 +357,7 @@ def from_memory(session: Session, params: TraverseParams) -> bool:
     )
 
 
-TRAVERSE = Tool(
+TRAVERSE = Operation(
     name="traverse",
     title="What is near",
     description=(
@@ -368,4 +370,30 @@ TRAVERSE = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=settling,
     from_memory=from_memory,
+    offered=USUAL,
+    place=30,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "walk from nodes along the cheapest paths",
+            (
+                option("start", "a URI, or in short: services/auth, ./src/main.py, insight:a-fact", "START", nargs="+"),
+                option("--max-cost", "what a path may cost (1); 'none' for no limit", "COST", type=None),
+                option("--max-depth", "relations on a path"),
+                EDGE_TYPES,
+                TYPES,
+                option("--direction", "along relations, against them, or both (out)"),
+                option("--max-nodes", "nodes in the answer (50)"),
+                option("--include", "path: each node's whole path, for --json", "PART"),
+                AS_OF,
+                BUDGET,
+                CURSOR,
+                CONTEXT_ID,
+            ),
+            place=40,
+            ask="traverse",
+            print="printing.traverse",
+        ),
+    ),
 )

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, NotFound, Stale
 from kgd.memories.recording import first_words, memory
+from kgd.model.access import Verb
 from kgd.model.change import Append, ChangeSet, Edit, Move, Upsert
 from kgd.model.fields import CITES
 from kgd.model.node import Relation
@@ -19,11 +20,12 @@ from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing, nodes, sight, write_conflicts
 from kgd.tools.areas import hints
 from kgd.tools.changes import Changes, addresses, edits
+from kgd.tools.commands import DETAIL, URI, URIS, VERSION, WRITE, Command, flag, many, names, option
 from kgd.tools.consulting import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.workspace.draft import is_resource
 
 if TYPE_CHECKING:
@@ -219,7 +221,7 @@ def _first_uris(changes: list[Any]) -> list[str]:
     return [text for text in found if isinstance(text, str)]
 
 
-PUT = Tool(
+PUT = Operation(
     name="put",
     title="Write knowledge",
     description=(
@@ -233,8 +235,105 @@ PUT = Tool(
     Result=PutResult,
     hints=Hints(destructive=True, idempotent=False),
     run=put,
+    offered=USUAL,
+    place=80,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Writing",
+            "write a node (what is not named stays as it is), or a set of changes as one commit",
+            (
+                option("uri", "the node; without it, --type and --name make its URI", "URI", nargs="?"),
+                option(
+                    "--changes",
+                    "a file of JSON changes, as the tool takes them; - is standard input",
+                    "FILE",
+                    action=None,
+                ),
+                option("--type", "what it is", "TYPE"),
+                option("--name", "its title", "TEXT"),
+                option("--summary", "one line of at most 100 characters", "TEXT"),
+                option("--content", "its text; - reads standard input; to replace one, also --expect-version", "TEXT"),
+                DETAIL,
+                names("--tags", "add a tag; may be repeated", "TAG"),
+                many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated", "RELATION"),
+                many("--unset", "clear a field, or data.KEY; may be repeated", "FIELD"),
+                option("--data", "JSON object; merged by key", "JSON"),
+                VERSION,
+                *WRITE,
+            ),
+            place=10,
+            ask="put",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "add a paragraph to a node",
+            (URI, option("text", "the paragraph; - reads standard input", "TEXT"), *WRITE),
+            name="append",
+            place=20,
+            ask="append",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "delete nodes with their outgoing relations; incoming ones become broken links",
+            (URIS, VERSION, *WRITE),
+            name="rm",
+            place=40,
+            ask="rm",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "give a node another URI; the old one stays as an alias",
+            (URI, option("to", "the new URI", "TO"), *WRITE),
+            name="mv",
+            place=50,
+            ask="mv",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "relate one node to another",
+            (
+                option("source", "where the relation begins", "SOURCE"),
+                option("target", "where it leads", "TARGET"),
+                option("--type", "its type (related_to)", "TYPE", default="related_to"),
+                option("--weight", "cost, 0 = always together to 1 = one full step (1)", "W", type="float"),
+                *WRITE,
+            ),
+            name="link",
+            place=60,
+            ask="link",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "remove a relation",
+            (
+                option("source", "where the relation begins", "SOURCE"),
+                option("target", "where it leads", "TARGET"),
+                option("--type", "its type (related_to)", "TYPE", default="related_to"),
+                *WRITE,
+            ),
+            name="unlink",
+            place=70,
+            ask="unlink",
+            print="printing.put",
+        ),
+        Command(
+            "Writing",
+            "add tags to a node, or take them away",
+            (URI, option("tags", "the tags", "TAG", nargs="+"), flag("--remove", "take them away"), *WRITE),
+            name="tag",
+            place=80,
+            ask="tag",
+            print="printing.put",
+        ),
+    ),
 )
-REMEMBER = Tool(
+REMEMBER = Operation(
     name="remember",
     title="Remember a fact",
     description="Writes down one fact, about paths or nodes.",
@@ -242,4 +341,23 @@ REMEMBER = Tool(
     Result=PutResult,
     hints=Hints(),
     run=remember,
+    commands=(
+        Command(
+            "Writing",
+            "write down one fact, to be found again with recall",
+            (
+                option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
+                option("--about", "a node or path that it is about; may be repeated", "URI"),
+                option(
+                    "--cites", "code that it holds for: unverified once that changes; may be repeated", "PATH#SYMBOL"
+                ),
+                names("--tags", "a tag; may be repeated (keywords of the text)", "TAG"),
+                option("--type", "what it is: decision, pattern, gotcha, ... (insight)", "TYPE"),
+                DETAIL,
+            ),
+            place=100,
+            ask="remember",
+            print="printing.put",
+        ),
+    ),
 )

@@ -14,7 +14,7 @@ from kgd.model.globs import Glob
 from kgd.tools.areas.coverage import COVERAGE
 from kgd.tools.broken import BROKEN
 from kgd.tools.session import Session
-from kgd.tools.tool import Tool
+from kgd.tools.tool import Operation
 from tests.areas.conftest import Ask
 from tests.surfaces.conftest import git, upsert
 
@@ -130,7 +130,7 @@ def test_names_of_any_bytes_are_told_and_gone_into(covered: Ask, code: Path) -> 
 
 
 @pytest.mark.parametrize("tool", [COVERAGE, BROKEN])
-def test_a_token_is_not_told_what_this_machine_has(covered: Ask, tool: Tool) -> None:
+def test_a_token_is_not_told_what_this_machine_has(covered: Ask, tool: Operation) -> None:
     scope = Scope(frozenset(Verb), "shop", (Glob("/**"),))
     holder = Principal("id", "Bo", "agent", (scope,))
     session = Session(covered.session.daemon, client="c", context_id=None, principal=holder)

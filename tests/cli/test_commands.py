@@ -235,7 +235,7 @@ def test_a_list_that_goes_on_says_so_in_as_many_words_as_are_needed(
     capsys: pytest.CaptureFixture[str], options: dict[str, Any], said: str
 ) -> None:
     commit = {"commit": "c" * 40, "at": "2026-11-21T12:00:00Z", "author": "Ann", "message": "m"}
-    show("log", {"commits": [commit, commit], "cursor": "abc"}, options)
+    show("printing.log", {"commits": [commit, commit], "cursor": "abc"}, options)
     assert capsys.readouterr().out.partition("m\n")[2].partition("m\n")[2] == said
 
 
@@ -380,7 +380,7 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     file = {"path": "nodes/a.yaml", "line": 3, "reason": "is not YAML"}
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "l"}
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
-    show("status", answer | {"proposals": 0, "conflicts": 0}, {})
+    show("printing.status", answer | {"proposals": 0, "conflicts": 0}, {})
     assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
 
 

@@ -105,7 +105,7 @@ def test_what_to_do_next_is_said_in_commands(capsys: pytest.CaptureFixture[str])
     for text in advised:
         assert not TOOLS.search(spoken(NotFound("x", next=text), verb("get"), {})[2])
     tool = {"changes": [], "next": "Write it with put.", "warnings": []}
-    show("compressed", tool, {})
+    show("printing_sharing.compressed", tool, {})
     assert capsys.readouterr().out == "Write it with `kgd put`.\n"
 
 

@@ -359,6 +359,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         "resolve": {"resolutions": [{"id": "concept://infra/api/a", "take": "a"}]},
         "submit_subgraph": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "again"}]},
         "ingest": {"text": "Words to be kept.", "uri": "document://infra/api/words"},
+        "query_container": {"operation": "search"}, "advance": {"id": "nobody", "version": 1, "to": "completed"},
     }  # fmt: skip
     problem = document["components"]["schemas"]["Problem"]
     called = set()
@@ -373,7 +374,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         assert answer.headers["content-type"] == media, path
         schema = problem if "$ref" in content["schema"] else content["schema"]
         Draft202012Validator(_strict(schema) if name != "openapi" else schema).validate(answer.json)
-        assert answer.status < 300 or name in ("sync", "submit_subgraph", "resolve", "accept", "reject"), (
+        assert answer.status < 300 or name in ("sync", "submit_subgraph", "resolve", "accept", "reject", "advance"), (
             path,
             answer.json,
         )

@@ -16,7 +16,7 @@ from kgd.mcp.server import Surface
 from kgd.tools import TOOLS
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from tests.mcp.lines import client as connected
 
 pytestmark = pytest.mark.anyio
@@ -44,14 +44,14 @@ class Heard:
         self.told.append((progress, total, message))
 
 
-def tool(run: Callable[[Session], None]) -> dict[str, Tool]:
+def tool(run: Callable[[Session], None]) -> dict[str, Operation]:
     """The usual tools and one that does this."""
 
     def answer(session: Session, params: Params) -> dict[str, Any]:
         run(session)
         return {"done": True}
 
-    made = Tool("work", "Work", "Works.", Params, dict[str, Any], Hints(), answer)
+    made = Operation("work", "Work", "Works.", Params, dict[str, Any], Hints(), answer)
     return {**TOOLS, "work": made}
 
 

@@ -20,7 +20,7 @@ from kgd.mcp.server import Surface
 from kgd.resolution.prompts import Prompt
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
@@ -51,7 +51,7 @@ def _progress(session: Session, params: Params) -> dict[str, Any]:
 
 
 def _logging(session: Session, params: Params) -> dict[str, Any]:
-    for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+    for text in ("Tool execution started", "Operation processing data", "Operation execution completed"):
         log.info(text)
         threading.Event().wait(0.05)
     return {"text": "done"}
@@ -64,8 +64,8 @@ def _sampling(session: Session, params: Question) -> dict[str, Any]:
     return {"text": f"LLM response: {replies['capital_question'].text}"}
 
 
-def _tool(name: str, run: Any, params: type[Params] = Nothing) -> Tool:
-    return Tool(name, name, "For the conformance tool.", params, dict[str, Any], Hints(), run, text=_as_text)
+def _tool(name: str, run: Any, params: type[Params] = Nothing) -> Operation:
+    return Operation(name, name, "For the conformance tool.", params, dict[str, Any], Hints(), run, text=_as_text)
 
 
 def _as_text(answer: Any) -> str:

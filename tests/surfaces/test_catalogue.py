@@ -15,7 +15,7 @@ def test_every_tool_is_where_the_catalogue_says_and_is_called_so() -> None:
 
 def test_toolsets_come_beside_the_usual_tools_or_in_their_place() -> None:
     assert list(chosen("")) == list(TOOLS)
-    assert list(chosen("tasks,apps")) == [*TOOLS, *TOOLSETS["tasks"], *TOOLSETS["apps"]]
+    assert list(chosen("tasks,apps")) == [*TOOLS, *TOOLSETS["apps"], *TOOLSETS["tasks"]]
     assert list(chosen("only:tasks")) == list(TOOLSETS["tasks"])
 
 

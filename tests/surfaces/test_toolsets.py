@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kgd.cli import local
+from kgd.cli import verbs
 from kgd.errors import Invalid
 from kgd.tools import TOOLS, TOOLSETS, chosen
 
 
 def test_the_command_line_knows_every_toolset() -> None:
-    assert set(local.TOOLSETS) == set(TOOLSETS)
+    assert set(verbs.toolsets()) == set(TOOLSETS)
 
 
 def test_toolsets_come_beside_the_usual_tools_or_alone() -> None:

@@ -16,9 +16,10 @@ from kgd.model.uri import Uri, from_path, name_of
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, cursors
 from kgd.tools.areas import naming
+from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.nodes import moment, overlay_of
 from kgd.tools.parameters import Params
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.areas.coverage import Coverage, Tally
@@ -254,7 +255,7 @@ def _path(text: str, workspace: Workspace) -> str:
     return found.rstrip("/")
 
 
-COVERAGE = Tool(
+COVERAGE = Operation(
     name="coverage",
     title="What areas cover",
     description="How much of the code tree has an area, folder by folder; where areas overlap; the files of an area.",
@@ -262,4 +263,19 @@ COVERAGE = Tool(
     Result=CoverageResult,
     hints=Hints(read_only=True, idempotent=True),
     run=coverage,
+    commands=(
+        Command(
+            "Reading",
+            "how much of the code has an area, folder by folder; where areas overlap",
+            (
+                option("path", "a folder of the code tree (its top)", "FOLDER", nargs="?"),
+                option("--area", "instead: the files of this area", "ATOM"),
+                option("--order", "gaps: what has the most files without an area comes first"),
+                OPEN,
+                CURSOR,
+            ),
+            place=80,
+            print="printing_coverage.coverage",
+        ),
+    ),
 )

@@ -17,7 +17,7 @@ from kgd.tools.areas.answers import EntryAnswer, entry_answer
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.areas.far import from_hub
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 
 MAX_LIMIT = 1_000
 
@@ -82,7 +82,7 @@ def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 
 
-MANAGE_CHANGELOG = Tool(
+MANAGE_CHANGELOG = Operation(
     name="manage_changelog",
     title="Area history",
     description="append to an area's changelog what changed and why (taskId, summary), or search it, newest first.",
@@ -91,4 +91,7 @@ MANAGE_CHANGELOG = Tool(
     hints=Hints(),
     run=manage_changelog,
     refusal=enveloped,
+    offered=USUAL,
+    place=70,
+    scope=Verb.WRITE,
 )

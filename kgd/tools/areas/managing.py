@@ -21,7 +21,7 @@ from kgd.tools.areas import naming, reading
 from kgd.tools.areas.answers import RELATED, AreaAnswer, answer_of, related_relations
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -240,7 +240,7 @@ def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[E
 
 _OPERATIONS = {"create": _create, "update": _update, "delete": _delete}
 
-MANAGE_GRAPH = Tool(
+MANAGE_GRAPH = Operation(
     name="manage_graph",
     title="Write areas",
     description=(
@@ -252,4 +252,7 @@ MANAGE_GRAPH = Tool(
     hints=Hints(destructive=True),
     run=manage_graph,
     refusal=enveloped,
+    offered=USUAL,
+    place=60,
+    scope=Verb.WRITE,
 )

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas, Atom
 from kgd.errors import Invalid
+from kgd.model.access import Verb
 from kgd.model.uri import Uri
 from kgd.tools import addressing, origins, sight
 from kgd.tools.areas import naming, reading
@@ -24,7 +25,7 @@ from kgd.tools.areas.answers import (
 from kgd.tools.areas.envelope import Envelope, Room, answered, enveloped
 from kgd.tools.areas.far import from_hub
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.tools.sight import Sees
@@ -242,7 +243,7 @@ def _molecule(workspace: Workspace, uri: Uri, atoms: list[ContextAtom], entries:
 
 _OPERATIONS = {"get": _get, "search": _search, "context": _context}
 
-QUERY_GRAPH = Tool(
+QUERY_GRAPH = Operation(
     name="query_graph",
     title="Read areas",
     description=(
@@ -255,4 +256,7 @@ QUERY_GRAPH = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=query_graph,
     refusal=enveloped,
+    offered=USUAL,
+    place=50,
+    scope=Verb.READ,
 )

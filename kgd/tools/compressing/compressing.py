@@ -22,11 +22,12 @@ from kgd.model.change import ChangeSet
 from kgd.model.fence import fenced_line
 from kgd.model.uri import parse, path_of, workspace_of
 from kgd.tools import addressing
+from kgd.tools.commands import Command, option
 from kgd.tools.compressing import summing_up
 from kgd.tools.compressing.finding import DAY, Looking
 from kgd.tools.compressing.summing_up import MOST_ASKED, Said, SummaryTask
 from kgd.tools.parameters import Many, Params
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.workspace import bundles, proposals
 from kgd.workspace.bundles import Bundle
 
@@ -278,7 +279,7 @@ _SUM_UP_BY_COMMAND = "An agent that is connected here can, with its own: ask it 
 _SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" again, with your JSON as text.'
 
 
-COMPRESS = Tool(
+COMPRESS = Operation(
     name="compress",
     title="Propose what makes it smaller",
     description="Doubles, stale facts, idle relations and summaries of what is old, as a proposal; changes nothing.",
@@ -286,4 +287,23 @@ COMPRESS = Tool(
     Result=CompressResult,
     hints=Hints(idempotent=True),
     run=compress,
+    commands=(
+        Command(
+            "Care",
+            ("propose merges of doubles, marks on stale facts, idle relations to prune; change nothing"),
+            (
+                option(
+                    "--kind",
+                    "merges, marks, prunings or summaries alone; may be repeated",
+                    "KIND",
+                    dest="kinds",
+                    choices=("merges", "marks", "prunings", "summaries"),
+                ),
+                option("--below", "a path or URI: change nothing else", "PATH"),
+                option("--days", "what nobody touched or read for so long is old (180)"),
+            ),
+            place=70,
+            print="printing_sharing.compressed",
+        ),
+    ),
 )

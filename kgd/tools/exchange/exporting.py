@@ -14,11 +14,12 @@ from kgd.graph.traverse import traverse
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools import addressing
+from kgd.tools.commands import Command, option
 from kgd.tools.exchange.importing import Told, place, tell
 from kgd.tools.exchange.placing import Placed, put_in_place
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -110,7 +111,7 @@ def _text(data: bytes) -> str:
     return data.decode()
 
 
-EXPORT = Tool(
+EXPORT = Operation(
     name="export",
     title="Export",
     description="Writes nodes as files of another program.",
@@ -118,4 +119,24 @@ EXPORT = Tool(
     Result=ExportResult,
     hints=Hints(idempotent=True),
     run=give,
+    commands=(
+        Command(
+            "Care",
+            "write nodes as files of another program; never over what a person wrote",
+            (
+                option("target", "a file or folder; - is standard output", "TARGET"),
+                option("--to", "which format (docs/exchange.md)", "FORMAT", dest="format", required=True),
+                option(
+                    "--root", "only this node and what a walk from it reaches; may be repeated", "URI", dest="roots"
+                ),
+                option("--max-cost", "what a path of the walk may cost (1); 'none' for no limit", "COST", type=None),
+                option("--direction", "along relations, against them, or both (out)"),
+                option("--max-nodes", "at most so many nodes"),
+                option("--replace", "write over files that kgd did not write"),
+            ),
+            place=40,
+            ask="export",
+            print="printing_exchange.exported",
+        ),
+    ),
 )

@@ -17,10 +17,11 @@ from kgd.exchange.plan import Plan, Reading, Trouble
 from kgd.memories.keywords import keywords
 from kgd.model.change import ChangeSet, Edit
 from kgd.tools import addressing
+from kgd.tools.commands import Command, option
 from kgd.tools.exchange.reconciling import Reconciled, Step, reconcile
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.workspace.transaction import MAX_EDITS
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class _Changes:
         return self._session.submit(self._workspace, changes, dry_run=dry_run).commit
 
 
-IMPORT = Tool(
+IMPORT = Operation(
     name="import",
     title="Import",
     description="Takes in what another program's files say.",
@@ -209,4 +210,19 @@ IMPORT = Tool(
     Result=ImportResult,
     hints=Hints(idempotent=True),
     run=take,
+    commands=(
+        Command(
+            "Care",
+            "take in what other programs' files say; a second time changes nothing",
+            (
+                option("source", "a file or folder", "SOURCE"),
+                option("--from", "its format, where it does not show (docs/exchange.md)", "FORMAT", dest="format"),
+                option("--below", "a path that the new URIs begin with", "PATH"),
+                option("--replace", "take theirs also where it was changed here"),
+            ),
+            place=30,
+            ask="import_",
+            print="printing_exchange.imported",
+        ),
+    ),
 )

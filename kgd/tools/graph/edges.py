@@ -25,7 +25,7 @@ from kgd.tools.graph.nodes import PAGE_BYTES
 from kgd.tools.mentioning import walked
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -284,7 +284,7 @@ def _unique(found: Iterable[Unrelate]) -> Iterable[Unrelate]:
     return {(one.source, one.target, one.type): one for one in found}.values()
 
 
-EDGES = Tool(
+EDGES = Operation(
     name="edges",
     title="Read edges",
     description="The edges of a node, with their data: those that leave it, those that lead to it, or both.",
@@ -293,7 +293,7 @@ EDGES = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=read,
 )
-CREATE_EDGES = Tool(
+CREATE_EDGES = Operation(
     name="create_edges",
     title="Make edges",
     description="Edges as one commit. There is one of a type between two nodes: again, it is changed.",
@@ -302,7 +302,7 @@ CREATE_EDGES = Tool(
     hints=Hints(idempotent=True),
     run=create,
 )
-DELETE_EDGES = Tool(
+DELETE_EDGES = Operation(
     name="delete_edges",
     title="Delete edges",
     description="Edges by their ends or ids, or all of one node.",

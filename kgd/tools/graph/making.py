@@ -20,7 +20,7 @@ from kgd.tools.graph.nodes import SourceParam, whole
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.parameters import JsonObject, Many, Params, read_object, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -304,7 +304,7 @@ def _delete(
     answer["warnings"] += outcome.warnings
 
 
-CREATE_NODES = Tool(
+CREATE_NODES = Operation(
     name="create_nodes",
     title="Make nodes",
     description="New nodes as one commit; a type and name that are taken get a URI of their own.",
@@ -313,7 +313,7 @@ CREATE_NODES = Tool(
     hints=Hints(),
     run=create,
 )
-UPDATE_NODE = Tool(
+UPDATE_NODE = Operation(
     name="update_node",
     title="Change a node",
     description="Replaces the fields that are named; tags as a whole, data by key.",
@@ -322,7 +322,7 @@ UPDATE_NODE = Tool(
     hints=Hints(destructive=True, idempotent=True),
     run=update,
 )
-DELETE_NODES = Tool(
+DELETE_NODES = Operation(
     name="delete_nodes",
     title="Delete nodes",
     description="Nodes by URI, as one commit, or all of a source.",

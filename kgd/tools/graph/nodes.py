@@ -20,7 +20,7 @@ from kgd.tools.budget import size_of
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.parameters import Many, Params, read_object
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -143,7 +143,7 @@ def whole(session: Session, workspace: Workspace, text: str, *, content: bool = 
     return answer  # type: ignore[return-value]
 
 
-NODES = Tool(
+NODES = Operation(
     name="nodes",
     title="Read nodes whole",
     description=(

@@ -19,7 +19,7 @@ from kgd.tools.nodes import NodeAnswer
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.searching import mentioned
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 LARGEST = 32 * 2**20
 """Bytes of all nodes of one answer."""
@@ -103,7 +103,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     return answer
 
 
-RETRIEVE = Tool(
+RETRIEVE = Operation(
     name="retrieve",
     title="Find nodes whole",
     description="What search finds, for programs: nodes whole, their edges, and the path from a seed to each.",

@@ -19,6 +19,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
 from kgd.tools import addressing, sight
+from kgd.tools.commands import Command, option
 from kgd.tools.compressing import compressing
 from kgd.tools.compressing.summing_up import SummaryTask
 from kgd.tools.entities import extracting
@@ -28,7 +29,7 @@ from kgd.tools.ingesting.jobs import shown
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -277,7 +278,7 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
     return result
 
 
-INGEST = Tool(
+INGEST = Operation(
     name="ingest",
     title="Take in documents and conversations",
     description=(
@@ -291,4 +292,27 @@ INGEST = Tool(
     Result=IngestResult,
     hints=Hints(idempotent=True, open_world=True),
     run=ingest,
+    offered=USUAL,
+    place=110,
+    scope=Verb.WRITE,
+    commands=(
+        Command(
+            "Care",
+            "take in documents and conversations; a second time changes only what changed there",
+            (
+                option(
+                    "source",
+                    "a file or folder; - is a text on standard input; none looks at the code tree anew",
+                    "SOURCE",
+                    nargs="?",
+                ),
+                option(
+                    "--kind", "what it is, where it does not show: document, conversation, ... (docs/ingest.md)", "KIND"
+                ),
+                option("--uri", "the node that it becomes, or the URL that it is from", "URI"),
+            ),
+            place=20,
+            own="ingesting.ingest",
+        ),
+    ),
 )

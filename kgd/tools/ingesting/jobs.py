@@ -13,7 +13,7 @@ from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 LISTED = 10
 """Jobs that status lists: those that are not over, and the last ones that are."""
@@ -78,7 +78,7 @@ def shown(job: Job, troubles: int = TROUBLES_SHOWN, *, nodes: int = 100) -> JobA
     return answer
 
 
-JOB = Tool(
+JOB = Operation(
     name="job",
     title="How a job is",
     description="How far something is that is being taken in.",

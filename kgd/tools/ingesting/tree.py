@@ -13,10 +13,11 @@ from kgd.model.change import ChangeSet
 from kgd.model.uri import path_of, scheme_of
 from kgd.overlay.storing import store_changes
 from kgd.tools import addressing
+from kgd.tools.commands import Command, option
 from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -113,7 +114,7 @@ def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
     return answer
 
 
-BOOTSTRAP = Tool(
+BOOTSTRAP = Operation(
     name="bootstrap",
     title="Walk the code tree",
     description="Counts what the code tree serves; with store writes it down once.",
@@ -121,4 +122,13 @@ BOOTSTRAP = Tool(
     Result=TreeResult,
     hints=Hints(idempotent=True),
     run=bootstrap,
+    commands=(
+        Command(
+            "Care",
+            "take the code tree into the graph; it is served as it is, and nothing is stored",
+            (option("--store", "write the nodes once, for a tree that colleagues do not have"),),
+            place=10,
+            print="printing.facts",
+        ),
+    ),
 )

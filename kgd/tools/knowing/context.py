@@ -14,10 +14,12 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import Atlas
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.memories import tasks
+from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
 from kgd.tools.budget import size_of
+from kgd.tools.commands import BUDGET, CONTEXT_ID, Command, option
 from kgd.tools.contexts import Hint, enter, working_set
 from kgd.tools.knowing import gathering, packing, recent
 from kgd.tools.knowing.findings import Findings
@@ -28,7 +30,7 @@ from kgd.tools.nodes import printable
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import USUAL, Hints, Operation
 from kgd.tools.verifying import marks
 
 if TYPE_CHECKING:
@@ -286,7 +288,7 @@ def _a_trap(workspace: str, path: str) -> Call:
     return {"tool": "put", "arguments": {"changes": [change]}}
 
 
-CONTEXT = Tool(
+CONTEXT = Operation(
     name="context",
     title="What must I know",
     description=(
@@ -299,4 +301,22 @@ CONTEXT = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=context,
     forwards=True,
+    offered=USUAL,
+    place=40,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "Reading",
+            "what to know before you touch files, begin a task or answer a question",
+            (
+                option("paths", "files or directories of the code", "PATH", nargs="*"),
+                option("--task", "a task's URI or name, or its text", "TASK"),
+                option("--question", "a question in words", "TEXT"),
+                BUDGET,
+                CONTEXT_ID,
+            ),
+            place=60,
+            print="printing_context.context",
+        ),
+    ),
 )

@@ -20,10 +20,11 @@ from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing
+from kgd.tools.commands import Command, option
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.workspace import proposals
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-PRIME = Tool(
+PRIME = Operation(
     name="prime",
     title="What to start with",
     description="What an agent should know when it starts, within a budget.",
@@ -234,4 +235,22 @@ PRIME = Tool(
     Result=PrimeResult,
     hints=Hints(read_only=True, idempotent=True),
     run=prime,
+    commands=(
+        Command(
+            "Reading",
+            ("what an agent should know when it starts; never fails, for it is what start hooks run"),
+            (
+                option("--budget", "tokens that it may cost (1500)"),
+                option(
+                    "--hook",
+                    "print it as a host's start hook has to",
+                    nargs="?",
+                    const="claude",
+                    choices=("claude", "cursor"),
+                ),
+            ),
+            place=50,
+            own="agents.prime",
+        ),
+    ),
 )

@@ -12,9 +12,10 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, cursors, sight
+from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.parameters import Many, Params
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.tools.verifying import as_answer, verified
 from kgd.tools.writing import PutResult, answer_of
 
@@ -105,7 +106,7 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> 
     return "Read the code again. What still holds: `kgd stale --verify URI`. What does not: `kgd put` what is true now."
 
 
-STALE = Tool(
+STALE = Operation(
     name="stale",
     title="What is unverified",
     description="Nodes whose cited code, or area, changed since somebody said that they hold; verify says it again.",
@@ -113,4 +114,17 @@ STALE = Tool(
     Result=StaleResult,
     hints=Hints(),
     run=stale,
+    commands=(
+        Command(
+            "Care",
+            ("list what nobody verified since the code behind it changed; or say that it still holds"),
+            (
+                option("--verify", "this node still holds, I looked at the code again; may be repeated", "URI"),
+                OPEN,
+                CURSOR,
+            ),
+            place=80,
+            print="printing_stale.stale",
+        ),
+    ),
 )

@@ -9,7 +9,7 @@ from kgd.tools.server_memory import parameters as given
 from kgd.tools.server_memory import reading, writing
 from kgd.tools.server_memory.parameters import refusal
 from kgd.tools.server_memory.reading import GraphAnswer, indented
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 _READS = Hints(read_only=True, idempotent=True)
 _ADDS = Hints()
@@ -27,47 +27,50 @@ def _message(answer: Any) -> str:
 
 def _tool(
     name: str, description: str, Params: type[given.MemoryParams], Result: Any, hints: Hints,
-    run: Callable[[Any, Any], Any], text: Callable[[Any], str],
-) -> Tool:  # fmt: skip
+    run: Callable[[Any, Any], Any], text: Callable[[Any], str], place: int,
+) -> Operation:  # fmt: skip
     title = name.replace("_", " ").title()
-    return Tool(name, title, description, Params, Result, hints, run, text=text, refusal=refusal)
+    return Operation(
+        name, title, description, Params, Result, hints, run, offered="server-memory", place=place, text=text,
+        refusal=refusal,
+    )  # fmt: skip
 
 
 CREATE_ENTITIES = _tool(
     "create_entities", "Create multiple new entities in the knowledge graph",
-    given.CreateEntities, writing.EntitiesAnswer, _ADDS, writing.create_entities, _part("entities"),
+    given.CreateEntities, writing.EntitiesAnswer, _ADDS, writing.create_entities, _part("entities"), 10,
 )  # fmt: skip
 CREATE_RELATIONS = _tool(
     "create_relations",
     "Create multiple new relations between entities in the knowledge graph. "
     "Relations should be in active voice",
-    given.CreateRelations, writing.RelationsAnswer, _ADDS, writing.create_relations, _part("relations"),
+    given.CreateRelations, writing.RelationsAnswer, _ADDS, writing.create_relations, _part("relations"), 20,
 )  # fmt: skip
 ADD_OBSERVATIONS = _tool(
     "add_observations", "Add new observations to existing entities in the knowledge graph",
-    given.AddObservations, writing.AddedAnswer, _ADDS, writing.add_observations, _part("results"),
+    given.AddObservations, writing.AddedAnswer, _ADDS, writing.add_observations, _part("results"), 30,
 )  # fmt: skip
 DELETE_ENTITIES = _tool(
     "delete_entities", "Delete multiple entities and their associated relations from the knowledge graph",
-    given.DeleteEntities, writing.DoneAnswer, _DELETES, writing.delete_entities, _message,
+    given.DeleteEntities, writing.DoneAnswer, _DELETES, writing.delete_entities, _message, 40,
 )  # fmt: skip
 DELETE_OBSERVATIONS = _tool(
     "delete_observations", "Delete specific observations from entities in the knowledge graph",
-    given.DeleteObservations, writing.DoneAnswer, _DELETES, writing.delete_observations, _message,
+    given.DeleteObservations, writing.DoneAnswer, _DELETES, writing.delete_observations, _message, 50,
 )  # fmt: skip
 DELETE_RELATIONS = _tool(
     "delete_relations", "Delete multiple relations from the knowledge graph",
-    given.DeleteRelations, writing.DoneAnswer, _DELETES, writing.delete_relations, _message,
+    given.DeleteRelations, writing.DoneAnswer, _DELETES, writing.delete_relations, _message, 60,
 )  # fmt: skip
 READ_GRAPH = _tool(
     "read_graph", "Read the entire knowledge graph",
-    given.ReadGraph, GraphAnswer, _READS, reading.read_graph, indented,
+    given.ReadGraph, GraphAnswer, _READS, reading.read_graph, indented, 70,
 )  # fmt: skip
 SEARCH_NODES = _tool(
     "search_nodes", "Search for nodes in the knowledge graph based on a query",
-    given.SearchNodes, GraphAnswer, _READS, reading.search_nodes, indented,
+    given.SearchNodes, GraphAnswer, _READS, reading.search_nodes, indented, 80,
 )  # fmt: skip
 OPEN_NODES = _tool(
     "open_nodes", "Open specific nodes in the knowledge graph by their names",
-    given.OpenNodes, GraphAnswer, _READS, reading.open_nodes, indented,
+    given.OpenNodes, GraphAnswer, _READS, reading.open_nodes, indented, 90,
 )  # fmt: skip

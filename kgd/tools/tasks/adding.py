@@ -19,7 +19,7 @@ from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import task_at
 from kgd.tools.tasks.board import SCHEME
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -100,7 +100,7 @@ def _lines(items: list[str]) -> str:
     return "\n".join(f"- {' '.join(item.split())}" for item in items if item.strip())
 
 
-ADD_TASK = Tool(
+ADD_TASK = Operation(
     name="add_task",
     title="Add a task",
     description="Makes a pending task with objective, acceptance criteria and context files.",

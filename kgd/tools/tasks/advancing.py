@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, KgdError, Stale
 from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
+from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import TAGS_LIMIT, Relation
 from kgd.tools import sight
@@ -31,7 +32,7 @@ from kgd.tools.tasks.recording import (
     own_summary,
     own_tags,
 )
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 from kgd.workspace.edits import upserted
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _line(workspace: Workspace, uri: str) -> RecordedAnswer:
     return {"id": uri, "type": card.type if card else "", "summary": card.summary if card else ""}
 
 
-ADVANCE = Tool(
+ADVANCE = Operation(
     name="advance",
     title="Move a task on",
     description=(
@@ -299,4 +300,7 @@ ADVANCE = Tool(
     hints=Hints(),
     run=advance,
     refusal=enveloped,
+    offered="tasks",
+    place=20,
+    scope=Verb.WRITE,
 )

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.memories.tasks import STATUSES, parsed
+from kgd.model.access import Verb
 from kgd.tools import nodes, origins, sight
 from kgd.tools.areas import naming
 from kgd.tools.areas.envelope import Envelope, answered, enveloped
@@ -18,7 +19,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
 from kgd.tools.tasks.board import Board
-from kgd.tools.tool import Hints, Tool
+from kgd.tools.tool import Hints, Operation
 
 if TYPE_CHECKING:
     from kgd.model.uri import Uri
@@ -109,7 +110,7 @@ def _status(wanted: str | None) -> str | None:
     return status
 
 
-QUERY_CONTAINER = Tool(
+QUERY_CONTAINER = Operation(
     name="query_container",
     title="Read tasks",
     description=(
@@ -121,4 +122,7 @@ QUERY_CONTAINER = Tool(
     hints=Hints(read_only=True, idempotent=True),
     run=query_container,
     refusal=enveloped,
+    offered="tasks",
+    place=10,
+    scope=Verb.READ,
 )

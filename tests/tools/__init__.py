@@ -1,0 +1,1 @@
+"""Operations: declared once, and found by every surface."""
