@@ -10,7 +10,7 @@ from kgd.api import reading
 from kgd.api.values import Edge, NewEdge, NewNode, Node, Source
 
 if TYPE_CHECKING:
-    from kgd.api.door import Door, Progress
+    from kgd.api.connections import Connections, Progress
 
 NodeRef = str | Node
 """A node, or its URI in any spelling that `kgd` takes: in full, ``concept:auth``, or a path."""
@@ -28,13 +28,13 @@ NULLABLE = ("max_cost",)
 class Calling:
     """What all operations go through."""
 
-    _door: Door
+    _connections: Connections
     id: str
     """Of the workspace, as it stands in every URI."""
 
     def _call(self, name: str, progress: Progress | None = None, /, **args: Any) -> dict[str, Any]:
         given = {key: value for key, value in args.items() if value is not None or key in NULLABLE}
-        return self._door.call(name, {**given, "workspace": self.id}, progress)
+        return self._connections.call(name, {**given, "workspace": self.id}, progress)
 
     def _write(self, name: str, /, **args: Any) -> dict[str, Any]:
         """A call that may be asked again when its answer was lost: the request id has it applied once."""

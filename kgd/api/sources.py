@@ -13,7 +13,7 @@ from kgd.errors import NotFound, Unavailable
 from kgd.model.uri import scheme_of
 
 if TYPE_CHECKING:
-    from kgd.api.door import Progress
+    from kgd.api.connections import Progress
 
 WAIT_SECONDS = 20
 PAGE_TOKENS = 10_000
@@ -38,7 +38,7 @@ class SourceOperations(Calling):
             kind: What it is, where that is not to be found out: ``auto``, or one that docs/ingest.md names.
             uri: The node it becomes, or the URL it is from.
             dry_run: Only say what would be.
-            wait: Whether a job is waited for. It goes on without this program, if a daemon runs.
+            wait: Whether to wait for a job. It continues without this program.
             progress: Called with (done, total or None, message).
 
         Raises:

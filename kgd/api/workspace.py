@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.api import reading
 from kgd.api.calling import Change
-from kgd.api.door import Door
+from kgd.api.connections import Connections
 from kgd.api.edges import EdgeOperations
 from kgd.api.knowledge import KnowledgeOperations
 from kgd.api.nodes import NodeOperations
@@ -32,8 +32,8 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         id: The workspace's id, as it stands in every URI of it.
     """
 
-    def __init__(self, door: Door, id: str) -> None:
-        self._door, self.id = door, id
+    def __init__(self, connections: Connections, id: str) -> None:
+        self._connections, self.id = connections, id
 
     def __repr__(self) -> str:
         return f"<kgd workspace {self.id}>"
@@ -48,7 +48,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
 
     def close(self) -> None:
         """Let go of it. A program that ends does so by itself; called twice it does nothing."""
-        self._door.close()
+        self._connections.close()
 
     def put(
         self, *changes: Change, message: str = "", request_id: str | None = None, dry_run: bool = False,
@@ -87,8 +87,7 @@ def open(
 ) -> Workspace:  # fmt: skip
     """The workspace of a directory or of one above it.
 
-    Where the kgd daemon of this person runs, calls go through it; where none does, this program opens the workspace
-    itself, and lets go of it as soon as one is started. None is ever started by this.
+    Calls go to your kgd daemon, which is started if none runs.
 
     Args:
         directory: Relative paths, such as ``./src/a.py``, are meant from here.
@@ -98,15 +97,15 @@ def open(
 
     Raises:
         NotFound: There is no workspace.
-        Unavailable: Another program has it open, and no daemon runs.
+        Unavailable: The daemon cannot be started.
     """
     place = os.path.abspath(directory)
-    door = Door(Home.find(), place, client)
+    connections = Connections(Home.find(), place, client)
     try:
         if create and workspace is None:
-            door.call("up", {"directory": place, "environment": person_environment()})
-        found = door.call("nodes", {"workspace": workspace or place})
+            connections.call("up", {"directory": place, "environment": person_environment()})
+        found = connections.call("nodes", {"workspace": workspace or place})
     except BaseException:
-        door.close()
+        connections.close()
         raise
-    return Workspace(door, str(found["workspace"]))
+    return Workspace(connections, str(found["workspace"]))

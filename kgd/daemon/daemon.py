@@ -58,12 +58,11 @@ class Daemon:
     Args:
         locate: The layout of the workspace that a directory belongs to, None where there is none.
         open_workspace: Opens what `locate` found; may take as long as reading the whole graph does.
-        syncs: Whether workspaces are kept together with their remotes by themselves.
     """
 
     def __init__(
         self, home: Home, *, since: str, locate: Callable[[Path], Layout | None],
-        open_workspace: Callable[..., Workspace], syncs: bool = True,
+        open_workspace: Callable[..., Workspace],
     ) -> None:  # fmt: skip
         self.home, self.version, self.pid, self.since = home, __version__, os.getpid(), since
         self.registry = RegistryFile(home)
@@ -83,7 +82,7 @@ class Daemon:
             lambda stop: Network(person_environment(), pack_bytes=PACK_BYTES, stop=stop),
         )  # fmt: skip
         self.places = Places(self.registry, locate)
-        self._open_workspace, self._syncs = open_workspace, syncs
+        self._open_workspace = open_workspace
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
@@ -315,8 +314,7 @@ class Daemon:
         syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
         undo.callback(_quietly, syncing.close)
         syncing.patience = self.registry.current().settings.remote_seconds
-        if self._syncs:
-            syncing.start()
+        syncing.start()
         jobs = Jobs(workspace, lambda: self.registry.current().settings.document_mb << 20)
         return _Opened(workspace, tending, syncing, jobs, _inode(workspace.layout.git_dir))
 
@@ -333,7 +331,7 @@ class Daemon:
         try:
             return self._open_workspace(layout, **how)
         except Damaged:
-            if not self._syncs or not heal_closed(layout, self.registry.current()):
+            if not heal_closed(layout, self.registry.current()):
                 raise
             return self._open_workspace(layout, **how)
 

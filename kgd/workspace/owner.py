@@ -6,15 +6,9 @@ import contextlib
 import errno
 import fcntl
 import os
-import time
 from pathlib import Path
 
 from kgd.errors import Unavailable
-
-GIVES_WAY = "gives way"
-"""Behind the pid of a holder that lets go as soon as a daemon runs; it is waited for."""
-PATIENCE = 5.0
-"""Seconds that such a holder is given."""
 
 
 class Ownership:
@@ -22,15 +16,12 @@ class Ownership:
 
     On a read-only disk (`can_write` is False then) nothing can be written, so a missing lock file is no obstacle.
 
-    Args:
-        gives_way: Whether this process lets go as soon as a daemon runs, so that others wait for it.
-
     Raises:
         Unavailable: Another process holds it; the message names its pid.
     """
 
-    def __init__(self, derived_dir: Path, *, gives_way: bool = False) -> None:
-        self._file, self.can_write, self._gives_way = -1, True, gives_way
+    def __init__(self, derived_dir: Path) -> None:
+        self._file, self.can_write = -1, True
         self._lock = lock = derived_dir / "lock"
         try:
             derived_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,17 +47,16 @@ class Ownership:
             return True
 
     def _take(self, derived_dir: Path) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not self._locked():
+        if not self._locked():
             holder = os.pread(self._file, 64, 0).decode("ascii", "replace").strip() or "unknown"
-            if holder.endswith(GIVES_WAY) and time.monotonic() < deadline:
-                time.sleep(0.01)
-                continue
             self.release()
-            raise _held(holder, derived_dir)
+            raise Unavailable(
+                f"another kgd (pid {holder}) has this workspace open", at=str(derived_dir.parent),
+                next="Use that daemon's home (KGD_HOME), or stop it with `kgd down`.",
+            )  # fmt: skip
         with contextlib.suppress(OSError):  # on a full disk nobody learns our pid; the lock holds all the same
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"{os.getpid()} {GIVES_WAY if self._gives_way else ''}".strip().encode(), 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
 
     def _locked(self) -> bool:
         try:
@@ -81,16 +71,3 @@ class Ownership:
                 fcntl.flock(self._file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the lock open too
             os.close(self._file)
             self._file = -1
-
-
-def _held(holder: str, derived_dir: Path) -> Unavailable:
-    pid, _, rest = holder.partition(" ")
-    if rest == GIVES_WAY:
-        return Unavailable(
-            f"a program (pid {pid}) has this workspace open by itself", at=str(derived_dir.parent),
-            next="Start the daemon with `kgd up`: then all programs go through it.",
-        )  # fmt: skip
-    return Unavailable(
-        f"another kgd (pid {pid}) has this workspace open", at=str(derived_dir.parent),
-        next="Use that daemon's home (KGD_HOME), or stop it with `kgd down`.",
-    )  # fmt: skip

@@ -65,7 +65,7 @@ class Workspace:
     Safe for any number of threads. Use `Workspace.open`.
     """
 
-    def __init__(self, layout: Layout, *, clock: Clock, publish: bool, gives_way: bool = False) -> None:
+    def __init__(self, layout: Layout, *, clock: Clock, publish: bool) -> None:
         self.layout = layout
         self.overlay: EdgeSource | None = None
         """The code tree as it is; whoever watches it sets this."""
@@ -83,7 +83,7 @@ class Workspace:
         self._last_commit: float | None = None
         self._beside, self._beside_lock = dict[type, object](), threading.Lock()
         self._wake_publication = _nobody  # recovery of an interrupted publication commits before there is one
-        self._owner = Ownership(layout.derived_dir, gives_way=gives_way)
+        self._owner = Ownership(layout.derived_dir)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
         derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
         self.derived_dir = derived_dir
@@ -135,20 +135,17 @@ class Workspace:
             raise
 
     @classmethod
-    def open(
-        cls, layout: Layout, *, clock: Clock = time.time, publish: bool = True, gives_way: bool = False
-    ) -> Workspace:
+    def open(cls, layout: Layout, *, clock: Clock = time.time, publish: bool = True) -> Workspace:
         """Open a workspace and bring all that is derived up to its tip.
 
         Args:
             publish: Whether its work tree is kept in step; off for tools that only read or write objects.
-            gives_way: Whether whoever opens it will let go of it when a daemon wants it; see `Ownership`.
 
         Raises:
             Unavailable: Another process has it open (the message names it), or the repository cannot be used.
             Damaged: The tip itself cannot be read and no copy of it was found.
         """
-        return cls(layout, clock=clock, publish=publish, gives_way=gives_way)
+        return cls(layout, clock=clock, publish=publish)
 
     # ---- reading
 

@@ -14,14 +14,13 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.surfaces.conftest import make_code
-from tests.waiting import until
 
 _made: list[Path] = []
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    """A home whose daemon, if a test starts one, is this very code."""
+    """A home whose daemon runs this code."""
     monkeypatch.setenv("KGD_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     made = Home.find()
@@ -38,7 +37,7 @@ def code(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ws(home: Home, code: Path) -> Iterator[kgd.Workspace]:
-    """The workspace `shop`, opened by this process; whether a daemon comes is the test's business."""
+    """The workspace `shop`; opening it started the daemon."""
     with kgd.open(code, create=True) as made:
         yield made
 
@@ -50,30 +49,21 @@ def start_daemon(home: Home) -> None:
 
 
 def stop_daemon(home: Home) -> None:
+    """Tell the daemon to end. The next call of a test may already start another."""
     with Connection(home, start=False) as connection:
         connection.call("down", {})
-    until(lambda: not start.running(home), 10)
 
 
 Turn = Callable[[], None]
 """Called in the middle of a test: whatever then happens to the daemon must not be seen."""
 
 
-@pytest.fixture(
-    params=[
-        "in process",
-        pytest.param("daemon", marks=pytest.mark.slow),
-        pytest.param("daemon comes and goes", marks=pytest.mark.slow),
-    ]
-)
+@pytest.fixture(params=["daemon", pytest.param("daemon comes and goes", marks=pytest.mark.slow)])
 def turn(request: pytest.FixtureRequest, home: Home) -> Turn:
-    """The three ways; for the last one the daemon is started, stopped and killed in turn."""
+    """With one daemon, and with one that is stopped, started and killed in turn."""
     if request.param == "daemon":
-        home.prepare()
-        start_daemon(home)
-    if request.param != "daemon comes and goes":
         return lambda: None
-    steps = iter([start_daemon, stop_daemon, start_daemon, end_daemon])
+    steps = iter([stop_daemon, start_daemon, end_daemon])
 
     def move() -> None:
         step = next(steps, None)
