@@ -46,7 +46,7 @@ BUGS: dict[str, Bug] = {
     "2-closed-unhealed": Bug(
         "a workspace whose tip lacks objects is not opened, though a remote has them",
         "kgd/daemon/daemon.py",
-        "if not self._syncs or not heal_closed(",
+        "if not heal_closed(",
         "if True or not heal_closed(",
         (f"{_TIDYING}test_a_hole_is_healed_from_a_remote_by_itself[the tip-with its index]",),
     ),

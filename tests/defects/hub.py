@@ -132,17 +132,17 @@ BUGS = {
     ),
     "27-embeddings-after-the-commit": Bug(
         "a search is unchanged by its validator, although it finds more by meaning", "kgd/hub/v1.py",
-        "self._tree_number(one), one.meaning.mark)", "self._tree_number(one))",
+        "one.meaning.mark if Reflects.VECTORS in reflects else 0,", "0,",
         ("tests/hub/test_api.py::test_a_validator_changes_once_what_was_written_is_found_by_its_meaning",),
     ),
     "27-other-workspaces": Bug(
         "a validator changes with workspaces that the token is not for", "kgd/hub/v1.py",
-        "self._daemon.opened() if one.id in caller.workspaces]", "self._daemon.opened()]",
+        "            if one.id in caller.workspaces\n", "",
         ("tests/hub/test_api.py::test_a_validator_tells_nothing_of_workspaces_that_a_token_is_not_for",),
     ),
     "27-recall": Bug(
-        "`recall` is served, and nobody may call it", "kgd/tools/token_calls.py",
-        '"graph_view", "recall",', '"graph_view",',
+        "`recall` is served, and nobody may call it", "kgd/tools/operations.json",
+        '"constant": "RECALL", "offered": "", "scope": "read"', '"constant": "RECALL", "offered": "", "scope": ""',
         ("tests/hub/test_api.py::test_whoever_may_search_may_recall",),
     ),
     "28-chunked-bodies": Bug(

@@ -10,8 +10,9 @@ BUGS = {
         ("tests/cli/test_continued_answers.py::test_a_first_page_is_printed_and_so_is_the_next_one[review]",),
     ),
     "30-no-cursor": Bug(
-        "`kgd proposals` and `kgd recall` have pages and no way to the next", "kgd/cli/verbs.py",
-        'metavar="PROPOSAL"), _OPEN, _CURSOR),', 'metavar="PROPOSAL"), _OPEN),',
+        "`kgd proposals` and `kgd recall` have pages and no way to the next", "kgd/tools/operations.json",
+        '[["--cursor"], {"help": "continue an answer that was cut", "metavar": "CURSOR"}]], "call": "proposals"',
+        '[["--json-lines"], {"help": "x", "metavar": "CURSOR"}]], "call": "proposals"',
         ("tests/cli/test_continued_answers.py::test_a_first_page_is_printed_and_so_is_the_next_one[proposals]",),
     ),
     "36-no-arguments": Bug(
