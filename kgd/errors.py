@@ -1,4 +1,4 @@
-"""This file is where every error that kgd can answer with is named.
+"""Every error that kgd can answer with.
 
     KgdError                 code
     ├── Invalid              VALIDATION_ERROR      the request itself is wrong
@@ -19,19 +19,60 @@ A *conflict* between two people's edits is never an error: it is a value (``kgd.
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 MESSAGE_LIMIT = 512
 """Characters of a message, place and next step together; longer ones are cut."""
 
 
+class Do:
+    """An operation to call next. Each surface names it in its own words: a tool, a command, a page."""
+
+    __slots__ = ("arguments", "operation")
+
+    def __init__(self, operation: str, /, **arguments: str) -> None:
+        self.operation, self.arguments = operation, arguments
+
+    def as_list(self) -> list[Any]:
+        return [self.operation, self.arguments]
+
+    def as_tool(self) -> str:
+        """As agents and programs call it: ``search with types=atom``."""
+        given = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.operation} with {given}" if given else self.operation
+
+
+class Advice(str):
+    """The next step as text and operations. As plain text it names operations as tools."""
+
+    parts: tuple[str | Do, ...]
+
+    def __new__(cls, *parts: str | Do) -> Advice:
+        made = super().__new__(cls, "".join(one if isinstance(one, str) else one.as_tool() for one in parts))
+        made.parts = parts
+        return made
+
+    def said(self, spelled: Callable[[Do], str]) -> str:
+        """The text with every operation as `spelled` has it."""
+        return "".join(one if isinstance(one, str) else spelled(one) for one in self.parts)
+
+    def as_list(self) -> list[Any]:
+        """Plain data that `of` reads."""
+        return [one if isinstance(one, str) else one.as_list() for one in self.parts]
+
+    @classmethod
+    def of(cls, parts: list[Any]) -> Advice:
+        return cls(*(one if isinstance(one, str) else Do(one[0], **one[1]) for one in parts))
+
+
 class KgdError(Exception):
-    """What a caller sees of a refusal: one sentence, the place, and what to do next.
+    """A refusal as a caller sees it: one sentence, the place, and the next step.
 
     Args:
         message: One sentence. Never contains the offending bytes beyond a short, escaped excerpt.
         at: The place: a URI, ``file:line``, a parameter such as ``changes[2].weight``.
-        next: What the caller can do now, as an imperative sentence.
+        next: What the caller can do now, as an imperative sentence; an `Advice` if it names operations.
     """
 
     code: ClassVar[str] = "INTERNAL"
@@ -39,7 +80,8 @@ class KgdError(Exception):
     def __init__(self, message: str, *, at: str = "", next: str = "") -> None:
         self.message = _clean(message)[:320]
         self.at = _clean(at)[:80] if len(at) > 80 else _clean(at)
-        self.next = _clean(next)[: max(0, MESSAGE_LIMIT - len(self.message) - len(self.at) - 5)]
+        left = max(0, MESSAGE_LIMIT - len(self.message) - len(self.at) - 5)
+        self.next = next if isinstance(next, Advice) and len(next) <= left else _clean(next)[:left]
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -114,10 +156,12 @@ BY_CODE: dict[str, type[KgdError]] = {
 """Every code but CONFLICT, which needs a version; see ``from_dict``."""
 
 
-def from_dict(answer: dict[str, Any]) -> KgdError:
+def from_dict(answer: Mapping[str, Any]) -> KgdError:
     """The error that ``as_dict`` described, on the other side of a socket."""
     code, message = str(answer.get("code", "INTERNAL")), str(answer.get("message", ""))
-    at, next_step = str(answer.get("at", "")), str(answer.get("next", ""))
+    at, next_step = str(answer.get("at", "")), answer.get("next", "")
+    if not isinstance(next_step, Advice):
+        next_step = str(next_step)
     if code == Stale.code:
         return Stale(message, current=int(answer.get("current_version", 0)), at=at, next=next_step)
     return BY_CODE.get(code, Internal)(message, at=at, next=next_step)

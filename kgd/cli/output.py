@@ -17,9 +17,10 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
     elif not options.get("quiet"):
         from kgd.cli import printing, refusals, terminal
 
-        if printer != "printing_exchange.exported" or sys.stdout.isatty():  # what goes into a file keeps its bytes
+        answer = refusals.advice(answer)
+        if printer != "printing_exchange.exported" or sys.stdout.isatty():  # a file keeps the bytes
             answer = terminal.clean(answer)
-        function(printer)(refusals.advice(answer))
+        function(printer)(answer)
         if answer.get("cursor"):
             printing.more(answer, options)
     sys.stdout.flush()

@@ -1,58 +1,61 @@
-"""This file is where a refusal in the words of a tool becomes one in those of the command line.
-
-A tool speaks of ``changes[0].weight`` and of ``expect_version``; who typed ``--weight 2`` never saw either.
-"""
+"""Errors and next steps in the words of the command line: ``--weight`` instead of ``changes[0].weight``."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from kgd.cli.verbs import Argument, Verb
-from kgd.errors import KgdError
+from kgd.cli.verbs import VERBS, Argument, Verb
+from kgd.errors import Advice, Do, KgdError
 
-_OTHER_VERBS = (
-    ("Make it with put, or look for it: operation 'search'", "`kgd task list` lists them, `kgd task add` makes one"),
-    ("Make it with put (type task)", "Make it with `kgd task add`"),
-    ("with query_container, and advance with the current version", "with `kgd task show`, then say it again"),
-    ("Look for it: query_graph with operation search", "Look for it with `kgd search WORD --types atom`"),
-    ("Ask query_graph for areas", "Look for areas with `kgd search WORD --types atom`"),
-    ("Get the node, then put again", "Look at it with `kgd get`, then write again"),
-    ("Get the node with its content, then put again", "Look at it with `kgd get`, then write again"),
-    ("Get it again, look at what changed, and put with", "Look with `kgd get` at what changed, and write with"),
-    ("read both sides with get, then settle it", "`kgd conflicts` shows both sides, `kgd resolve` settles it"),
-    ("resolve_conflicts (`kgd resolve`)", "`kgd resolve`"),
-    ('resolve_conflicts with ids ["suggestions"], or ', ""),
-    ("submit_subgraph", "`kgd submit`"),
-    ("append to it instead", "add to it with `kgd append`"),
-    ("with put; they verify it", "with `kgd put`; that verifies it"),
-    ("with put", "with `kgd put`"),
-    ("with search", "with `kgd search`"),
-    ("with an upsert", "with `kgd put`"),
-    ("an upsert needs", "`kgd put` needs"),
-)
-"""What tools say, and what the command line says in its place, tried in this order."""
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
 _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
 _WORD = re.compile(r"`(\w+)`|\b(\w+_\w+)\b")
 
 
 def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str, str]:
-    """(message, place, next step) as the command line names things; `given` is what was typed."""
-    if given.get("changes"):  # the person's own file, in the tool's words
+    """(message, place, next step) as the command line names things; `given` are the options that were typed."""
+    if given.get("changes"):  # a file of changes has the names of the operation's parameters
         return error.message, error.at, error.next
     flags = {argument.dest: _name(argument) for argument in verb.arguments}
-    return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(error.next, flags)
+    return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(_said(error.next), flags)
 
 
 def advice(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, where what it says to do and to look at names commands."""
+    """The answer with commands in its next step and warnings."""
     told = {**answer}
-    if isinstance(told.get("next"), str):
-        told["next"] = _reworded(told["next"], {})
+    if "next" in told:
+        told["next"] = _said(told["next"])
     if isinstance(told.get("warnings"), list):
-        told["warnings"] = [_reworded(f"{one}", {}) for one in told["warnings"]]
+        told["warnings"] = [_said(one) for one in told["warnings"]]
     return told
+
+
+def command(do: Do) -> str:
+    """The command line that carries out an operation, or the operation's name if no command does."""
+    composed = next((words for one in VERBS for name, words in one.carries_out if name == do.as_tool()), "")
+    if composed:
+        return f"`kgd {composed}`"
+    known = [one for one in VERBS if do.operation in (one.call, one.also) and one.group]
+    values = list(do.arguments.values())
+    chosen = next((one for one in known if one.name in values), None) or min(
+        known, key=lambda one: one.place, default=None
+    )
+    if chosen is None:
+        return do.operation
+    flags = {argument.dest: argument for argument in chosen.arguments}
+    words = [_given(flags[name], value) for name, value in do.arguments.items() if name in flags]
+    return f"`{' '.join(['kgd', chosen.name, *words])}`"
+
+
+def _given(argument: Argument, value: str) -> str:
+    if argument.is_positional:
+        return value
+    return argument.flags[-1] if "action" in argument.options and value == "true" else f"{argument.flags[-1]} {value}"
+
+
+def _said(text: Any) -> Any:
+    return text.said(command) if isinstance(text, Advice) else text
 
 
 def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
@@ -71,9 +74,6 @@ def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
 
 
 def _reworded(text: str, flags: dict[str, str]) -> str:
-    for theirs, ours in _OTHER_VERBS:
-        text = text.replace(theirs, ours)
-
     def named(match: re.Match[str]) -> str:
         flag = flags.get(match[1] or match[2])
         return match[0] if flag is None else f"`{flag}`" if match[1] else flag

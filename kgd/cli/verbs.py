@@ -35,7 +35,9 @@ class Verb(NamedTuple):
     `call` is the operation that answers it and `rehearsal` the one that answers ``--dry-run`` instead. `ask` is the
     function of `kgd.cli.requests` that turns options into parameters; without it they have the same names. `print` is
     the printer of the answer, and `own` a function that carries out the whole command, both as ``module.function``
-    below `kgd.cli`. `alone` commands need no daemon and start none.
+    below `kgd.cli`. `also` is
+    another operation that the command stands for. `alone` commands need no daemon and start none.
+    `carries_out` has operations without a command of their own, and the words that follow ``kgd`` instead.
     """
 
     name: str
@@ -49,7 +51,9 @@ class Verb(NamedTuple):
     writes: bool = False
     rehearsal: str = ""
     place: int = 0
+    also: str = ""
     alone: bool = False
+    carries_out: tuple[tuple[str, str], ...] = ()
 
 
 def function(name: str) -> Any:
@@ -154,7 +158,10 @@ _LOCAL: tuple[Verb, ...] = (
           _many("--pattern", "TEXT", "done: what is always done this way, kept as a node; may be repeated"),
           _many("--gotcha", "TEXT", "done: what one trips over, kept as a node; may be repeated"),
           _arg("--summary", help="done, cancel: what came of it, in at most 100 characters", metavar="TEXT")),
-         own="tasks.task", place=90, writes=True),
+         own="tasks.task", place=90, writes=True,
+         carries_out=(("query_container with operation=search", "task list"),
+                      ("query_container with operation=get", "task show NAME"),
+                      ("add_task", "task add NAME"), ("put with type=task", "task add NAME"))),
     Verb("hook", "", "what a git hook runs (docs/git.md)",
          (_arg("name", help="which hook", metavar="NAME"),
           _arg("arguments", nargs="*", help="what git gave it", metavar="ARGUMENT")),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kgd.client import start
-from kgd.errors import KgdError, Limit, Unavailable, from_dict
+from kgd.errors import Advice, KgdError, Limit, Unavailable, from_dict
 
 if TYPE_CHECKING:
     from kgd.config import Home
@@ -59,10 +59,10 @@ class Connection:
             raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
         while (answer := self._exchange(request, on_progress)) is None:
             self.close()
+        advice = {str(one): one for one in map(Advice.of, answer.get("advice", ()))}
         if "error" in answer:
-            raise from_dict(answer["error"])
-        result: dict[str, Any] = answer["result"]
-        return result
+            raise from_dict(_advised(answer["error"], advice))
+        return _advised(answer["result"], advice)
 
     def close(self) -> None:
         if self._sock:
@@ -113,6 +113,16 @@ class Connection:
         line, _, self._buffer = b"".join(parts).partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
+
+
+def _advised(answer: dict[str, Any], advice: dict[str, Advice]) -> dict[str, Any]:
+    """The answer with its next step and warnings as the values that the daemon had."""
+    if advice:
+        if (step := answer.get("next")) in advice:
+            answer["next"] = advice[step]
+        if isinstance(told := answer.get("warnings"), list):
+            answer["warnings"] = [advice.get(one, one) for one in told]
+    return answer
 
 
 def _gone() -> KgdError:

@@ -29,7 +29,7 @@ from kgd.daemon.syncing import Syncing
 from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
-from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.errors import Advice, Damaged, Do, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
@@ -124,7 +124,10 @@ class Daemon:
         if entry.hub:
             raise Unavailable(
                 f"workspace '{entry.id}' is on a hub, and not here", at=entry.hub,
-                next="get, search, traverse and history read it there; submit_subgraph hands in changes.",
+                next=Advice(
+                    Do("get"), ", ", Do("search"), ", ", Do("traverse"), " and ", Do("history"), " read it there; ",
+                    Do("submit_subgraph"), " hands in changes.",
+                ),
             )  # fmt: skip
         if not entry.path:
             return self._at(self.clones.layout(entry), publish=False)

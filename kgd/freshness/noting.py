@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness import citations
 from kgd.freshness.citations import VERIFIED, Citation, note, notes_of
 from kgd.freshness.code import ID, Code
@@ -58,7 +58,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
     current = workspace.resolve(uri)
     node = workspace.node(current)
     if node is None:
-        raise NotFound("there is no such node", at=uri, next="Look for it with search.")
+        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
     code = Freshness.of(workspace).code
     if code is None:
         raise Invalid("this workspace has no code tree here to verify against", at=uri)

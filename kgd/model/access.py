@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from kgd.errors import Forbidden, Invalid, KgdError, Limit
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, Limit
 from kgd.model.globs import ANY, Glob, Place, place_of
 from kgd.model.uri import Uri, is_workspace_id, parse, settings_uri, workspace_of
 
@@ -331,14 +331,14 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
     if not any(scope.covers(place) for scope in granted):
         way_out = f"It may {told(here)[:200]}." if here else f"It has no scope in '{policy.workspace}'."
         if verb is Verb.WRITE and any(scope.has(Verb.PROPOSE) and scope.covers(place) for scope in here):
-            way_out = "It may propose that: use submit_subgraph."
+            way_out = Advice("It may propose that with ", Do("submit_subgraph"), ".")
         return Forbidden(f"{who}: no scope of its token covers that", at=uri, next=way_out)
     if verb in _NEEDED:
         level, glob = policy.level(principal.kind, place)
         if level not in _NEEDED[verb]:
             group = "people" if principal.kind == "person" else "agents"
             way_out = (
-                "Propose it with submit_subgraph."
+                Advice("Propose it with ", Do("submit_subgraph"), ".")
                 if level == "propose"
                 else "Ask whoever keeps the policy in kgd.yaml."
             )

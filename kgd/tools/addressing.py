@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
 from kgd.model import uri as uris
 from kgd.model.uri import Uri
 from kgd.tools import sight
@@ -45,7 +45,7 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
 def _read_only(workspace: str, how: str) -> Forbidden:
     return Forbidden(
         f"workspace '{workspace}' is another team's, {how}: nobody writes to it from here", at="workspace",
-        next="Hand in your changes with submit_subgraph.",
+        next=Advice("Hand in your changes with ", Do("submit_subgraph"), "."),
     )  # fmt: skip
 
 

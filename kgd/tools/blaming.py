@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.alike import blamed
 from kgd.model.uri import Uri
@@ -71,7 +71,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     uri = workspace.graph.resolve(addressing.resolve(session, workspace, params.uri))
     session.allow(workspace, Verb.READ, [uri])
     if workspace.node(uri) is None:
-        raise NotFound("nothing is stored about this node", at=uri, next="Look for it with search.")
+        raise NotFound("nothing is stored about this node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
     sees = sight.sight(session, workspace.id)
     versions, is_whole = _versions(workspace, uri, sees)
     texts = [_lines(node) for _, node in versions]

@@ -7,7 +7,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Forbidden
+from kgd.errors import Advice, Do, Forbidden
 from kgd.model.fields import plain_weight
 from kgd.tools import addressing, cursors
 from kgd.tools.commands import CURSOR, OPEN, Command
@@ -45,7 +45,9 @@ class BrokenResult(TypedDict):
 def broken(session: Session, params: BrokenParams) -> BrokenResult:
     """By the missing node, then by source and type. O(missing nodes)."""
     if session.principal is not None:
-        raise Forbidden("a token may not read all of them", next="get tells the broken links of each node.")
+        raise Forbidden(
+            "a token may not read all of them", next=Advice(Do("get"), " tells the broken links of each node.")
+        )
     workspace = addressing.choose(session, params.workspace)
     found = workspace.broken_links()
     after = cursors.read("broken", workspace.id, params.cursor) if params.cursor else []

@@ -24,6 +24,7 @@ class Entry(TypedDict):
     constant: str
     offered: str
     scope: str
+    page: str
 
 
 @cache

@@ -71,7 +71,7 @@ class Upsert(Params):
     def _named(self, workspace: str) -> Uri:
         """The same type and name address the same node again: the whole name is one segment."""
         if not self.type or not self.name:
-            raise Invalid("an upsert needs `uri`, or `type` and `name`", at="uri")
+            raise Invalid("a node needs `uri`, or `type` and `name`", at="uri")
         scheme = self.type if self.type in uris.OWNED - {"file", "dir"} else "concept"
         return uris.build(scheme, workspace, [self.name.strip().encode("utf-8", "surrogatepass")])
 

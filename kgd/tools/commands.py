@@ -67,7 +67,8 @@ class Command:
         ask: The function of `kgd.cli.requests` that turns options into parameters; if empty they have the same names.
         print: The function below `kgd.cli` that prints the answer, such as ``printing.put``.
         own: The function below `kgd.cli` that carries out the whole command instead.
-        rehearsal: The operation that answers ``--dry-run``, where that is another one.
+        rehearsal: The operation that answers ``--dry-run``, if that is another one.
+        also: Another operation that this command stands for in next steps.
     """
 
     group: str
@@ -79,6 +80,7 @@ class Command:
     print: str = "printing.facts"
     own: str = ""
     rehearsal: str = ""
+    also: str = ""
 
     def row(self, operation: str, Params: type[BaseModel]) -> dict[str, Any]:
         """The command as plain data, without what has its default."""
@@ -94,6 +96,7 @@ class Command:
             "own": self.own,
             "writes": "dry_run" in Params.model_fields or bool(self.rehearsal),
             "rehearsal": self.rehearsal,
+            "also": self.also,
         }
         return {name: value for name, value in row.items() if value}
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from kgd.errors import Advice, Do
 from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
 from kgd.model.fields import plain_source, plain_weight
@@ -331,7 +332,9 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
         "id": one.id,
         "uri": one.uri,
         "fields": {name: disputed(one, name) for name in one.conflict.fields},
-        "next": "Read both sides, then settle it: resolve_conflicts (`kgd resolve`) takes a side or a value per field.",
+        "next": Advice(
+            "Read both sides, then settle it: ", Do("resolve_conflicts"), " takes a side or a value per field."
+        ),
     }
 
 

@@ -286,6 +286,7 @@ HISTORY = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=history,
     forwards=True,
+    page="the history",
     offered=USUAL,
     place=90,
     scope=Verb.READ,

@@ -354,6 +354,7 @@ GET = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=get,
     from_memory=from_memory,
+    page="the node's page",
     offered=USUAL,
     place=20,
     scope=Verb.READ,

@@ -44,16 +44,23 @@ def declared() -> dict[str, tuple[str, str, Operation]]:
 def table() -> str:
     """The text of `operations.json`: where each operation is, who may call it, and its commands."""
     known = declared()
+    commands = [command.row(name, one.Params) for name, (_, _, one) in known.items() for command in one.commands]
+    spelled = {
+        row[key]: f"`kgd {row['name']}`"
+        for row in sorted(commands, key=lambda row: -row["place"])
+        for key in ("also", "call")
+        if key in row
+    }
     rows = {
         name: {
             "module": module,
             "constant": constant,
             "offered": one.offered,
             "scope": one.scope.value if one.scope else "",
+            "page": one.page or spelled.get(name, name),
         }
         for name, (module, constant, one) in known.items()
     }
-    commands = [command.row(name, one.Params) for name, (_, _, one) in known.items() for command in one.commands]
     operations = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
     listed = ",\n".join(json.dumps(row, ensure_ascii=False) for row in commands)
     return f'{{"operations": {{\n{operations}\n}},\n"commands": [\n{listed}\n]}}\n'

@@ -230,6 +230,7 @@ SEARCH = Operation(
     hints=Hints(read_only=True, idempotent=True),
     run=search,
     forwards=True,
+    page="the search",
     offered=USUAL,
     place=10,
     scope=Verb.READ,

@@ -168,10 +168,7 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     return {name: field.sides[side] for name, field in fields.items()}
 
 
-class Choice(Params):
-    id: str
-    take: Literal["a", "b", "base", "accept", "reject"] | None = None
-    fields: JsonObject | None = None
+class Choice(Resolution):
     only: Many[str] = Field(default_factory=list)
 
 
@@ -354,6 +351,7 @@ RESOLVE = Operation(
             place=110,
             ask="resolve",
             print="printing.put",
+            also="resolve_conflicts",
         ),
     ),
 )

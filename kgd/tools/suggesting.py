@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.model.change import ChangeSet, Edit, Relate
 from kgd.model.fields import plain_weight
 from kgd.model.node import Relation
@@ -82,7 +82,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
     if found is None:
         raise NotFound(
             "this is not suggested (any more)", at=id[:80],
-            next='List what is: resolve_conflicts with ids ["suggestions"], or `kgd conflicts --suggestions`.',
+            next=Advice("List them with ", Do("conflicts", suggestions="true"), '; over MCP pass ids ["suggestions"].'),
         )  # fmt: skip
     if take not in ("accept", "reject"):
         raise Invalid("a suggestion is accepted or rejected", at="take", next="take: accept or reject.")

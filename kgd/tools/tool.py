@@ -79,6 +79,7 @@ class Operation:
         scope: The verb that the holder of a token needs on the nodes concerned; None if no token may call it.
         reflects: What the answer of a reading operation is computed from.
         commands: Its commands on the command line.
+        page: How the pages call it in a next step; its first command if empty.
         from_memory: Whether a call with these parameters is answered from memory and one look-up, so that it may run
             on the event loop. Everything else belongs on a worker thread.
         forwards: Whether a call is passed on unchanged if the workspace is on a hub; others do that themselves.
@@ -99,6 +100,7 @@ class Operation:
     scope: Verb | None = None
     reflects: Reflects = Reflects.WORKSPACE
     commands: tuple[Command, ...] = ()
+    page: str = ""
     from_memory: Callable[[Session, Any], bool] = lambda session, params: False
     forwards: bool = False
     text: Callable[[Any], str] = as_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kgd.errors import Forbidden, NotFound
+from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.noting import verification
 from kgd.model.access import Verb
@@ -58,7 +58,7 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
     if session.principal is not None:
         raise Forbidden(
             "the code is looked at by whoever works on the machine that has it", at=uri,
-            next="Write what you found with put; they verify it.",
+            next=Advice("Write what you found with ", Do("put"), "; they verify it."),
         )  # fmt: skip
     try:
         return verification(workspace, uri)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.daemon.elsewhere import seen
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.graph.across import Absence, Crossing
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.traverse import Visited
@@ -203,5 +203,5 @@ def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdErro
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
     here = asked.workspace
     like = nodes.similar(here, start, sight.sight(session, here.id)) if here else []
-    advice = f"Close to it: {', '.join(like)}." if like else "Find a start with search."
+    advice = f"Close to it: {', '.join(like)}." if like else Advice("Find a start with ", Do("search"), ".")
     return NotFound("there is no such node", at=start, next=advice)

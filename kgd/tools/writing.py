@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound, Stale
+from kgd.errors import Advice, Do, Invalid, NotFound, Stale
 from kgd.memories.recording import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import Append, ChangeSet, Edit, Move, Upsert
@@ -114,7 +114,7 @@ def _check_appends(session: Session, workspace: Workspace, edits: Sequence[Edit]
             close = ", ".join(nodes.similar(workspace, uri, sees))
             raise NotFound(
                 "there is no such node to append to", at=uri,
-                next=f"Did you mean {close}? An upsert makes a new node." if close else "Make it with an upsert.",
+                next=Advice(f"Did you mean {close}? Else make it with " if close else "Make it with ", Do("put"), "."),
             )  # fmt: skip
 
 
@@ -128,7 +128,15 @@ def answer_of(
     open_conflicts = {
         one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
     }
-    warnings += [f"{uri} has an open conflict: read both sides with get, then settle it" for uri in open_conflicts]
+    warnings += [
+        Advice(
+            f"{uri} has an open conflict: read both sides with ",
+            Do("get"),
+            ", settle it with ",
+            Do("resolve_conflicts"),
+        )
+        for uri in open_conflicts
+    ]
     answer: PutResult = {
         "workspace": workspace.id,
         "commit": outcome.commit,
@@ -235,6 +243,7 @@ PUT = Operation(
     Result=PutResult,
     hints=Hints(destructive=True, idempotent=False),
     run=put,
+    page="the editor",
     offered=USUAL,
     place=80,
     scope=Verb.WRITE,

@@ -13,6 +13,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from kgd.errors import Advice
+from kgd.tools.catalogue import entries
 from kgd.ui.asked import ROOT, address
 from kgd.ui.markdown import laid_out, shown
 
@@ -43,18 +45,6 @@ STATIC = {
 
 
 _IN_CALL = re.compile(r"(?:changes|resolutions)\[\d+\]|[a-z]+[A-Z]\w*\Z").match
-_TOOL_WORDS = (  # what refusals of tools say to agents, and what they mean to whoever looks at a page
-    ("Look for it with search, or make it with an upsert", "Search for it, or write it"),
-    ("Get the node, then put again with expect_version, or append to it instead", "Open it again, or add text to it"),
-    (
-        "get, search, traverse and history read it there; submit_subgraph hands in changes",
-        "Its pages are there: `kgd ui -w WORKSPACE` opens them",
-    ),
-    (
-        "Make it with put (type task), or give your tracker's URL of it",
-        "`kgd task add` makes one, or give its address in your tracker",
-    ),
-)
 
 
 def page(template: str, told: Mapping[str, Any]) -> str:
@@ -126,10 +116,8 @@ def place(at: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """What to do next, in the words of the pages: a tool names other tools."""
-    for tool_words, words in _TOOL_WORDS:
-        text = text.replace(tool_words, words)
-    return text
+    """A next step in the words of the pages."""
+    return text.said(lambda do: entries()[do.operation]["page"]) if isinstance(text, Advice) else text
 
 
 def exact(text: str) -> Markup:

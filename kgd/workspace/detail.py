@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kgd.codec import memories
-from kgd.errors import Invalid, Stale
+from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.model.change import Upsert
 from kgd.model.memory import FILE
 from kgd.model.node import Node
@@ -52,11 +52,11 @@ def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upser
     if edit.expect_version is None:
         raise Stale(
             "this node already has a detail, and replacing it needs the version you read", current=current, at=edit.uri,
-            next="Get the node with its content, then put again with expect_version.",
+            next=Advice("Read its content with ", Do("get"), ", then write it with expect_version."),
         )  # fmt: skip
     served = draft.around.served_blob(path, edit.expect_version)
     if served is not None and served != draft.tip.blob_at(path):
         raise Stale(
             "the detail of this node was written meanwhile", current=current, at=edit.uri,
-            next="Get it again, look at what changed, and put with the current version.",
+            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from functools import singledispatch
 from typing import Any
 
 from kgd.codec import canonical, changelog, documents, paths
-from kgd.errors import Invalid, InvariantViolation, NotFound, Stale
+from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain
@@ -46,7 +46,10 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
         raise Stale(
             "this node already has content, and replacing it needs the version you read",
             current=draft.around.version(draft.path(uri)), at=uri,
-            next="Get the node, then put again with expect_version, or append to it instead.",
+            next=Advice(
+                "Read it with ", Do("get"), ", then write it with expect_version, or add text with ",
+                Do("put", op="append"), ".",
+            ),
         )  # fmt: skip
     node = upserted(old or Node(uri), edit)
     node, is_new = with_detail(draft, old, node, edit)
@@ -319,7 +322,11 @@ def _required(draft: Draft, uri: Uri) -> Node:
 
 
 def _not_there(uri: Uri) -> NotFound:
-    return NotFound("there is no such node", at=uri, next="Look for it with search, or make it with an upsert.")
+    return NotFound(
+        "there is no such node",
+        at=uri,
+        next=Advice("Look for it with ", Do("search"), ", or make it with ", Do("put"), "."),
+    )
 
 
 def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
@@ -332,5 +339,5 @@ def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
     if expected != current or (served is not None and served != blob):
         raise Stale(
             f"the node is at version {current}, the change expected {expected}", current=current, at=uri,
-            next="Get it again, look at what changed, and put with the current version.",
+            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
         )  # fmt: skip

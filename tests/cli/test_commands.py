@@ -180,9 +180,9 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
     [
         (["put", "x", "--summary", "s", "--expect-version", "7"],
          "kgd: the node is at version 0, the change expected 7 (concept://shop/x)\n"
-         "     Look with `kgd get` at what changed, and write with the current version.\n"),
+         "     Look with `kgd get` at the change, then write with the current version.\n"),
         (["link", "a", "b", "--weight", "2"], "(--weight)"),
-        (["put", "--summary", "s"], "kgd: `kgd put` needs `URI`, or `--type` and `--name`\n"),
+        (["put", "--summary", "s"], "kgd: a node needs `URI`, or `--type` and `--name`\n"),
         (["rm", "nosuch"], "Look for it with `kgd search`, or make it with `kgd put`."),
         (["rm", "shelf", "kgd://shop/status"], "(kgd://shop/status)"),
         (["resolve", "nosuch", "--take", "a"], "kgd: this conflict is not open\n"),

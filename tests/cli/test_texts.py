@@ -14,7 +14,7 @@ from kgd.cli import printing, printing_agents, printing_context, printing_exchan
 from kgd.cli.output import show
 from kgd.cli.refusals import spoken
 from kgd.cli.verbs import verb
-from kgd.errors import NotFound
+from kgd.errors import Advice, Do, NotFound
 from tests.daemon.conftest import ROOT
 
 
@@ -79,12 +79,30 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
     ]  # fmt: skip
 
 
-def test_a_task_that_is_not_there_is_looked_for_with_a_command() -> None:
-    said = NotFound("there is no such task", at="id", next="Make it with put, or look for it: operation 'search'.")
-    assert spoken(said, verb("task"), {})[2] == "`kgd task list` lists them, `kgd task add` makes one."
+@pytest.mark.parametrize(
+    ("do", "shown"),
+    [
+        (Do("get"), "`kgd get`"),
+        (Do("put", op="append"), "`kgd append`"),
+        (Do("search", types="atom"), "`kgd search --types atom`"),
+        (Do("resolve_conflicts"), "`kgd resolve`"),
+        (Do("query_container", operation="search"), "`kgd task list`"),
+        (Do("put", type="task"), "`kgd task add NAME`"),
+        (Do("graph_view"), "graph_view"),
+    ],
+    ids=lambda one: one.as_tool() if isinstance(one, Do) else "",
+)
+def test_an_operation_is_named_by_its_command(do: Do, shown: str) -> None:
+    said = NotFound("x", next=Advice("Look with ", do, "."))
+    assert spoken(said, verb("get"), {})[2] == f"Look with {shown}."
+    assert said.next == f"Look with {do.as_tool()}.", "agents see the tool"
 
 
 TOOLS = re.compile(r"\b(\w+_(graph|container|conflicts|subgraph|changelog)|with (put|get|search|upsert)|put again)\b")
+
+
+def _is_do(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Do"
 
 
 def _advised() -> Iterator[str]:
@@ -95,17 +113,21 @@ def _advised() -> Iterator[str]:
             if isinstance(found, ast.Dict):
                 given = [v for k, v in zip(found.keys, found.values, strict=True)
                          if isinstance(k, ast.Constant) and k.value == "next"]  # fmt: skip
-            inner = (one for value in given for one in ast.walk(value) if isinstance(one, ast.Constant))
+            called = {one for value in given for do in ast.walk(value) if _is_do(do) for one in ast.walk(do)}
+            inner = (
+                one for value in given for one in ast.walk(value) if isinstance(one, ast.Constant) and one not in called
+            )
             yield from (one.value for one in inner if isinstance(one.value, str))
 
 
-def test_what_to_do_next_is_said_in_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    advised = list(_advised())
-    assert any(TOOLS.search(text) for text in advised)
-    for text in advised:
-        assert not TOOLS.search(spoken(NotFound("x", next=text), verb("get"), {})[2])
-    tool = {"changes": [], "next": "Write it with put.", "warnings": []}
-    show("printing_sharing.compressed", tool, {})
+def test_a_next_step_names_operations_as_values() -> None:
+    """A surface could not put a name within a sentence in its own words."""
+    assert [text for text in _advised() if TOOLS.search(text)] == []
+
+
+def test_the_next_step_of_an_answer_names_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"changes": [], "next": Advice("Write it with ", Do("put"), "."), "warnings": []}
+    show("printing_sharing.compressed", answer, {})
     assert capsys.readouterr().out == "Write it with `kgd put`.\n"
 
 

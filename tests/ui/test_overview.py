@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kgd.client.connection import Connection
+from kgd.errors import Advice, Do
 from kgd.ui import rendering
 from kgd.ui.pages.overview import Waiting, sentence
 from tests.ui.conftest import Desk, at, axe
@@ -107,7 +108,8 @@ def test_a_place_in_a_call_is_not_told_to_whoever_filled_in_a_form(at: str, show
 
 
 def test_what_to_do_next_is_told_in_the_words_of_the_pages() -> None:
-    assert rendering.spoken("Look for it with search, or make it with an upsert.") == "Search for it, or write it."
+    advice = Advice("Look for it with ", Do("search"), ", or make it with ", Do("put"), ".")
+    assert rendering.spoken(advice) == "Look for it with the search, or make it with the editor."
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas import places
 from kgd.areas.atlas import Atlas
-from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.errors import Advice, Do, Forbidden, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.uri import Uri, from_path, name_of
 from kgd.overlay.facts import readable
@@ -115,7 +115,10 @@ class CoverageResult(TypedDict):
 def coverage(session: Session, params: CoverageParams) -> CoverageResult:
     """From memory: what is counted is kept, and counted again where a file or a pattern came or went."""
     if session.principal is not None:
-        raise Forbidden("the code tree is looked at by the machine that has it", next="Ask query_graph for areas.")
+        raise Forbidden(
+            "the code tree is looked at by the machine that has it",
+            next=Advice("Look for areas with ", Do("search", types="atom"), "."),
+        )
     workspace = addressing.choose(session, params.workspace, [params.area] if params.area else [])
     overlay = overlay_of(workspace)
     if overlay is None or workspace.layout.code_tree is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from kgd.areas.atlas import MOLECULE
-from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound
+from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, Limit, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import Edit, Upsert
 from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_external, is_owned, scheme_of, workspace_of
@@ -59,7 +59,7 @@ def area(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: s
 
 
 def gone(kind: Kind, at: str) -> NotFound:
-    return NotFound(f"there is no such {kind}", at=at, next="Look for it: query_graph with operation search.")
+    return NotFound(f"there is no such {kind}", at=at, next=Advice("Look for it with ", Do("search", types=kind), "."))
 
 
 def molecule_of_project(session: Session, workspace: Workspace, text: str) -> Uri:
@@ -113,7 +113,9 @@ def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple
     current = owner.graph.resolve(uri)
     if current not in owner.graph:
         raise NotFound(
-            "there is no such task", at=at, next="Make it with put (type task), or give your tracker's URL of it."
+            "there is no such task",
+            at=at,
+            next=Advice("Make it with ", Do("put", type="task"), ", or give your tracker's URL of it."),
         )
     return current, ()
 

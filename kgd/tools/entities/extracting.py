@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.ingest.replacing import PART_OF
 from kgd.mentions.extraction import (
     MAX_TOKENS,
@@ -136,7 +136,7 @@ def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[U
     sees = sight.sight(session, workspace.id)
     found = nodes.find(workspace, uri, None, sees)
     if found is None:
-        raise NotFound("there is no such node", at=uri, next="Find it with search.")
+        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
     parts = {edge.target for source in workspace.sources() for edge in source.into(found.uri) if edge.type == PART_OF}
     for one in [found.uri, *sorted(parts)[:PARTS_READ]]:
         if sees is None or sees(one):
@@ -203,7 +203,9 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
     )  # fmt: skip
     answer["proposal"] = proposal.id
     answer["nodes"] = [edit.uri for edit in made]
-    answer["next"] = f"Take what is right: resolve_conflicts with resolutions [{{id: {proposal.id!r}, take: accept}}]."
+    answer["next"] = Advice(
+        "Take what is right: ", Do("resolve_conflicts", resolutions=f"[{{id: {proposal.id!r}, take: accept}}]"), "."
+    )
 
 
 def _upserts(workspace: Workspace, read: _Read, sees: sight.Sees | None) -> Iterator[Upsert]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequir
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.graph.edges import Edge
 from kgd.graph.live import LiveGraph
 from kgd.model import change as model
@@ -94,7 +94,7 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     except TypeError:  # somebody else wrote this cursor: its places cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):
-        raise NotFound("there is no such node", at=uri, next="Look for it with search.")
+        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
     return answer
 
 
@@ -217,7 +217,7 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
         return answer
     uri = workspace.resolve(addressing.resolve(session, workspace, params.uri))
     if not workspace.exists(uri) and not workspace.graph.into(uri):
-        raise NotFound("there is no such node", at=uri, next="Look for it with search.")
+        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
     while found := _of_node(workspace, uri):
         before = answer["deleted"]
         _delete(session, workspace, params, found[:MOST], answer, "")

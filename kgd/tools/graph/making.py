@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound, Stale
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Stale
 from kgd.model import uri as uris
 from kgd.model.change import ChangeSet, Delete, Edit, Untag
 from kgd.model.memory import MEMORY_TYPES, folded
@@ -207,7 +207,9 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
     for tries_left in reversed(range(TRIES)):
         found = nodes.find(workspace, asked)
         if found is None:
-            raise NotFound("there is no such node", at=asked, next="Look for it with search, or make it.")
+            raise NotFound(
+                "there is no such node", at=asked, next=Advice("Look for it with ", Do("search"), ", or make it.")
+            )
         expected = params.expect_version
         replaced = (params.content, params.detail, params.tags)
         if expected is None and any(one is not None for one in replaced):  # of these, what is there counts

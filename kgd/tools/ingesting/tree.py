@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Forbidden, Invalid
+from kgd.errors import Advice, Do, Forbidden, Invalid
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import ChangeSet
 from kgd.model.uri import path_of, scheme_of
@@ -48,7 +48,10 @@ def look(session: Session, source: str | None, named: str | None = None, *, dry_
         Invalid: There is no code tree, or `source` is no directory of it.
     """
     if session.principal is not None:
-        raise Forbidden("the code tree is looked at by the machine that has it", next="Write what you know with put.")
+        raise Forbidden(
+            "the code tree is looked at by the machine that has it",
+            next=Advice("Write what you know with ", Do("put"), "."),
+        )
     workspace = addressing.choose(session, named, [source] if source else [])
     overlay, root = overlay_of(workspace), workspace.layout.code_tree
     if overlay is None or root is None:
@@ -94,7 +97,10 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
 def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
     """The same; with `store` it also writes every file and directory as a node, for a tree that others do not have."""
     if not session.trusted:
-        raise Forbidden("only this machine's own command line stores a code tree", next="Use ingest without store.")
+        raise Forbidden(
+            "only this machine's own command line stores a code tree",
+            next=Advice("Use ", Do("ingest"), " without store."),
+        )
     answer = look(session, params.source, params.workspace, dry_run=params.dry_run)
     if not params.store or params.dry_run:
         return answer

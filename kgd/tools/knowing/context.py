@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.memories import tasks
 from kgd.model.access import Verb
 from kgd.model.node import Node
@@ -195,7 +195,9 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
         if node is not None:
             return node
     if "://" in text and is_uri:
-        told = "Look for it with search, types task." if is_owned(uri) else "Give the task's text instead."
+        told = (
+            Advice("Look for it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
+        )
         raise NotFound("there is no such task here", at="task", next=told)
     return None
 

@@ -10,7 +10,7 @@ import orjson
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, Stale
+from kgd.errors import Advice, Do, Invalid, KgdError, Stale
 from kgd.memories.tasks import NEXT, STATUSES, TERMINAL, Section, Task, parsed, with_sections
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
@@ -219,7 +219,7 @@ def _check_version(found: Found, version: int) -> None:
 def _stale(found: Found, version: int, current: int) -> Stale:
     return Stale(
         f"the task is at version {current}, the change expected {version}", current=current, at=found.uri,
-        next="Read it again with query_container, and advance with the current version.",
+        next=Advice("Read it again with ", Do("query_container", operation="get"), ", then advance that version."),
     )  # fmt: skip
 
 

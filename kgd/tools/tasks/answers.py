@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.memories.tasks import Task, parsed
 from kgd.model.access import Verb
 from kgd.model.uri import OWNED, Uri, build, scheme_of
@@ -85,7 +85,9 @@ def _way_out(session: Session, workspace: Workspace, text: str) -> str:
     sees = sight.sight(session, workspace.id)
     words = text.rpartition("://")[2].partition("/")[2] or text
     alike = [hit.uri for hit in workspace.text().search(words[:200], types=[SCHEME], limit=3, sees=sees)]
-    return f"Did you mean {' or '.join(alike)}?" if alike else "Make it with put, or look for it: operation 'search'."
+    if alike:
+        return f"Did you mean {' or '.join(alike)}?"
+    return Advice(Do("query_container", operation="search"), " lists them, ", Do("put", type="task"), " makes one.")
 
 
 def task_of(found: Found) -> Task:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid
+from kgd.errors import Advice, Do, Invalid
 from kgd.memories.tasks import STATUSES, parsed
 from kgd.model.access import Verb
 from kgd.tools import nodes, origins, sight
@@ -62,7 +62,11 @@ def query_container(session: Session, params: QueryContainerParams) -> Envelope:
         workspace = naming.project(session, params.workspace, params.projectId)
         return answered(_shown(session, workspace, _search(session, workspace, params)))
     if not params.id or not params.id.strip():
-        raise Invalid("get needs the id of a task", at="id", next="Find it with operation 'search'.")
+        raise Invalid(
+            "get needs the id of a task",
+            at="id",
+            next=Advice("Find it with ", Do("query_container", operation="search"), "."),
+        )
     workspace = naming.project(session, params.workspace, params.projectId, [params.id])
     found = task_at(session, workspace, params.id)
     task = task_of(found)
