@@ -69,12 +69,12 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         return code
     called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call
     args = getattr(requests, chosen.ask or "same")(given)
-    if chosen.call == "put" and "request_id" not in args:
-        args["request_id"] = os.urandom(12).hex()  # so that a call repeated after a daemon's end is applied once
+    if "request_id" not in args and any(argument.dest == "request_id" for argument in chosen.arguments):
+        args["request_id"] = os.urandom(12).hex()  # a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
         with told(chosen.name, options) as progress:
             answer = connection.call(called, args, progress)
-        absent = _absent(chosen, answer)
+        absent = _absent(answer)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):
@@ -87,13 +87,11 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
-def _absent(chosen: Verb, answer: dict[str, Any]) -> list[Any]:
-    """What was named and is not there."""
-    if chosen.call == "traverse":
-        return [{"uri": uri, "similar": []} for uri in answer.get("missing", ())]
-    if chosen.call == "context":  # what is missing there is knowledge, not a node that was named
-        return []
-    return list(answer.get("missing", ()))
+def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes that were named and do not exist. `missing` may also be an object: knowledge that is lacking."""
+    missing = answer.get("missing", ())
+    listed = missing if isinstance(missing, list) else ()
+    return [{"uri": one, "similar": []} if isinstance(one, str) else one for one in listed]
 
 
 def _why_absent(absent: Sequence[dict[str, Any]]) -> str:

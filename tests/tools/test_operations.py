@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin
+
 import pytest
+from typing_extensions import get_type_hints, is_typeddict
 
 from kgd.cli import requests
+from kgd.cli.output import show
 from kgd.cli.verbs import GROUPS, TYPES, VERBS, Verb, function
+from kgd.model.access import Verb as Scope
 from kgd.tools import EVERY
 from kgd.tools.catalogue import TABLE
+from kgd.tools.parameters import Params
 from kgd.tools.reference import declared, table
+from kgd.tools.tool import Reflects
 
 
 def test_the_generated_table_is_current() -> None:
@@ -28,3 +39,106 @@ def test_a_command_names_functions_that_exist(verb: Verb) -> None:
     assert callable(function(verb.own or verb.print))
     assert all(argument.options["help"] for argument in verb.arguments)
     assert all(one.options.get("type", str) in (str, *TYPES.values()) for one in verb.arguments)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_an_operation_is_declared_whole(name: str) -> None:
+    one = EVERY[name]
+    assert one.title
+    assert one.title[-1] not in ".,:"
+    assert len(one.description) > 10
+    assert issubclass(one.Params, Params)
+    assert is_typeddict(one.Result)
+    assert one.reflects & (Reflects.WORKSPACE | Reflects.NOW)
+    assert (one.place > 0) == bool(one.offered), "what is offered together has an order"
+    if one.scope:
+        assert (one.scope is Scope.READ) == one.hints.read_only, "a call that writes needs more than `read`"
+    if one.hints.read_only:
+        assert not one.hints.destructive
+
+
+def example(hint: Any, size: int, name: str = "") -> Any:
+    """A value of the type: with `size` 0 the emptiest one, else every field, and lists of that length."""
+    origin, args = get_origin(hint), get_args(hint)
+    if is_typeddict(hint):
+        fields = get_type_hints(hint, include_extras=True)
+        return {key: example(one, size, key) for key, one in fields.items() if size or key in hint.__required_keys__}
+    if origin in (NotRequired, Required):
+        return example(args[0], size, name)
+    if origin in (Union, types.UnionType):
+        return None if not size and type(None) in args else example(args[0], size, name)
+    if origin is Literal:
+        return args[0]
+    if origin is list:
+        return [example(args[0], size, name) for _ in range(size)]
+    if origin in (dict, Mapping):
+        return {f"key{number}": example(args[1], size, name) for number in range(size)}
+    if hint in (int, float, bool):
+        return hint(size)
+    return "concept://shop/services/auth" if size else ""
+
+
+PRINTED = [one for one in VERBS if one.call and one.print]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3], ids=["empty", "full", "long"])
+@pytest.mark.parametrize("verb", PRINTED, ids=lambda one: str(one.name))
+def test_a_printer_prints_every_answer(verb: Verb, size: int, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = example(EVERY[verb.call].Result, size)
+    answer.pop("cursor", None)
+    show(verb.print, answer, {})
+    if size:
+        assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("verb", PRINTED, ids=lambda one: str(one.name))
+def test_a_page_that_continues_says_how(verb: Verb, capsys: pytest.CaptureFixture[str]) -> None:
+    Result = EVERY[verb.call].Result
+    if "cursor" not in get_type_hints(Result):
+        return
+    answer = {**example(Result, 1), "cursor": "abc"}
+    show(verb.print, answer, {"verb": verb.name})
+    assert "abc" in capsys.readouterr().out
+
+
+ROOMS = ("cli", "hub", "mcp", "serve")
+KNOWN = {
+    ("cli/agents.py", "status"): "an action of `kgd agents`",
+    ("cli/agents.py", "uninstall"): "an action of `kgd agents`",
+    ("cli/printing_sharing.py", "diff"): "a field of an answer",
+    ("cli/requests.py", "history"): "a part of a node",
+    ("cli/tasks.py", "accept"): "an option of `kgd task`",
+    ("cli/tasks.py", "status"): "an option of `kgd task`",
+    ("cli/verbs.py", "add_task"): "the command `kgd task` is composed of operations",
+    ("cli/verbs.py", "status"): "an action of `kgd agents`",
+    ("cli/verbs.py", "uninstall"): "an action of `kgd agents`",
+    ("cli/words.py", "nodes"): "a count",
+    ("hub/openapi.py", "status"): "a field of an answer",
+    ("hub/openapi.py", "workspaces"): "a field of an answer",
+    ("hub/smart_http.py", "status"): "a header of CGI",
+    ("hub/v1.py", "remote"): "a kind of trust",
+    ("mcp/resources.py", "conflicts"): "a resource",
+    ("mcp/resources.py", "nodes"): "a resource",
+    ("mcp/resources.py", "status"): "a resource",
+}
+"""Words of a surface that are operations too."""
+
+
+def named(room: str) -> Iterator[tuple[str, str]]:
+    """(file, operation) wherever a surface compares with an operation's name, or lists it."""
+    package = TABLE.parent.parent
+    for file in sorted((package / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            inside: list[ast.expr] = []
+            if isinstance(node, ast.Compare):
+                inside = [node.left, *node.comparators]
+            elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+                inside = node.elts
+            for one in inside:
+                if isinstance(one, ast.Constant) and one.value in EVERY:
+                    yield str(Path(file).relative_to(package)), str(one.value)
+
+
+def test_no_surface_knows_an_operation_by_name() -> None:
+    """What a surface does differently for one operation belongs into its declaration."""
+    assert {found for room in ROOMS for found in named(room)} == set(KNOWN)
