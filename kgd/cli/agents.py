@@ -97,7 +97,7 @@ def agents(given: Given, options: Given) -> int:
     from pathlib import Path
 
     from kgd.agents import clients, install
-    from kgd.cli import printing_agents
+    from kgd.cli import printing_running
     from kgd.cli.requests import program
     from kgd.config.hosts import host_folders
 
@@ -106,7 +106,7 @@ def agents(given: Given, options: Given) -> int:
         "user" if given.get("user") else "project", _root(Path.cwd()), host_folders(), program()
     )  # fmt: skip
     if action == "show":
-        return _show(printing_agents.agents_shown, {"entries": _shown(where)}, options)
+        return _show(printing_running.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]
     if given.get("user") and given.get("project"):
         raise Invalid("--user and --project are two places", next="Do one after the other.")
@@ -116,7 +116,7 @@ def agents(given: Given, options: Given) -> int:
         if action == "install":
             raise Invalid(NONE_SEEN, next=name_them)
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
-        return _show(printing_agents.agents, nothing, options)
+        return _show(printing_running.agents, nothing, options)
     pieces = clients.pieces(chosen, where, create=bool(given.get("create")))
     notes = install.Notes.read(Path(Home.find().state) / NOTES)
     if action == "status":
@@ -130,7 +130,7 @@ def agents(given: Given, options: Given) -> int:
     answer.update({"action": action, **({"dry_run": True} if dry_run else {})})
     if where.scope == "project" and where.command != "kgd" and action == "install":
         answer["warnings"] = ["the files of a project say `kgd`, which is not on your PATH"]
-    _show(printing_agents.agents, answer, options)
+    _show(printing_running.agents, answer, options)
     refusal = next((one.refusal for one in reports if one.refusal), None)
     if refusal is None:
         return 0

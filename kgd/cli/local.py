@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from kgd.cli.output import show
-from kgd.cli.verbs import toolsets
+from kgd.cli.verbs import EXIT_CODES, INTERRUPTED, toolsets
 from kgd.cli.waiting import told
 from kgd.client.connection import Connection
 from kgd.config import Home, has_screen, shell
@@ -54,13 +54,13 @@ def ui(given: Given, options: Given) -> int:
         else:
             answer = connection.call("ui", given)
     if lists or ends:
-        show("printing.browsers", answer, options)
+        show("printing_running.browsers", answer, options)
         return 0
     if not stays and has_screen():
         import webbrowser
 
         answer["opened"] = webbrowser.open(answer["url"])
-    show("printing.ui", answer, options)
+    show("printing_running.ui", answer, options)
     return 0
 
 
@@ -121,7 +121,7 @@ def uninstall(given: Given, options: Given) -> int:
     with Connection(home) as connection, told("uninstall", options):
         answer = connection.call("uninstall", given)
     answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
-    show("printing.uninstall", answer, options)
+    show("printing_running.uninstall", answer, options)
     if given.get("all"):
         _remove_rest(home, options, dry_run=bool(given.get("dry_run")))
     return 0
@@ -193,7 +193,7 @@ def config(given: Given, options: Given) -> int:
         "manual": _manual(), "settings": asdict(registry.settings) | {"embedder": str(registry.settings.embedder)},
         "workspaces": {one.id: one.path or one.hub or one.remote for one in registry.entries.values()},
     }  # fmt: skip
-    show("printing.config", answer, options)
+    show("printing_running.config", answer, options)
     if file.problem:
         raise file.problem
     return 0
@@ -220,3 +220,66 @@ def _say(text: str, options: Given) -> None:
 def _program() -> list[str]:
     """How this very kgd is started by a service manager that knows no PATH."""
     return [sys.executable, "-P", "-m", "kgd.serve", "--foreground"]
+
+
+LONGEST_TOKEN = 1_000
+
+
+def join(given: Given, options: Given) -> int:
+    from kgd.http_client import Address
+
+    args: Given = {name: given[name] for name in ("url", "replace") if name in given}
+    Address.parse(args["url"])  # before anybody types a secret for it
+    args["token"] = _token()
+    with Connection(Home.find()) as connection:
+        answer = connection.call("join", args)
+    show("printing_sharing.joined", answer, options)
+    return 0
+
+
+def _token() -> str:
+    if sys.stdin is None or not sys.stdin.isatty():
+        token = sys.stdin.readline(LONGEST_TOKEN + 1).strip() if sys.stdin else ""
+    else:
+        import getpass
+
+        token = getpass.getpass("Token: ").strip()
+    if not token or len(token) > LONGEST_TOKEN:
+        raise Invalid("no token was given", at="token", next="Pipe it in: `kgd join URL < FILE`, or type it.")
+    return token
+
+
+WAIT_SECONDS = 30
+"""Of one call; then it is asked again."""
+
+
+def ingest(given: Given, options: Given) -> int:
+    """Returns when all is taken in. Interrupted, the job goes on without it."""
+    source = given.get("source")
+    if source == "-":
+        given["text"] = sys.stdin.read()
+        del given["source"]
+    elif source and "://" not in source:
+        given["source"] = os.path.abspath(os.path.expanduser(source))
+    where = {"workspace": given["workspace"]} if "workspace" in given else {}
+    try:
+        with Connection(Home.find()) as connection, told("ingest", options) as progress:
+            answer = connection.call("ingest", given, progress)
+            while answer.get("state") == "running":
+                where = {"workspace": answer["workspace"]}
+                job = connection.call("job", {**where, "id": answer["job"], "wait": WAIT_SECONDS}, progress)
+                answer = {**answer, **job, "job": job["id"]}
+                answer.pop("next", None)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nkgd: what began goes on by itself; `kgd status` says how far it is\n")
+        return INTERRUPTED
+    if answer.get("state") == "failed":
+        raise Unavailable(
+            answer.get("failure") or "it could not be taken in", next="`kgd ingest` goes on where it was."
+        )
+    show("printing_running.ingested", answer, options)
+    counts = answer["counts"]
+    nothing = (
+        counts.get("unread") and not answer.get("nodes") and not any(name.endswith("_unchanged") for name in counts)
+    )
+    return EXIT_CODES["VALIDATION_ERROR"][0] if nothing else 0

@@ -1,165 +1,19 @@
-"""This file is where answers become text for a person. It may change at any time; programs use `--json`."""
+"""Answers as text for a person. The text may change at any time; programs use `--json`."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from kgd.cli import printing_code, printing_ingest, printing_messages, words
-from kgd.cli.requests import program
+from kgd.cli import words
 from kgd.cli.terminal import bold, red, say
+from kgd.model.fence import fenced, fenced_line
 
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which an import and an export know again what they wrote; of no use to a reader."""
 STEPS = 5
 """Names of a path in front of a node's own."""
-
-
-def up(answer: Answer) -> None:
-    init(answer)
-    say()
-    say("To use it from an MCP client:")
-    for client, line in wiring(program()):
-        say(f"  {client + ':':<13}{line}")
-    say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
-    if not answer.get("code_tree") and answer.get("path"):
-        say(f"No code is here, so a client may start anywhere; then the arguments are: mcp -C {answer['path']}")
-
-
-def init(answer: Answer) -> None:
-    """What is here now, whether it was made just now or long ago."""
-    id = str(answer["workspace"])
-    if answer.get("dry_run"):
-        say(f"would {'take up again' if answer.get('restored') else 'make'} workspace {bold(id)}")
-    elif answer.get("restored"):
-        say(f"workspace {bold(id)} is back: the knowledge that was kept here is taken up again")
-    else:
-        say(f"workspace {bold(id)} is {'made' if answer.get('created') else 'up'}")
-    for name, label in (
-        ("path", "files"),
-        ("git_dir", "repository"),
-        ("code_tree", "code tree"),
-        ("adopted", "adopted"),
-    ):
-        if answer.get(name):
-            say(f"  {label:<11}{answer[name]}")
-    say(f"  {'published':<11}{', '.join(answer['published']) or 'nowhere: nothing leaves this machine'}")
-    counts = answer.get("counts", {})
-    if counts:
-        say(f"  {'holds':<11}{words.counts(counts)}")
-    warnings(answer)
-
-
-def status(answer: Answer) -> None:
-    daemon = answer["daemon"]
-    say(f"kgd {daemon['version']}, daemon {daemon['pid']} since {daemon['since']}: {health(answer['health'])}")
-    say(f"  log         {daemon['log']}")
-    if daemon.get("listening"):
-        say(f"  hub at      {daemon['listening']}")
-    if pages := daemon.get("pages"):
-        say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} let in")
-    if daemon.get("workspaces"):
-        say(f"  workspaces  {', '.join(daemon['workspaces'])}")
-    if here := answer.get("workspace"):
-        say(f"workspace {bold(here['id'])} in {here['path']}")
-        say(f"  tip         {here['tip'][:12]} on {here['branch']}")
-    if answer.get("counts"):
-        say(f"  holds       {words.counts(answer['counts'])}")
-    printing_code.code(answer)
-    for stage in answer["stages"]:
-        age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
-        blocker = stage.get("blocker")
-        is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
-        told = stage.get("about"), None if is_told_below else blocker
-        say(f"  {stage['name']:<11} {health(stage['state'])}{age}{tail('; '.join(filter(None, told)))}")
-    printing_ingest.jobs(answer)
-    for sentence in answer["degraded"]:
-        say(f"  ! {sentence}")
-    for file in answer["invalid_files"]:
-        say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
-    broken_links(answer)
-    if answer["proposals"]:
-        say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
-    if doubted := answer["counts"].get("unverified"):
-        say(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what")
-    if answer["conflicts"]:
-        open_now = words.counted(answer["conflicts"], "open conflicts")
-        say(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
-    elif answer.get("next"):
-        say(answer["next"])
-
-
-def broken_links(answer: Answer) -> None:
-    """Relations that lead nowhere, those that fit; the rest is counted."""
-    links = answer.get("broken_links", ())
-    for link in links:
-        say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
-    more = answer.get("counts", {}).get("broken_links", 0) - len(links)
-    if links and more > 0:
-        say(f"  ! and {words.counted(more, 'broken links')} more")
-
-
-def wiring(command: str) -> list[tuple[str, str]]:
-    """(client, what to paste) for each client that most people use."""
-    from shlex import quote
-
-    server = f'{{"command": "{command}", "args": ["mcp"]}}'
-    named = f'{{"name": "kgd", "command": "{command}", "args": ["mcp"]}}'
-    return [
-        ("Claude Code", f"claude mcp add kgd -- {quote(command)} mcp"),
-        ("Cursor", f'in ~/.cursor/mcp.json: {{"mcpServers": {{"kgd": {server}}}}}'),
-        ("VS Code", f"code --add-mcp {quote(named)}"),
-        ("Codex", f"codex mcp add kgd -- {quote(command)} mcp"),
-    ]
-
-
-def doctor(answer: Answer) -> None:
-    for check in answer["checks"]:
-        say(f"{check['state']:<8} {check['name']}{tail(check['detail'])}")
-        if check.get("next"):
-            say(f"{'':<8} {check['next']}")
-
-
-def ui(answer: Answer) -> None:
-    say(answer["url"])
-    if answer.get("opened"):
-        say("Your browser shows it; if it does not, open this link there.")
-    say(f"It lets one browser in, once, within {answer['minutes']} minutes.")
-    say("There you are who your token says." if answer.get("hub") else "Over ssh, forward its port first.")
-
-
-def browsers(answer: Answer) -> None:
-    """Those that may look now."""
-    if answer["ended"]:
-        say(f"{words.counted(answer['ended'], 'browsers')} let in no longer; `kgd ui` lets one in again")
-    for one in answer["browsers"]:
-        who = f"  as {one['holder'] or one['token']}" if one.get("token") else ""
-        say(f"{one['id']}  since {one['since']}, last seen {one['seen']}{who}{tail(one['program'])}")
-    if not answer["browsers"] and not answer["ended"]:
-        say("no browser was let in; `kgd ui` lets one in")
-
-
-def fsck(answer: Answer) -> None:
-    for one in answer["problems"]:
-        say(f"{one['level']:<8} {one['path']}{tail(one['reason'])}")
-        if one.get("next"):
-            say(f"{'':<8} {one['next']}")
-    if answer["ok"]:
-        say(f"workspace {answer['workspace']} is whole")
-
-
-def uninstall(answer: Answer) -> None:
-    what = "would let go of" if answer.get("dry_run") else "let go of"
-    say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
-    for place in answer["kept"]:
-        say(f"  its knowledge is in {place}")
-    for place in answer["installed"]:
-        say(f"  the settings and hooks of kgd {'would go' if answer.get('dry_run') else 'are gone'} from {place}")
-    for place in answer["left"]:
-        say(f"  ! {place} holds files that are not part of it yet, and was left as it is")
-    if answer["kept"] and not answer.get("dry_run"):
-        say("  `kgd up` in the same place takes it up again")
 
 
 def put(answer: Answer) -> None:
@@ -329,17 +183,6 @@ def review(answer: Answer) -> None:
         say(answer["next"])
 
 
-def config(answer: Answer) -> None:
-    for name in ("registry", "state", "logs", "socket"):
-        say(f"{name:<11}{answer[name]}")
-    if answer.get("manual"):
-        say(f"{'manual':<11}{answer['manual']} (`man -l` reads it)")
-    for name, value in answer["settings"].items():
-        say(f"{name}: {value}")
-    for id, path in answer["workspaces"].items():
-        say(f"workspace {bold(id)} in {path}")
-
-
 def facts(answer: Answer) -> None:
     """An answer that is a few counts and names."""
     _rest(answer)
@@ -375,7 +218,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         for uri in node.get("mentions", {}).get(way, ()):
             say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {uri}")
     for message in node.get("messages", ()):
-        printing_messages.message(message)
+        _message(message)
     for commit in node.get("history", ()):
         say(f"  {words.short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
     for conflict in node.get("conflicts", ()):
@@ -457,3 +300,39 @@ _UNKNOWN = {
 
 def health(state: str) -> str:
     return state if state == "ok" else bold(state)
+
+
+def _message(one: dict[str, Any]) -> None:
+    say()
+    answered = f", answers {one['answers']}" if one.get("answers") else ""
+    say(f"  {bold(fenced_line(one['sender'], 255))} {one.get('at', '')}  {one['uri']}{answered}")
+    for line in fenced(one["content"]).rstrip("\n").split("\n"):
+        say(f"    {line}")
+    for call in one.get("tool_calls", ()):
+        say(f"    [{fenced_line(call.get('name', 'tool'), 255)}] {fenced(words.text(call.get('arguments', '')))}")
+    if one.get("content_cut"):
+        say(f"    ... {one['content_cut']['of']:,} characters: `kgd get {one['uri']}`")
+
+
+def blame(answer: Answer) -> None:
+    for one in answer["ranges"]:
+        earlier = "  or earlier" if one.get("earlier") else ""
+        say(f"{bold(words.short(one['commit']))}  {one['at']}  {words.by(one)}{earlier}")
+        for number, text in enumerate(one["text"].split("\n"), one["first"]):
+            say(f"{number:>6}  {text}")
+    if not answer["ranges"]:
+        say("no content, so nobody wrote a line of it; `kgd history` has the rest")
+
+
+def stale(answer: Answer) -> None:
+    if written := answer.get("verified"):
+        put(written)
+    for node in answer["nodes"]:
+        say(f"{bold(node['uri'])}  {node.get('summary') or node['name']}")
+        _unverified(node["unverified"])
+    say(answer["next"])
+
+
+def _unverified(mark: Answer) -> None:
+    since = f" (since {mark['since'][:10]})" if mark.get("since") else ""
+    say(f"  ! unverified: {mark['reason']}{since}")

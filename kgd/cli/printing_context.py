@@ -1,4 +1,4 @@
-"""This file is where what must be known before one touches something becomes text for a person: `kgd context`."""
+"""Answers of `context`, `coverage` and `broken` as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from kgd.cli import words
 from kgd.cli.terminal import bold, say
 
 Answer = dict[str, Any]
-
 _HEADINGS = {
     "molecule": "Areas", "atom": "Areas", "gotcha": "Traps", "pattern": "Patterns", "decision": "Decisions",
     "insight": "Facts", "task": "Tasks", "concept": "Concepts", "file": "Files", "dir": "Files",
@@ -28,7 +27,7 @@ def context(answer: Answer) -> None:
         for one in answer["changes"]:
             where = one.get("area") or words.short(one["commit"])
             by = f" {one['by']}:" if one.get("by") else ""
-            say(f"  {one['at'][:10]} {where}{by} {_line(one['what'])}")
+            say(f"  {one['at'][:10]} {where}{by} {_one_line(one['what'])}")
     if answer["changed_together"]:
         say(bold("Often changed together with them"))
         for one in answer["changed_together"]:
@@ -49,9 +48,9 @@ def context(answer: Answer) -> None:
 
 def _item(item: Answer) -> None:
     say(f"  {bold(item['name'])}  {item['uri']}")
-    say(f"    {_line(item['why'])}")
+    say(f"    {_one_line(item['why'])}")
     if stale := item.get("unverified"):
-        say(f"    ! unverified: {_line(stale['reason'])}")
+        say(f"    ! unverified: {_one_line(stale['reason'])}")
     if item.get("summary"):
         say(f"    {item['summary']}")
     for line in item.get("text", "").splitlines():
@@ -60,5 +59,46 @@ def _item(item: Answer) -> None:
         say(f"    (more: kgd get {item['uri']})")
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def coverage(answer: Answer) -> None:
+    if answer["state"] != "ready":
+        say(answer["next"])
+        return
+    if area := answer.get("area"):
+        say(f"{bold(area['name'])}  {words.counted(area['files'], 'files')}")
+    if here := answer.get("folder"):
+        say(_folder(here, here["path"] or "."))
+    for folder in answer["folders"]:
+        say(f"  {_folder(folder, folder['name'] + '/')}")
+    for file in answer["files"]:
+        say(f"  {file['path' if area else 'name']}  {_areas(file) or '-'}")
+    for overlap in answer.get("overlaps", ()):
+        place = overlap["folder"] or "the top"
+        say(f"overlap: {_areas(overlap)} have {words.counted(overlap['files'], 'files')} in common, as in {place}")
+    for one in answer.get("moved", ()):
+        say(f"{one['name']}: {one['changed']} lines changed since it was confirmed, in an area of {one['lines']}")
+
+
+def broken(answer: Answer) -> None:
+    for missing in answer["broken"]:
+        say(bold(missing["uri"]))
+        for link in missing["links"]:
+            say(f"    {link['type']} from {link['source']}")
+    if not answer["broken"]:
+        say("no broken links")
+    else:
+        say("Write what is missing with `kgd put`, or take the relation away with `kgd unlink`.")
+
+
+def _folder(folder: Answer, name: str) -> str:
+    share = 100 * folder["covered"] // max(1, folder["files"])
+    told = f"{bold(name)}  {share} % of {words.counted(folder['files'], 'files')}"
+    return f"{told}  {areas}" if (areas := _areas(folder)) else told
+
+
+def _areas(one: Answer) -> str:
+    named = [area["name"] for area in one["areas"]]
+    return ", ".join([*named, f"{one['more_areas']} more"] if one.get("more_areas") else named)

@@ -183,7 +183,7 @@ BLAME = Operation(
             "who wrote which line of a node's content, and when",
             (URI, BUDGET, CURSOR),
             place=20,
-            print="printing_blame.blame",
+            print="printing.blame",
         ),
     ),
 )

@@ -79,7 +79,7 @@ BROKEN = Operation(
             "list relations to what nobody has written yet, by what is missing",
             (OPEN, CURSOR),
             place=90,
-            print="printing_coverage.broken",
+            print="printing_context.broken",
         ),
     ),
 )

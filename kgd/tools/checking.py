@@ -251,7 +251,7 @@ FSCK = Operation(
     Result=FsckResult,
     hints=Hints(read_only=True, idempotent=True),
     run=fsck,
-    commands=(Command("Care", "check every stored object and node", place=60, print="printing.fsck"),),
+    commands=(Command("Care", "check every stored object and node", place=60, print="printing_running.fsck"),),
 )
 DOCTOR = Operation(
     name="doctor",
@@ -270,7 +270,7 @@ DOCTOR = Operation(
                 option("--confirm-deletions", "many files are missing in .kgd and are kept: delete their nodes"),
             ),
             place=60,
-            print="printing.doctor",
+            print="printing_running.doctor",
         ),
     ),
 )

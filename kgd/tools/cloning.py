@@ -118,7 +118,7 @@ CLONE = Operation(
             ),
             place=70,
             ask="place",
-            print="printing.init",
+            print="printing_running.init",
         ),
     ),
 )

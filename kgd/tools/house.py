@@ -239,7 +239,7 @@ STATUS = Operation(
             "Running",
             "how kgd is here: the daemon, the workspace, what waits and why",
             place=50,
-            print="printing.status",
+            print="printing_running.status",
         ),
     ),
 )

@@ -245,7 +245,7 @@ JOIN = Operation(
                 option("--replace", "take the hub's workspaces also where their ids are known from elsewhere"),
             ),
             place=80,
-            own="joining.join",
+            own="local.join",
         ),
     ),
 )

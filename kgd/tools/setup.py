@@ -451,7 +451,7 @@ UP = Operation(
             ),
             place=10,
             ask="place",
-            print="printing.up",
+            print="printing_running.up",
         ),
         Command(
             "Running",
@@ -464,7 +464,7 @@ UP = Operation(
             name="init",
             place=20,
             ask="place",
-            print="printing.init",
+            print="printing_running.init",
         ),
     ),
 )

@@ -380,7 +380,7 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     file = {"path": "nodes/a.yaml", "line": 3, "reason": "is not YAML"}
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "l"}
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
-    show("printing.status", answer | {"proposals": 0, "conflicts": 0}, {})
+    show("printing_running.status", answer | {"proposals": 0, "conflicts": 0}, {})
     assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import printing, printing_agents, printing_context, printing_exchange, printing_ingest
+from kgd.cli import printing, printing_context, printing_exchange, printing_running
 from kgd.cli.output import show
 from kgd.cli.refusals import spoken
 from kgd.cli.verbs import verb
@@ -32,7 +32,7 @@ def test_what_was_taken_in_is_counted_as_people_count(
 ) -> None:
     nodes = [f"document://shop/{number}" for number in range(shown)]
     counts = {"chunks_new": 1, "documents_new": 293}
-    printing_ingest.ingested({"kind": "auto", "source": "docs", "counts": counts, "nodes": nodes})
+    printing_running.ingested({"kind": "auto", "source": "docs", "counts": counts, "nodes": nodes})
     told = capsys.readouterr().out.splitlines()
     assert (told[0], told[-1].strip()) == ("docs taken in: 1 chunk new, 293 documents new", last)
 
@@ -43,7 +43,7 @@ def test_what_is_wrong_with_a_step_is_told_in_one_place(capsys: pytest.CaptureFi
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
     answer = {"daemon": daemon, "health": "degraded", "stages": stages, "degraded": ["embedding: it is down"],
               "invalid_files": [], "proposals": 0, "counts": {}, "conflicts": 0}  # fmt: skip
-    printing.status(answer)
+    printing_running.status(answer)
     told = capsys.readouterr().out
     assert (told.count("it is down"), told.count("no remote answers")) == (1, 1)
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
     path = str(tmp_path / "a.json")
     broken = {"path": path, "state": "", "error": {"message": "this is no JSON", "at": f"{path}, line 3", "next": ""}}
     whole = {"path": path, "state": "", "error": {"message": "this file is not UTF-8", "at": path}}
-    printing_agents.agents({"entries": [broken, whole]})
+    printing_running.agents({"entries": [broken, whole]})
     assert capsys.readouterr().out.splitlines() == [
         "! a.json: this is no JSON (line 3)", "    nothing was written there.",
         "! a.json: this file is not UTF-8", "    nothing was written there.",
@@ -134,9 +134,11 @@ def test_the_next_step_of_an_answer_names_commands(capsys: pytest.CaptureFixture
 def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    printing.up({"workspace": "memory", "path": "/home/me/memory", "published": []})
+    printing_running.up({"workspace": "memory", "path": "/home/me/memory", "published": []})
     assert capsys.readouterr().out.endswith("the arguments are: mcp -C /home/me/memory\n")
-    printing.up({"workspace": "shop", "path": "/home/me/shop/.kgd", "code_tree": "/home/me/shop", "published": []})
+    printing_running.up(
+        {"workspace": "shop", "path": "/home/me/shop/.kgd", "code_tree": "/home/me/shop", "published": []}
+    )
     assert "-C" not in capsys.readouterr().out
 
 

@@ -25,7 +25,7 @@ BUGS = {
         ("tests/cli/test_waiting.py::test_fsck_shows_which_part_it_checks",),
     ),
     "36-colour": Bug(
-        "`kgd status` does not colour an unreadable file", "kgd/cli/printing.py",
+        "`kgd status` does not colour an unreadable file", "kgd/cli/printing_running.py",
         """say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))""",
         """say(f"  ! {file['path']}:{file['line']}: {file['reason']}")""",
         ("tests/cli/test_commands.py::test_an_unreadable_file_is_red_on_a_terminal",),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.cli import printing, terminal
+from kgd.cli import printing, printing_running, terminal
 from kgd.errors import KgdError
 from kgd.exchange import graphml, mermaid
 from kgd.exchange.view import View
@@ -166,7 +166,7 @@ def test_show_and_status_list_broken_links_in_red_and_in_words(
     assert status["broken_links"] == [
         {"source": "concept://shop/auth", "type": "needs", "target": "concept://shop/sessions"}
     ]
-    printing.status(terminal.clean(dict(status)))
+    printing_running.status(terminal.clean(dict(status)))
     assert (
         "\033[31m  ! broken link: concept://shop/auth needs concept://shop/sessions\033[0m" in capsys.readouterr().out
     )

@@ -278,7 +278,7 @@ COVERAGE = Operation(
                 CURSOR,
             ),
             place=80,
-            print="printing_coverage.coverage",
+            print="printing_context.coverage",
         ),
     ),
 )

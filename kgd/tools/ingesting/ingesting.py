@@ -312,7 +312,7 @@ INGEST = Operation(
                 option("--uri", "the node that it becomes, or the URL that it is from", "URI"),
             ),
             place=20,
-            own="ingesting.ingest",
+            own="local.ingest",
         ),
     ),
 )

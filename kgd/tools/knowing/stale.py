@@ -124,7 +124,7 @@ STALE = Operation(
                 CURSOR,
             ),
             place=80,
-            print="printing_stale.stale",
+            print="printing.stale",
         ),
     ),
 )

@@ -1,0 +1,277 @@
+"""Answers about the daemon, workspaces, jobs and connected agents as text. Programs use `--json`."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from kgd.cli import printing, words
+from kgd.cli.requests import program
+from kgd.cli.terminal import bold, red, say
+
+Answer = dict[str, Any]
+
+
+def up(answer: Answer) -> None:
+    init(answer)
+    say()
+    say("To use it from an MCP client:")
+    for client, line in wiring(program()):
+        say(f"  {client + ':':<13}{line}")
+    say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
+    if not answer.get("code_tree") and answer.get("path"):
+        say(f"No code is here, so a client may start anywhere; then the arguments are: mcp -C {answer['path']}")
+
+
+def init(answer: Answer) -> None:
+    """What is here now, whether it was made just now or long ago."""
+    id = str(answer["workspace"])
+    if answer.get("dry_run"):
+        say(f"would {'take up again' if answer.get('restored') else 'make'} workspace {bold(id)}")
+    elif answer.get("restored"):
+        say(f"workspace {bold(id)} is back: the knowledge that was kept here is taken up again")
+    else:
+        say(f"workspace {bold(id)} is {'made' if answer.get('created') else 'up'}")
+    for name, label in (
+        ("path", "files"),
+        ("git_dir", "repository"),
+        ("code_tree", "code tree"),
+        ("adopted", "adopted"),
+    ):
+        if answer.get(name):
+            say(f"  {label:<11}{answer[name]}")
+    say(f"  {'published':<11}{', '.join(answer['published']) or 'nowhere: nothing leaves this machine'}")
+    counts = answer.get("counts", {})
+    if counts:
+        say(f"  {'holds':<11}{words.counts(counts)}")
+    printing.warnings(answer)
+
+
+def status(answer: Answer) -> None:
+    daemon = answer["daemon"]
+    say(f"kgd {daemon['version']}, daemon {daemon['pid']} since {daemon['since']}: {printing.health(answer['health'])}")
+    say(f"  log         {daemon['log']}")
+    if daemon.get("listening"):
+        say(f"  hub at      {daemon['listening']}")
+    if pages := daemon.get("pages"):
+        say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} let in")
+    if daemon.get("workspaces"):
+        say(f"  workspaces  {', '.join(daemon['workspaces'])}")
+    if here := answer.get("workspace"):
+        say(f"workspace {bold(here['id'])} in {here['path']}")
+        say(f"  tip         {here['tip'][:12]} on {here['branch']}")
+    if answer.get("counts"):
+        say(f"  holds       {words.counts(answer['counts'])}")
+    code(answer)
+    for stage in answer["stages"]:
+        age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
+        blocker = stage.get("blocker")
+        is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
+        told = stage.get("about"), None if is_told_below else blocker
+        say(
+            f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{printing.tail('; '.join(filter(None, told)))}"
+        )
+    jobs(answer)
+    for sentence in answer["degraded"]:
+        say(f"  ! {sentence}")
+    for file in answer["invalid_files"]:
+        say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
+    broken_links(answer)
+    if answer["proposals"]:
+        say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
+    if doubted := answer["counts"].get("unverified"):
+        say(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what")
+    if answer["conflicts"]:
+        open_now = words.counted(answer["conflicts"], "open conflicts")
+        say(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
+    elif answer.get("next"):
+        say(answer["next"])
+
+
+def broken_links(answer: Answer) -> None:
+    """Relations that lead nowhere, those that fit; the rest is counted."""
+    links = answer.get("broken_links", ())
+    for link in links:
+        say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
+    more = answer.get("counts", {}).get("broken_links", 0) - len(links)
+    if links and more > 0:
+        say(f"  ! and {words.counted(more, 'broken links')} more")
+
+
+def wiring(command: str) -> list[tuple[str, str]]:
+    """(client, what to paste) for each client that most people use."""
+    from shlex import quote
+
+    server = f'{{"command": "{command}", "args": ["mcp"]}}'
+    named = f'{{"name": "kgd", "command": "{command}", "args": ["mcp"]}}'
+    return [
+        ("Claude Code", f"claude mcp add kgd -- {quote(command)} mcp"),
+        ("Cursor", f'in ~/.cursor/mcp.json: {{"mcpServers": {{"kgd": {server}}}}}'),
+        ("VS Code", f"code --add-mcp {quote(named)}"),
+        ("Codex", f"codex mcp add kgd -- {quote(command)} mcp"),
+    ]
+
+
+def doctor(answer: Answer) -> None:
+    for check in answer["checks"]:
+        say(f"{check['state']:<8} {check['name']}{printing.tail(check['detail'])}")
+        if check.get("next"):
+            say(f"{'':<8} {check['next']}")
+
+
+def ui(answer: Answer) -> None:
+    say(answer["url"])
+    if answer.get("opened"):
+        say("Your browser shows it; if it does not, open this link there.")
+    say(f"It lets one browser in, once, within {answer['minutes']} minutes.")
+    say("There you are who your token says." if answer.get("hub") else "Over ssh, forward its port first.")
+
+
+def browsers(answer: Answer) -> None:
+    """Those that may look now."""
+    if answer["ended"]:
+        say(f"{words.counted(answer['ended'], 'browsers')} let in no longer; `kgd ui` lets one in again")
+    for one in answer["browsers"]:
+        who = f"  as {one['holder'] or one['token']}" if one.get("token") else ""
+        say(f"{one['id']}  since {one['since']}, last seen {one['seen']}{who}{printing.tail(one['program'])}")
+    if not answer["browsers"] and not answer["ended"]:
+        say("no browser was let in; `kgd ui` lets one in")
+
+
+def fsck(answer: Answer) -> None:
+    for one in answer["problems"]:
+        say(f"{one['level']:<8} {one['path']}{printing.tail(one['reason'])}")
+        if one.get("next"):
+            say(f"{'':<8} {one['next']}")
+    if answer["ok"]:
+        say(f"workspace {answer['workspace']} is whole")
+
+
+def uninstall(answer: Answer) -> None:
+    what = "would let go of" if answer.get("dry_run") else "let go of"
+    say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
+    for place in answer["kept"]:
+        say(f"  its knowledge is in {place}")
+    for place in answer["installed"]:
+        say(f"  the settings and hooks of kgd {'would go' if answer.get('dry_run') else 'are gone'} from {place}")
+    for place in answer["left"]:
+        say(f"  ! {place} holds files that are not part of it yet, and was left as it is")
+    if answer["kept"] and not answer.get("dry_run"):
+        say("  `kgd up` in the same place takes it up again")
+
+
+def config(answer: Answer) -> None:
+    for name in ("registry", "state", "logs", "socket"):
+        say(f"{name:<11}{answer[name]}")
+    if answer.get("manual"):
+        say(f"{'manual':<11}{answer['manual']} (`man -l` reads it)")
+    for name, value in answer["settings"].items():
+        say(f"{name}: {value}")
+    for id, path in answer["workspaces"].items():
+        say(f"workspace {bold(id)} in {path}")
+
+
+def code(answer: dict[str, Any]) -> None:
+    """What was read, what was not and why, and what to install for the rest."""
+    told = answer.get("code")
+    if not told:
+        return
+    languages = ", ".join(
+        f"{name} ({words.counted(one['symbols'], 'symbols')})" for name, one in told["languages"].items()
+    )
+    parts = [languages] if languages else []
+    if told["documents"]:
+        parts.append(f"{words.counted(told['documents'], 'documents')} in {words.counted(told['chunks'], 'chunks')}")
+    if told["state"] == "reading":
+        parts.append(f"reading, {words.counted(told['left'], 'files')} left")
+    if parts:
+        say(f"  {'inside':<11} {'; '.join(parts)}")
+    if told["left_out"]:
+        say(f"  {'not read':<11} {', '.join(f'{reason}: {count}' for reason, count in told['left_out'].items())}")
+    for one in told["missing"]:
+        say(f"  ! {one['language']}: {words.counted(one['files'], 'files')} not read; install {one['install']}")
+    if told.get("trouble"):
+        say(f"  ! code: {told['trouble']}")
+
+
+SHOWN = 10
+"""Nodes that are named, and lines of trouble."""
+MOST_ANSWERED = 100
+"""Nodes that an answer names; there may be more."""
+
+
+def ingested(answer: Answer) -> None:
+    """How much became of it, then what could not be taken."""
+    did = "would be taken in" if answer.get("dry_run") else "looked at" if answer["kind"] == "tree" else "taken in"
+    what = answer["source"] or "the text"
+    say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
+    nodes = answer.get("nodes", [])
+    for uri in nodes[:SHOWN]:
+        say(f"  {uri}")
+    if len(nodes) > SHOWN:
+        say(f"  and {len(nodes) - SHOWN} more" if len(nodes) < MOST_ANSWERED else "  and more")
+    trouble = answer.get("trouble", [])
+    for line in trouble:
+        say(f"  ! {line}")
+    if answer.get("more_trouble"):
+        say(f"  ! and {answer['more_trouble']} more")
+    if answer.get("next"):
+        say(answer["next"])
+
+
+def jobs(answer: Answer) -> None:
+    """Those that are under way, or failed."""
+    for job in answer.get("jobs", ()):
+        if job["state"] == "running":
+            of = f" of {job['total']}" if "total" in job else ""
+            say(f"  job {job['id']}  takes in {job['source']}: {job['done']}{of}")
+        elif job["state"] == "failed":
+            say(f"  ! job {job['id']} did not take in {job['source']}: {job.get('failure', '')}")
+
+
+_SAID = {
+    "added": "added", "updated": "brought up to date", "removed": "taken out", "present": "is there",
+    "absent": "not there", "outdated": "of an earlier kgd: `kgd agents install` brings it up to date",
+    "own": "is yours, and stays as it is", "no file": "no such file; --create makes it",
+}  # fmt: skip
+_WOULD = {"added": "would be added", "updated": "would be brought up to date", "removed": "would be taken out"}
+
+
+def agents(answer: Answer) -> None:
+    """What became of each entry; what a dry run would add is shown as it would be written."""
+    dry = answer.get("dry_run")
+    for one in answer["entries"]:
+        if error := one.get("error"):
+            place = error.get("at", "").removeprefix(one["path"]).removeprefix(", ")
+            say(f"! {bold(_near(one['path']))}: {error['message']}" + (f" ({place})" if place else ""))
+            say(f"    nothing was written there. {error.get('next', '')}".rstrip())
+            continue
+        path = _near(one["path"])
+        readers = ", ".join(one["clients"])
+        said = _WOULD.get(one["state"], "") if dry else ""
+        say(f"{bold(path)}  {one['kind']} for {readers}: {said or _SAID[one['state']]}")
+        if dry and one["kind"] != "skill":
+            for line in one.get("adds", "").splitlines():
+                say(f"    + {line}")
+    for warning in answer.get("warnings", ()):
+        say(f"! {warning}")
+    changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
+    if changed and not dry:
+        say(f"{words.counted(changed, 'entries')} written. Restart the client; it may ask whether you trust them.")
+
+
+def _near(path: str) -> str:
+    return min(os.path.relpath(path), path, key=len)
+
+
+def agents_shown(answer: Answer) -> None:
+    entries = answer["entries"]
+    say("Most clients read an object of servers:")
+    say(json.dumps(entries["mcpServers"], indent=2))
+    say("VS Code calls it `servers`:")
+    say(json.dumps(entries["servers"], indent=2))
+    say("Codex has a table:")
+    say(entries["toml"].rstrip())
+    say("Where a client runs a command when a session starts:")
+    say(entries["start hook"])
