@@ -188,7 +188,7 @@ def test_every_make_target_is_in_the_readme_and_no_other() -> None:
 
 
 def test_the_wiring_lines_are_those_that_up_prints() -> None:
-    from kgd.cli.printing import wiring
+    from kgd.cli.printing_running import wiring
 
     readme = (ROOT / "README.md").read_text()
     for client, line in wiring("kgd"):

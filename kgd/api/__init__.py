@@ -1,4 +1,4 @@
-"""This room is where kgd is a library: `kgd.open`, with the operations of the unified graph and the tagged memory."""
+"""The Python library: `kgd.open`, with the operations of the unified graph and the tagged memory."""
 
 from kgd.api.values import (
     ChunkResult,

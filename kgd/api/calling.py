@@ -1,4 +1,4 @@
-"""This file is where operations are put together from calls: pages become one answer, nodes stand for their URIs."""
+"""Calls of operations: pages are joined into one answer, and a node may stand for its URI."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from kgd.api.connections import Connections, Progress
 
 NodeRef = str | Node
-"""A node, or its URI in any spelling that `kgd` takes: in full, ``concept:auth``, or a path."""
+"""A node, or its URI in any spelling: in full, ``concept:auth``, or a path."""
 
 Change = Mapping[str, Any]
 """One change as `put` takes it: ``{"op": "upsert", "uri": ...}``."""
 
 
 BATCH = 1_000
-"""Nodes that are asked for in one call."""
+"""Nodes read in one call."""
 NULLABLE = ("max_cost",)
-"""Parameters where null says something; everywhere else None is what was not given."""
+"""Parameters for which null has a meaning. Elsewhere None means "not given"."""
 
 
 class Calling:
-    """What all operations go through."""
+    """The base of all groups of operations."""
 
     _connections: Connections
     id: str
-    """Of the workspace, as it stands in every URI."""
+    """The workspace's id, which every URI contains."""
 
     def _call(self, name: str, progress: Progress | None = None, /, **args: Any) -> dict[str, Any]:
         given = {key: value for key, value in args.items() if value is not None or key in NULLABLE}
         return self._connections.call(name, {**given, "workspace": self.id}, progress)
 
     def _write(self, name: str, /, **args: Any) -> dict[str, Any]:
-        """A call that may be asked again when its answer was lost: the request id has it applied once."""
+        """A call with a request id: if its answer is lost, it is sent again and still applied once."""
         return self._call(name, **{"request_id": secrets.token_hex(12), **args})
 
     def _pages(self, name: str, /, **args: Any) -> Iterator[dict[str, Any]]:
@@ -50,7 +50,7 @@ class Calling:
                 return
 
     def _found(self, uris: Sequence[str], *, content: bool, elsewhere: list[str] | None = None) -> list[Node]:
-        """The nodes that there are; into `elsewhere` go the URIs of those that a hub has."""
+        """The existing nodes. URIs of nodes on a hub are appended to `elsewhere`."""
         found = list[Node]()
         for first in range(0, len(uris), BATCH):
             for page in self._pages("nodes", uris=uris[first : first + BATCH], content=content):
@@ -69,7 +69,7 @@ def uri_of(node: NodeRef) -> str:
 
 
 def texts(given: Sequence[str] | str) -> list[str]:
-    """One text stands for a list of it."""
+    """A list; a single text becomes a list of one."""
     return [given] if isinstance(given, str) else list(given)
 
 
@@ -81,7 +81,7 @@ def source_of(source: Source | tuple[str, str] | None) -> dict[str, str] | None:
 
 
 def new_node(node: NewNode) -> dict[str, Any]:
-    """Without what was left empty."""
+    """The given fields."""
     given = {
         "uri": node.uri, "type": node.type, "name": node.name, "namespace": node.namespace, "summary": node.summary,
         "content": node.content, "tags": texts(node.tags), "data": node.data, "source": source_of(node.source),

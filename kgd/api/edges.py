@@ -1,4 +1,4 @@
-"""This file is where the operations on edges are."""
+"""Operations on edges."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class EdgeOperations(Calling):
         self, source: NodeRef, target: NodeRef, type: str, *, weight: float | None = None,
         data: dict[str, Any] | None = None, message: str = "",
     ) -> Edge:  # fmt: skip
-        """Make an edge, or give the one of this type that is there another weight or data.
+        """Create an edge, or change the weight or data of the existing edge of this type.
 
-        A target that is missing is allowed: a file or an address becomes a node, anything else makes the edge broken
-        until somebody writes that node.
+        The target may be missing: a file or an address becomes a node. Otherwise the edge is broken until the node is
+        written.
 
         Args:
-            weight: What it costs to go along it, 0..1; 1 for a new edge, if it is left out.
+            weight: The cost of the edge, 0..1; 1 for a new edge if left out.
 
         Raises:
             NotFound: There is no node `source`.
@@ -32,10 +32,10 @@ class EdgeOperations(Calling):
         return self.create_edges([edge], message=message)[0]
 
     def create_edges(self, edges: Iterable[NewEdge | Edge], *, message: str = "") -> list[Edge]:
-        """Make all of them as one commit, or none; at most 2,000. In their order.
+        """Create all edges in one commit, or none; at most 2,000. Returns them in order.
 
         Raises:
-            KgdError: Its `at` names the first that is wrong, as ``edges[3]``. Nothing was written.
+            KgdError: Its `at` names the first wrong edge, as ``edges[3]``. Nothing was written.
         """
         asked = [new_edge(edge) for edge in edges]
         if not asked:
@@ -46,9 +46,9 @@ class EdgeOperations(Calling):
     def get_edges(
         self, node: NodeRef, direction: Literal["in", "out", "both"] = "both", *, edge_types: Sequence[str] = ()
     ) -> list[Edge]:
-        """The edges that leave the node, then those that lead to it; each by weight, other end and type.
+        """The outgoing edges, then the incoming ones, each sorted by weight, other end and type.
 
-        What the code tree says is among them; which texts mention which nodes is, where `edge_types` names MENTIONS.
+        Edges of the code tree are included; mentions only if `edge_types` names MENTIONS.
 
         Raises:
             NotFound: There is no such node, and no edge leads to it.
@@ -57,9 +57,9 @@ class EdgeOperations(Calling):
         return [reading.edge(one) for page in pages for one in page["edges"]]
 
     def delete_edge(self, edge: Edge | str | tuple[NodeRef, NodeRef, str], *, message: str = "") -> None:
-        """Delete an edge that is given as it is, by its id, or as (source, target, type).
+        """Delete an edge, given as a value, by its id, or as (source, target, type).
 
-        The first id of a session takes as long as a look at all edges.
+        The first id of a session costs a scan of all edges.
 
         Raises:
             NotFound: There is none.
@@ -72,9 +72,9 @@ class EdgeOperations(Calling):
         self._write("delete_edges", edges=[ends], message=message)
 
     def delete_edges_for_node(self, node: NodeRef, *, message: str = "") -> int:
-        """Delete every stored edge that leaves the node or leads to it; returns how many they were.
+        """Delete every stored edge of the node in both directions; returns the number.
 
-        Each 2,000 of them are one commit.
+        Each 2,000 edges are one commit.
 
         Raises:
             NotFound: There is no such node.

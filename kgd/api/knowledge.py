@@ -1,4 +1,4 @@
-"""This file is where the graph is asked: by words and meaning, along edges, by tags, for a task; and its past."""
+"""Queries: by words and meaning, along edges, by tags, for a task; and history."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ PAGE_TOKENS = 10_000
 PAGE_NODES = 500
 MOST_NEAR = 10_000
 FOR_CONTEXT = 30
-"""Hits of which a text is made."""
+"""Hits that `get_context` packs into a text."""
 
 
 class KnowledgeOperations(Calling):
-    """Retrieval in the unified graph's words and in those of the tagged memory."""
+    """Retrieval with the names of the unified graph and of the tagged memory."""
 
     def retrieve(
         self, query: str, *, namespace: str = "", node_types: Sequence[str] = (), edge_types: Sequence[str] = (),
         max_depth: int = 1, limit: int = 10, min_similarity: float = 0.0, content: bool = False,
     ) -> GraphResult:  # fmt: skip
-        """The nodes that answer a question, with the edges around them and the path by which each was found.
+        """The nodes that answer a question, with their edges, and the path by which each was found.
 
-        Words and meaning find seeds; edges then bring in what belongs to them.
+        Words and meaning find seeds; edges add related nodes.
 
         Args:
-            node_types: Which types a hit may have; all, if none is given.
-            edge_types: Which edges are followed.
-            max_depth: How many edges a hit may be away from a seed; 0 is seeds only.
-            min_similarity: The least cosine of the vectors, 0..1; any, with 0.
-            content: Whether full texts are read.
+            node_types: Types of the hits; all if empty.
+            edge_types: Types of the edges to follow.
+            max_depth: Edges between a seed and a hit; 0 for seeds only.
+            min_similarity: Smallest cosine of the vectors, 0..1.
+            content: Whether to read full texts.
 
         Raises:
-            Invalid: There is no question.
+            Invalid: The question is empty.
             Unavailable: `min_similarity` was given and there are no vectors (yet).
         """
         return reading.result(
@@ -48,7 +48,7 @@ class KnowledgeOperations(Calling):
     def search_chunks(
         self, query: str, *, limit: int = 10, namespace: str = "", min_similarity: float = 0.0
     ) -> list[ChunkResult]:
-        """The pieces of documents that answer a question, with their text, the best first: `retrieve` of chunks."""
+        """The chunks of documents that answer a question, with their text, best first."""
         found = self.retrieve(
             query, namespace=namespace, node_types=["chunk"], limit=limit, min_similarity=min_similarity, content=True
         )
@@ -57,14 +57,14 @@ class KnowledgeOperations(Calling):
     def find_related(self, node: NodeRef, depth: int = 1, *, edge_types: Sequence[str] = ()) -> list[Node]:
         """The nodes at most `depth` edges away in either direction, the nearest first; without full texts.
 
-        At most 10,000; `traverse` says more of each, and of what is left out.
+        At most 10,000 nodes; `traverse` returns more about each.
         """
         return self._near(node, depth, "both", edge_types)
 
     def get_context(self, namespace: str, query: str, *, max_characters: int = 8_000) -> str:
-        """What a namespace says to a question, as text to be read: `retrieve`, packed.
+        """The texts of a namespace that answer a question, as one text.
 
-        Whole texts while there is room, the best first, each under its name and URI; empty if nothing is found.
+        Best first, each under its name and URI, whole while there is room; empty if nothing is found.
         """
         found = self.retrieve(query, namespace=namespace, limit=FOR_CONTEXT, content=True)
         parts, left = list[str](), max_characters
@@ -79,13 +79,13 @@ class KnowledgeOperations(Calling):
         return "\n".join(parts)
 
     def get_connected(self, node: NodeRef, depth: int = 1) -> list[Node]:
-        """The nodes that its edges lead to, and theirs, to a depth; without the node itself and without full texts."""
+        """The nodes reached over at most `depth` outgoing edges, without the node itself and without full texts."""
         return self._near(node, depth, "out", ())
 
     def query_by_tags(
         self, tags: Sequence[str], limit: int = 10, *, types: Sequence[str] = (), namespace: str = ""
     ) -> list[Node]:
-        """The nodes with any of the tags: those with most of them first, then the newest; without full texts."""
+        """The nodes with any of the tags, most matching tags first, then newest; without full texts."""
         answer = self._call(
             "retrieve", tags=texts(tags), types=texts(types), namespace=namespace, limit=limit, max_depth=0
         )
@@ -94,12 +94,12 @@ class KnowledgeOperations(Calling):
     def gather_context(
         self, task: str = "", *, question: str = "", paths: Sequence[str] = (), budget: int = 4_000
     ) -> Context:
-        """What must be known before a task is begun: decisions, patterns, gotchas, tasks like it; in summaries.
+        """Knowledge to read before a task: decisions, patterns, gotchas and similar tasks, as summaries.
 
         Args:
-            task: The URI of a task, or what it is about in words.
-            paths: Files and directories that are going to be changed.
-            budget: About how many tokens it may take; a token is four characters.
+            task: The URI of a task, or its subject in words.
+            paths: Files and directories to change.
+            budget: Approximate size in tokens; a token is four characters.
         """
         return reading.context(
             self._call("context", task=task, question=question, paths=texts(paths), budget=budget)
@@ -110,16 +110,16 @@ class KnowledgeOperations(Calling):
         edge_types: Sequence[str] = (), types: Sequence[str] = (), direction: Literal["out", "in", "both"] = "out",
         limit: int = 1_000,
     ) -> Walk:  # fmt: skip
-        """Everything whose cheapest path costs at most `max_cost`, the cheapest first; the start is among it.
+        """The nodes whose cheapest path costs at most `max_cost`, cheapest first, including the start.
 
-        It goes on into other workspaces that are registered here.
+        The walk continues in other registered workspaces.
 
         Args:
             max_cost: None for no limit.
-            limit: How many nodes at most; `Walk.cut` says what was left out.
+            limit: Largest number of nodes; `Walk.cut` reports omissions.
 
         Raises:
-            NotFound: There is no start.
+            NotFound: No start exists.
         """
         starts = [start] if isinstance(start, str | Node) else list(start)
         nodes, edges, broken = list[Reached](), dict[tuple[str, str, str], Edge](), dict[tuple[str, str, str], Edge]()
@@ -145,11 +145,11 @@ class KnowledgeOperations(Calling):
         self, node: NodeRef | None = None, *, limit: int = 20, since: str | None = None, until: str | None = None,
         author: str | None = None, diff: bool = False,
     ) -> list[Commit]:  # fmt: skip
-        """The commits of the workspace, or those that changed a node, the newest first.
+        """The commits of the workspace, or of one node, newest first.
 
         Args:
             since: An ISO date or time, as `until`.
-            diff: Whether each says what it changed, field by field.
+            diff: Whether to include the changes, field by field.
         """
         found, cursor = list[Commit](), None
         while len(found) < limit:
@@ -171,5 +171,5 @@ class KnowledgeOperations(Calling):
         )
         near = [one for one in walk.nodes if one.path]
         known = {one.uri: one for one in self._found([one.uri for one in near], content=False)}
-        # What is on a hub is not read again: the walk has said what it is.
+        # Nodes on a hub are not read again: the walk described them.
         return [known.get(one.uri) or Node(one.uri, one.type, one.name, one.summary, trust="remote") for one in near]

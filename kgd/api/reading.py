@@ -1,4 +1,4 @@
-"""This file is where the answers of tools become values."""
+"""Answers of operations as values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def chunk(found: Node, path: NodePath) -> ChunkResult:
 
 
 def reached(answer: Answer, paths: Mapping[str, tuple[Step, ...]]) -> Reached:
-    """A node of a walk; `paths` are those of the nodes before it, on this page and on earlier ones."""
+    """A node of a walk. `paths` has the paths of all earlier nodes."""
     path: tuple[Step, ...] = ()
     if via := answer.get("via"):
         steps = [*via.get("through", ()), via]
@@ -111,7 +111,7 @@ def ingested(answer: Answer) -> Ingested:
 
 
 def message(found: Node) -> Message:
-    """As far as a node says it, whoever wrote it."""
+    """The message in a node. Fields of the wrong type are left out."""
     data = found.data
     kind, sender = (data.get(key) if isinstance(data.get(key), str) else "" for key in ("senderType", "senderId"))
     calls = data.get("toolCalls")

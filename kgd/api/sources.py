@@ -1,4 +1,4 @@
-"""This file is where documents and conversations come in, and where a conversation is read back."""
+"""Ingest of documents and conversations, and reading a conversation."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _is_ordered = re.compile("/[0-9A-HJKMNP-TV-Z]{26}$").search
 
 
 class SourceOperations(Calling):
-    """What is taken in from elsewhere."""
+    """Documents and conversations."""
 
     def ingest(
         self, source: str | os.PathLike[str] | None = None, *, text: str | None = None, kind: str = "auto",
         uri: str | None = None, dry_run: bool = False, wait: bool = True, progress: Progress | None = None,
     ) -> Ingested:  # fmt: skip
-        """Take in a file, a folder or a text; the same again changes only what changed there (docs/ingest.md).
+        """Ingest a file, a folder or a text; a repeat updates only changed parts (docs/ingest.md).
 
-        With neither it looks at the code tree anew, which is served as it is and needs no taking in.
+        With neither, the code tree is read again. It is served from disk and needs no ingest.
 
         Args:
-            kind: What it is, where that is not to be found out: ``auto``, or one that docs/ingest.md names.
-            uri: The node it becomes, or the URL it is from.
-            dry_run: Only say what would be.
+            kind: Its kind if it is not detected; docs/ingest.md lists the kinds.
+            uri: The URI of its node, or the URL of its source.
+            dry_run: Report the changes and write nothing.
             wait: Whether to wait for a job. It continues without this program.
             progress: Called with (done, total or None, message).
 
         Raises:
-            KgdError: It cannot be read, or is nothing that kgd knows.
-            Unavailable: The job failed. What it had written stays, and the same call goes on from there.
+            KgdError: It cannot be read, or its format is unknown.
+            Unavailable: The job failed. The same call continues it.
         """
         answer = self._call(
             "ingest", progress, source=None if source is None else os.fspath(source), text=text, kind=kind, uri=uri,
@@ -53,14 +53,14 @@ class SourceOperations(Calling):
         while wait and job and answer["state"] == "running":
             answer = {**self._call("job", progress, id=job, wait=WAIT_SECONDS), "job": job}
         if failure := answer.get("failure"):
-            raise Unavailable(f"taking in failed: {failure}", at=answer["source"], next="Try it again.")
+            raise Unavailable(f"the ingest failed: {failure}", at=answer["source"], next="Try it again.")
         return reading.ingested(answer)
 
     def message_history(self, thread: NodeRef, *, limit: int | None = None) -> list[Message]:
-        """The messages of a thread in the order in which they were said; with a limit the last ones.
+        """The messages of a thread in order; with a limit the last ones.
 
         Raises:
-            NotFound: There is no such thread.
+            NotFound: The thread does not exist.
         """
         found = self._found([uri_of(thread)], content=False)
         if not found or scheme_of(found[0].uri) != "thread":

@@ -1,4 +1,4 @@
-"""This file is where the values of the library are defined: frozen, comparable, and plain data by `as_dict`."""
+"""Values of the library: frozen, comparable, and plain data by `as_dict`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Data = dict[str, Any]
 
 
 class Value:
-    """What all of them can do."""
+    """The base of all values."""
 
     __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as JSON takes it, values inside it too."""
+        """The value as plain data for JSON."""
         return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
 class Source(Value):
-    """Where a node's content was taken from; both are any text, and several nodes may share one."""
+    """The origin of a node's content; both fields are any text, and several nodes may share a source."""
 
     type: str
     id: str
@@ -33,14 +33,14 @@ class Source(Value):
 
 @dataclass(frozen=True, slots=True)
 class Node(Value):
-    """A node as it was when it was read. Changing `data` changes nothing that is stored.
+    """A node at the time it was read. Changing `data` does not change the stored node.
 
     Attributes:
-        content: The full text; None where it was not asked for, which is not the same as an empty one.
-        detail: The Markdown file behind a memory, where it has one and content was asked for.
-        version: How many commits changed it; 0 for what is only served from the code tree.
-        created_at: As its first commit claims it, RFC 3339 in UTC; `updated_at` as its last one does.
-        trust: ``local``, ``team`` where others write to the workspace too, ``remote`` where only others do.
+        content: The full text; None if it was not read.
+        detail: The Markdown detail of a memory, if it has one and content was read.
+        version: The number of commits that changed it; 0 for nodes of the code tree that are not stored.
+        created_at: Time of its first commit, RFC 3339 in UTC; `updated_at` of its last.
+        trust: ``local``; ``team`` if others also write to the workspace; ``remote`` if only others do.
     """
 
     uri: str
@@ -68,9 +68,9 @@ class Node(Value):
 
 @dataclass(frozen=True, slots=True)
 class NewNode(Value):
-    """A node to be made: by `type` and `name`, which get a URI that nothing has, or under a `uri` of your choice.
+    """A node to create, by `type` and `name` with a new URI, or under a free `uri`.
 
-    `detail` is the Markdown behind a decision, pattern, gotcha, insight or task, which gets a file of its own.
+    `detail` is the Markdown detail of a decision, pattern, gotcha, insight or task, kept as a separate file.
     """
 
     type: str = ""
@@ -88,12 +88,12 @@ class NewNode(Value):
 
 @dataclass(frozen=True, slots=True)
 class Edge(Value):
-    """A directed relation. There is one at most of a type between two nodes.
+    """A directed relation. Two nodes have at most one of each type.
 
     Attributes:
-        weight: What it costs to go along it, 0..1; 0 is "always together". Strength belongs into `data`.
-        broken: Whether there is no node under the target's URI.
-        derived: Whether it is stored nowhere, but follows from what the texts and the code say.
+        weight: Its cost, 0..1; 0 is "always together". Strength belongs in `data`.
+        broken: Whether the target does not exist.
+        derived: Whether it follows from texts or code and is not stored.
     """
 
     source: str
@@ -106,7 +106,7 @@ class Edge(Value):
 
     @property
     def id(self) -> str:
-        """A function of source, target and type alone, the same on every machine."""
+        """Computed from source, target and type; the same on every machine."""
         return edge_id(self.source, self.target, self.type)
 
     def as_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Edge(Value):
 
 @dataclass(frozen=True, slots=True)
 class NewEdge(Value):
-    """An edge to be made. `weight` and `data` that are None stay as they are where the edge is there already."""
+    """An edge to create. None leaves `weight` or `data` of an existing edge unchanged."""
 
     source: str
     target: str
@@ -126,11 +126,11 @@ class NewEdge(Value):
 
 @dataclass(frozen=True, slots=True)
 class NodePath(Value):
-    """How a node was found.
+    """The way to a hit.
 
     Attributes:
-        uris: From the seed, which the words or the meaning led to, along edges to the node itself.
-        score: 0..1, of words, meaning and edges together.
+        uris: From the seed, found by words or meaning, along edges to the node.
+        score: 0..1, from words, meaning and edges.
         similarity: Cosine of the vectors; None without them.
     """
 
@@ -148,7 +148,7 @@ class NodePath(Value):
 
 @dataclass(frozen=True, slots=True)
 class GraphResult(Value):
-    """What `retrieve` found, the best first; `paths` has one entry for each of the nodes, in their order."""
+    """The hits of `retrieve`, best first; `paths` has one entry for each node, in the same order."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -157,7 +157,7 @@ class GraphResult(Value):
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult(Value):
-    """A piece of a document that answers a question; `document` is the URI of what it is a piece of."""
+    """A chunk of the document with the URI `document`."""
 
     uri: str
     name: str
@@ -170,7 +170,7 @@ class ChunkResult(Value):
 
 @dataclass(frozen=True, slots=True)
 class Step(Value):
-    """One relation of a walk's path, leaving `uri`; `backwards` where it was gone against its arrow."""
+    """One relation of a path, leaving `uri`; `backwards` if it was followed against its direction."""
 
     uri: str
     type: str
@@ -179,7 +179,7 @@ class Step(Value):
 
 @dataclass(frozen=True, slots=True)
 class Reached(Value):
-    """A node of a walk, with what it costs to get there. Its content is read with `get_node`."""
+    """A node of a walk with the cost of its path. Read its content with `get_node`."""
 
     uri: str
     type: str
@@ -192,7 +192,7 @@ class Reached(Value):
 
 @dataclass(frozen=True, slots=True)
 class Cut(Value):
-    """Something that a limit left out: at least `count` of it."""
+    """At least `count` nodes or edges that a limit left out."""
 
     limit: str
     count: int
@@ -201,7 +201,7 @@ class Cut(Value):
 
 @dataclass(frozen=True, slots=True)
 class Walk(Value):
-    """What `traverse` reached, the cheapest first; `broken` are edges that lead to no node."""
+    """The nodes that `traverse` reached, cheapest first; `broken` edges lead to no node."""
 
     nodes: tuple[Reached, ...]
     edges: tuple[Edge, ...]
@@ -211,7 +211,7 @@ class Walk(Value):
 
 @dataclass(frozen=True, slots=True)
 class ContextItem(Value):
-    """One thing to know: `summary`, or the beginning of the text, or both; `more` says that there is more of it."""
+    """One item of knowledge: `summary`, the start of the text, or both; `more` if the text continues."""
 
     uri: str
     kind: str
@@ -224,9 +224,9 @@ class ContextItem(Value):
 
 @dataclass(frozen=True, slots=True)
 class Context(Value):
-    """What is known about a task, a question or paths, in reading order.
+    """Knowledge about a task, a question or paths, in reading order.
 
-    `unmatched_paths` are those that nobody has described; `changes` what happened to the paths lately, as plain data.
+    `unmatched_paths` have no description; `changes` are recent changes of the paths, as plain data.
     """
 
     items: tuple[ContextItem, ...]
@@ -234,13 +234,13 @@ class Context(Value):
     changes: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
 
     def __str__(self) -> str:
-        """All of it as text that a person or a model reads."""
+        """The items as one text."""
         return "\n\n".join(f"{item.name} ({item.uri})\n{item.summary or item.text}".strip() for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(Value):
-    """One change of the workspace. `nodes` are the URIs it changed; `diff` is plain data, where it was asked for."""
+    """One commit of the workspace. `nodes` are the changed URIs; `diff` is plain data, if requested."""
 
     commit: str
     at: str
@@ -254,12 +254,12 @@ class Commit(Value):
 
 @dataclass(frozen=True, slots=True)
 class Written(Value):
-    """What became of a set of changes.
+    """The result of a set of changes.
 
     Attributes:
-        commit: None where nothing changed, or nothing was to be written.
-        versions: URI to version of each node that it wrote.
-        repeated: Whether the request id was seen before: this is the first result, and nothing was done now.
+        commit: None if nothing changed or was to be written.
+        versions: URI to version of each written node.
+        repeated: Whether the request id was used before: this is the first result, and nothing was written now.
     """
 
     commit: str | None
@@ -273,13 +273,13 @@ class Written(Value):
 
 @dataclass(frozen=True, slots=True)
 class Ingested(Value):
-    """What became of something that was taken in.
+    """The result of an ingest.
 
     Attributes:
-        counts: How many nodes of which kind are new, changed and gone, such as ``chunks_new``.
+        counts: Numbers of new, changed and removed nodes by kind, such as ``chunks_new``.
         nodes: The documents and threads, at most 100 of them.
-        trouble: What could not be read, one line each; the rest was taken in.
-        job: The id of a job that took it in, or still does: then `is_done` is false.
+        trouble: One line for each unread file; the rest was ingested.
+        job: The id of its job. `is_done` is false while the job runs.
     """
 
     kind: str
@@ -294,7 +294,7 @@ class Ingested(Value):
 
 @dataclass(frozen=True, slots=True)
 class Message(Value):
-    """One message of a thread; `at` is when it was said, as its name says it."""
+    """One message of a thread; `at` is its time, from its name."""
 
     uri: str
     content: str

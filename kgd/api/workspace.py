@@ -1,4 +1,4 @@
-"""This file is where the library begins: `kgd.open`, and the workspace that it gives."""
+"""`kgd.open`, and the workspace it returns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOperations):
-    """One graph. Made by `kgd.open`; any number of threads may use it.
+    """One graph, opened by `kgd.open`. Safe for threads.
 
-    What it answers are values: they do not change when the graph does. Every change is one commit, and is durable when
-    the call returns; after an error nothing of it is in the graph. Errors are subclasses of `kgd.KgdError` with `code`,
+    Answers are values, which do not change with the graph. Every change is one commit, durable when the call returns;
+    after an error nothing was written. Errors are subclasses of `kgd.KgdError` with `code`,
     `message`, `at` and `next`.
 
     Attributes:
-        id: The workspace's id, as it stands in every URI of it.
+        id: The workspace's id, which each of its URIs contains.
     """
 
     def __init__(self, connections: Connections, id: str) -> None:
@@ -47,28 +47,28 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         self.close()
 
     def close(self) -> None:
-        """Let go of it. A program that ends does so by itself; called twice it does nothing."""
+        """Close the connections. A second call does nothing."""
         self._connections.close()
 
     def put(
         self, *changes: Change, message: str = "", request_id: str | None = None, dry_run: bool = False,
     ) -> Written:  # fmt: skip
-        """Carry out changes of any kind as one commit, or none of them; at most 1,000. docs/mcp.md has each `op`.
+        """Apply changes of any kind in one commit, or none; at most 1,000. docs/mcp.md describes each `op`.
 
         Args:
-            message: Why, in one line: the commit's subject.
-            request_id: Asked again with the same one, it is applied once. One is made if you give none.
-            dry_run: Only say what would be.
+            message: The reason in one line: the commit's subject.
+            request_id: A repeat with the same id is applied once. Generated if left out.
+            dry_run: Report the changes and write nothing.
 
         Raises:
-            KgdError: Its `at` names the change that is wrong, as ``changes[2].weight``.
+            KgdError: Its `at` names the wrong change, as ``changes[2].weight``.
         """
         return self.put_many(changes, message=message, request_id=request_id, dry_run=dry_run)
 
     def put_many(
         self, changes: Iterable[Change], *, message: str = "", request_id: str | None = None, dry_run: bool = False,
     ) -> Written:  # fmt: skip
-        """As `put`, of a list."""
+        """`put` for a list."""
         given: dict[str, Any] = {"request_id": request_id} if request_id else {}
         answer = self._write(
             "put", changes=[dict(one) for one in changes], message=message, conflicts="show",
@@ -77,7 +77,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         return reading.written(answer)
 
     def status(self) -> dict[str, Any]:
-        """How the workspace is, as `kgd status` says it: stages of its work, counts, conflicts, what is degraded."""
+        """The health of the workspace, as in `kgd status`: stages, counts, conflicts, problems."""
         return self._call("status")
 
 
@@ -85,18 +85,18 @@ def open(
     directory: str | os.PathLike[str] = ".", *, workspace: str | None = None, create: bool = False,
     client: str = "python",
 ) -> Workspace:  # fmt: skip
-    """The workspace of a directory or of one above it.
+    """Open the workspace of a directory or of one above it.
 
     Calls go to your kgd daemon, which is started if none runs.
 
     Args:
-        directory: Relative paths, such as ``./src/a.py``, are meant from here.
-        workspace: An id, for another workspace than that of the directory.
-        create: Whether one is made where there is none, as `kgd up` does.
-        client: The program's name, which stands beside yours as the author of its changes.
+        directory: The base of relative paths such as ``./src/a.py``.
+        workspace: The id of a workspace, instead of the directory's.
+        create: Whether to create a missing workspace, as `kgd up` does.
+        client: The program's name, noted beside yours as the author of its changes.
 
     Raises:
-        NotFound: There is no workspace.
+        NotFound: The directory has no workspace.
         Unavailable: The daemon cannot be started.
     """
     place = os.path.abspath(directory)

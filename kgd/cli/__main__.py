@@ -1,4 +1,4 @@
-"""This file is where `python -m kgd.cli` becomes the program `kgd`."""
+"""`python -m kgd.cli`, the same as the program `kgd`."""
 
 import sys
 

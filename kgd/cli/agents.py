@@ -1,4 +1,4 @@
-"""This file is where `kgd prime` and `kgd agents` are: what an agent starts with, and how a host is told of kgd."""
+"""The commands `kgd prime` and `kgd agents`: context at the start of a session, and the settings of agent hosts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Given = dict[str, Any]
 
 NOTES = "agents.json"
 
-NONE_SEEN = "none of the clients that kgd knows is seen here"
+NONE_SEEN = "no client that kgd knows was found here"
 
 
 def prime(given: Given, options: Given) -> int:
-    """Never fails: a session that is about to start must not be stopped, whatever state kgd is in.
+    """Print the context for a session that starts. Never fails, because a failing start hook would stop the session.
 
-    To a person it says in one line why there is nothing; a host's hook gets nothing then, or an answer of its own form.
+    Without context a person gets the reason in one line, and a hook nothing.
     """
     shape = given.pop("hook", None)
     try:
@@ -54,14 +54,14 @@ def rendered(answer: Given) -> str:
 
 
 def envelope(shape: str, text: str) -> Given:
-    """What a host's start hook is to print: Cursor's form, or the one that Claude Code, Codex and VS Code share."""
+    """The output of a start hook: Cursor's form, or the form shared by Claude Code, Codex and VS Code."""
     if shape == "cursor":
         return {"additional_context": text}
     return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
 
 
 def _is_workspace_here() -> bool:
-    """Whether a daemon is worth starting. Looked for only where none runs yet."""
+    """Whether starting a daemon is worthwhile: one runs, or this directory has a workspace."""
     from kgd.client.start import running
 
     if running(Home.find()):
@@ -164,7 +164,7 @@ def _show(printer: Any, answer: Given, options: Given) -> int:
 
 
 def _root(here: Any) -> Any:
-    """The project's folder: that of the code repository, else where we are."""
+    """The project's folder: the code repository's, else the current directory."""
     from kgd.git.layout import WORK_TREE, code_root
 
     top = code_root(here) or here
@@ -184,7 +184,7 @@ def _reported(reports: Any, where: Any) -> Given:
 
 
 def _shown(where: Any) -> Given:
-    """What any other client needs, ready to paste."""
+    """The settings for any other client, ready to paste."""
     from kgd.agents import clients, entries, toml_table
 
     server = entries.server(where.command)

@@ -1,7 +1,7 @@
-"""This file is where completion scripts are made from the table of commands; they run without starting kgd.
+"""Shell completion: scripts made from the table of commands, which run without starting kgd.
 
-Each first finds the command of the line, which options of every command may stand in front of, some with a value. Then
-it offers that command's options and words, or the words that an option takes; where there are none, files.
+A script finds the command, skipping global options and their values. Then it offers the command's options and words,
+or the words that an option takes, else files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _VALUED = "|".join(flag for argument in GLOBAL if "metavar" in argument.options 
 
 
 def script(shell: str) -> str:
-    """The script, to be evaluated at the start of that shell."""
+    """The script, for evaluation when the shell starts."""
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell]()
 
 
@@ -24,7 +24,7 @@ def _options(verb: Verb) -> list[Argument]:
 
 
 def _words(verb: Verb) -> str:
-    """What may stand behind a command: its options and the words that it knows."""
+    """The words that may follow a command."""
     flags = [flag for argument in _options(verb) for flag in argument.flags]
     return " ".join([*flags, *_positional(verb)])
 

@@ -1,4 +1,4 @@
-"""This file is where `kgd edit` turns what an editor left behind into the changes of a `put`."""
+"""`kgd edit`: turns an edited node file into the changes of a `put`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXTS = ("type", "name", "summary", "content")
 
 
 def edit(given: Given, options: Given) -> int:
-    """Open the node, and write what changed under the version that was opened: a newer one is never overwritten."""
+    """Open the node in an editor and write the changes under the version that was opened."""
     scope = {"workspace": given["workspace"]} if "workspace" in given else {}
     with Connection(Home.find()) as connection:
         found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})
@@ -47,7 +47,7 @@ def edit(given: Given, options: Given) -> int:
 
 @contextlib.contextmanager
 def _kept_unless_done(node: Node) -> Iterator[str]:
-    """A file with the node's text for the editor. What the person wrote stays, and is named, unless it was saved."""
+    """A file with the node's text for the editor. It is kept, and its path printed, unless the edit was saved."""
     original = documents.encode(node)
     handle, path = tempfile.mkstemp(prefix="kgd-edit-", suffix=".yaml")
     with open(handle, "wb") as file:
@@ -104,7 +104,7 @@ def changes_between(before: Node, after: Node, version: int) -> list[Given]:
 
 
 def _edited(node: Node, path: str) -> Node:
-    """What the person made of it; an error is shown and the editor opened again, where somebody can answer."""
+    """The edited node. On a terminal an error is shown and the editor opens again."""
     while True:
         try:
             subprocess.run([*shlex.split(editor()), path], check=True)

@@ -1,4 +1,4 @@
-"""This file is where the commands are that do their work themselves instead of asking the daemon for it."""
+"""Commands that do more than one call to the daemon, or none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mcp(given: Given, options: Given) -> int:
 
 
 def serve(given: Given, options: Given) -> int:
-    """The daemon here, in the foreground. As a hub it takes the place of a daemon that runs in the background."""
+    """Run the daemon in the foreground. A hub replaces a daemon that runs in the background."""
     from kgd.serve.__main__ import main
 
     words = ["--foreground"]
@@ -45,7 +45,7 @@ def serve(given: Given, options: Given) -> int:
 
 
 def ui(given: Given, options: Given) -> int:
-    """Open the pages in the person's browser, where there is one; the link is printed all the same."""
+    """Print a link to the pages, and open it if there is a screen."""
     stays = given.pop("print", False) or options.get("json") or options.get("quiet")
     lists, ends = given.pop("browsers", False), given.pop("end", False)
     with Connection(Home.find()) as connection, told("ui", options):
@@ -65,7 +65,7 @@ def ui(given: Given, options: Given) -> int:
 
 
 def down(given: Given, options: Given) -> int:
-    """Returns when the daemon has let go of its home, so that whatever comes next finds nobody."""
+    """Stop the daemon; return when it has released its home."""
     from kgd.client.start import running
 
     home = Home.find()
@@ -107,9 +107,9 @@ def merge_driver(given: Given, options: Given) -> int:
 
 
 def uninstall(given: Given, options: Given) -> int:
-    """The workspace here, or with --all every one, then the daemon, then the home. Knowledge is never deleted.
+    """Remove this workspace, or with --all every workspace, the daemon and the home. Knowledge is never deleted.
 
-    What `kgd install` put into a clone goes first; a clone that is no workspace of this home is done with that.
+    In a clone with kgd's git settings and no workspace, only the settings are removed.
     """
     from kgd.cli import plain_git
 
@@ -128,7 +128,7 @@ def uninstall(given: Given, options: Given) -> int:
 
 
 def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
-    """End every process of the home, then remove clients' entries and the home."""
+    """Remove the entries in clients' settings, stop all processes of the home, and delete it."""
     from kgd.cli.agents import disconnect
     from kgd.client.start import UNINSTALLED
 
@@ -180,7 +180,7 @@ def completion(given: Given, options: Given) -> int:
 
 
 def config(given: Given, options: Given) -> int:
-    """Where everything is; the settings are those that hold now, not what a broken file says."""
+    """Print paths and settings. If the registry file is broken, the settings in force are shown."""
     from dataclasses import asdict
 
     from kgd.config.registry import RegistryFile
@@ -200,7 +200,7 @@ def config(given: Given, options: Given) -> int:
 
 
 def _manual() -> str:
-    """The page of `man kgd`: inside of an installed package, or beside a package that is worked on."""
+    """The path of the man page: in an installed package, or in a working copy."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for place in (os.path.join(package, "ui/docs"), os.path.join(os.path.dirname(package), "docs")):
         if os.path.isfile(page := os.path.join(place, "kgd.1")):
@@ -218,7 +218,7 @@ def _say(text: str, options: Given) -> None:
 
 
 def _program() -> list[str]:
-    """How this very kgd is started by a service manager that knows no PATH."""
+    """The command for a service manager, which has no PATH."""
     return [sys.executable, "-P", "-m", "kgd.serve", "--foreground"]
 
 
@@ -229,7 +229,7 @@ def join(given: Given, options: Given) -> int:
     from kgd.http_client import Address
 
     args: Given = {name: given[name] for name in ("url", "replace") if name in given}
-    Address.parse(args["url"])  # before anybody types a secret for it
+    Address.parse(args["url"])  # refuse a bad address before asking for the token
     args["token"] = _token()
     with Connection(Home.find()) as connection:
         answer = connection.call("join", args)
@@ -250,11 +250,11 @@ def _token() -> str:
 
 
 WAIT_SECONDS = 30
-"""Of one call; then it is asked again."""
+"""Of one call; further calls follow."""
 
 
 def ingest(given: Given, options: Given) -> int:
-    """Returns when all is taken in. Interrupted, the job goes on without it."""
+    """Start an ingest and wait for its job. An interrupted wait leaves the job running."""
     source = given.get("source")
     if source == "-":
         given["text"] = sys.stdin.read()
@@ -271,11 +271,11 @@ def ingest(given: Given, options: Given) -> int:
                 answer = {**answer, **job, "job": job["id"]}
                 answer.pop("next", None)
     except KeyboardInterrupt:
-        sys.stderr.write("\nkgd: what began goes on by itself; `kgd status` says how far it is\n")
+        sys.stderr.write("\nkgd: the job continues in the daemon; `kgd status` shows its progress\n")
         return INTERRUPTED
     if answer.get("state") == "failed":
         raise Unavailable(
-            answer.get("failure") or "it could not be taken in", next="`kgd ingest` goes on where it was."
+            answer.get("failure") or "the ingest failed", next="Run `kgd ingest` again; it continues where it stopped."
         )
     show("printing_running.ingested", answer, options)
     counts = answer["counts"]

@@ -1,6 +1,6 @@
-"""This file is where a command line is read and carried out, and where errors become messages and exit codes.
+"""The program `kgd`: reads a command line, makes the call, prints the answer or the error, and returns an exit code.
 
-Nothing large is imported for `--help` or for a call to a daemon that runs: the work is done there.
+Nothing large is imported for `--help` or for a call to a running daemon.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MINE = ("json", "directory", "quiet", "verb")
 
 
 def run(argv: Sequence[str]) -> int:
-    """Carry out one command; returns its exit code. Never a traceback for what a person did or met."""
+    """Carry out one command and return its exit code. Expected errors never print a traceback."""
     options: dict[str, Any] = {}
     try:
         options = _read(argv)
@@ -55,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
         sys.stderr.write("\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has seen enough, as `| head` does; nothing may be flushed to it at exit.
+        # The reader has gone, as `| head` does; nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
 
@@ -95,7 +95,7 @@ def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _why_absent(absent: Sequence[dict[str, Any]]) -> str:
-    """The error code of what could not be had: that nobody could be asked counts more than that nothing was there."""
+    """The error code for missing nodes: an unreachable hub counts more than a node that does not exist."""
     reasons = {one.get("reason") for one in absent}
     codes = {"unreachable": "UNAVAILABLE", "forbidden": "FORBIDDEN"}
     return next((code for reason, code in codes.items() if reason in reasons), "NOT_FOUND")
@@ -110,10 +110,10 @@ def _go_to(directory: str | None) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options may be written before or after the command; errors are one line and a next step."""
+    """Accepts global options before and after the command; prints errors as one line and a next step."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """argparse would list every command there is instead of the one that was meant."""
+        """Suggest a close command name. argparse would list all of them."""
         if action.dest != "verb" or value in (action.choices or ()):
             super()._check_value(action, value)
             return
@@ -126,7 +126,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         then = f"See `{self.prog} --help`."
-        if _TOKEN(message):  # which is not shown once more
+        if _TOKEN(message):  # never shown again
             message = "a token does not belong on the command line, where others can see it"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."
         sys.stderr.write(f"kgd: {message}\n     {then}\n")
@@ -134,7 +134,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _read(argv: Sequence[str]) -> dict[str, Any]:
-    """The options of a command line; what the command does not know is told with the help of that command."""
+    """The options of a command line. Errors point to the help of the command."""
     parser = _parser(argv)
     if not argv:
         parser.print_help()
@@ -147,7 +147,7 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of this command line: of all commands only the one that is used has its arguments made."""
+    """The parser of this command line. Only the command in use gets its arguments, which saves most of the time."""
     parser = _Parser(prog="kgd", usage="kgd [options] COMMAND ...", description=_overview(), add_help=True,
                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--version", action="version", version=f"kgd {__version__}")
@@ -169,7 +169,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add(parser: argparse.ArgumentParser, argument: Argument, *, hidden_default: bool) -> None:
-    """A global option after the command must not reset what was given before it: there it has no default."""
+    """Add an argument. A global option after the command has no default: it would reset one given before it."""
     options = dict(argument.options)
     if hidden_default:
         options["default"] = argparse.SUPPRESS

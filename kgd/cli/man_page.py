@@ -1,4 +1,4 @@
-"""This file is where the page of `man kgd` is made from the table of commands, by `kgd.cli.reference --man`."""
+"""The man page, made from the table of commands; `kgd.cli.reference --man` prints it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DESCRIPTION = (
     "kgd keeps what a team and its agents learned as a graph of small YAML files in a git repository, serves it to "
     "every MCP client of this machine, and makes each change a durable commit with an author and a reason.",
     "A command that needs the daemon starts it. A URI may be written as a path or in short, such as ./src/auth or "
-    "atom:checkout-page. Nothing leaves the machine before somebody has named a remote or a hub.",
+    "atom:checkout-page. Nothing leaves the machine until you name a remote or a hub.",
 )
 _ENVIRONMENT = (
     ("KGD_HOME", "the home of kgd, in one directory: registry, state, logs"),
@@ -91,6 +91,6 @@ def _sentence(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """With what roff would take for its own written out."""
+    """The text with the characters escaped that roff would interpret."""
     text = re.sub(r"\\", r"\\e", text).replace("-", "\\-").replace("'", "\\(aq").replace("`", "").replace("~", "\\(ti")
     return f"\\&{text}" if text.startswith((".", "'")) else text

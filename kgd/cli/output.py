@@ -1,4 +1,4 @@
-"""This file is where an answer leaves the program: as JSON for programs, or as text for a person."""
+"""Output of an answer: JSON for programs, text for a person."""
 
 from __future__ import annotations
 

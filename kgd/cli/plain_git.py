@@ -1,4 +1,4 @@
-"""This file is where the commands are that make plain git work as kgd does; all of them local, none starts a daemon."""
+"""Commands that connect plain git with kgd: `install`, its removal, and hooks. None starts a daemon."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _list(refusals: list[KgdError]) -> None:
 
 
 def _tell(cwd: Path, variables: dict[str, str]) -> int:
-    """Nobody waits for this, and where no daemon runs there is nobody to tell."""
+    """Notify a running daemon that a branch moved; without one do nothing."""
     home = Home.find()
     if not os.path.exists(home.socket):
         return 0

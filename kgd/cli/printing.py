@@ -11,9 +11,9 @@ from kgd.model.fence import fenced, fenced_line
 
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
-"""Keys of `data` by which an import and an export know again what they wrote; of no use to a reader."""
+"""Keys of `data` by which imports and exports recognize nodes; of no use to a reader."""
 STEPS = 5
-"""Names of a path in front of a node's own."""
+"""Names shown before a node's own in a path."""
 
 
 def put(answer: Answer) -> None:
@@ -152,7 +152,7 @@ def _suggestions(found: list[Answer]) -> None:
     if found:
         say("Take one over with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
     else:
-        say("no suggestions: what was read together so far may be chance, and no name recurs that is not a node")
+        say("no suggestions: nothing was read together often enough, and every recurring name is a node")
 
 
 def _suggested(one: Answer) -> str:
@@ -184,7 +184,7 @@ def review(answer: Answer) -> None:
 
 
 def facts(answer: Answer) -> None:
-    """An answer that is a few counts and names."""
+    """Print an answer of a few counts and names."""
     _rest(answer)
 
 
@@ -209,7 +209,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     if any(texts):
         say()
     for relation in node.get("relations", ()):
-        broken = "  (broken link: nobody has written it)" if relation.get("broken") else ""
+        broken = "  (broken link)" if relation.get("broken") else ""
         line = f"  -> {relation['type']} {relation['target']} @{relation['weight']:g}{broken}"
         say(red(line) if broken else line)
     for relation in node.get("incoming", ()):
@@ -269,7 +269,7 @@ def more(answer: Answer, options: Answer) -> None:
 
 
 def missing(answer: Answer) -> None:
-    """What was asked for and could not be had, and why, on standard error."""
+    """Print missing nodes, with the reason, to standard error."""
     for one in answer["missing"]:
         if invalid := one.get("invalid_file"):
             said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
@@ -321,7 +321,7 @@ def blame(answer: Answer) -> None:
         for number, text in enumerate(one["text"].split("\n"), one["first"]):
             say(f"{number:>6}  {text}")
     if not answer["ranges"]:
-        say("no content, so nobody wrote a line of it; `kgd history` has the rest")
+        say("this node has no content; `kgd history` shows its changes")
 
 
 def stale(answer: Answer) -> None:

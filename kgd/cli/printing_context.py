@@ -36,7 +36,7 @@ def context(answer: Answer) -> None:
         say(bold("In no area"))
         described = set(answer.get("described", ()))
         for path in paths[:_NAMED]:
-            say(f"  {path}{'' if path in described else ' (nobody has described it)'}")
+            say(f"  {path}{'' if path in described else ' (not described)'}")
         if len(paths) > _NAMED:
             say(f"  and {len(paths) - _NAMED} more")
     if answer["cut"]:
@@ -90,7 +90,7 @@ def broken(answer: Answer) -> None:
     if not answer["broken"]:
         say("no broken links")
     else:
-        say("Write what is missing with `kgd put`, or take the relation away with `kgd unlink`.")
+        say("Write the missing node with `kgd put`, or remove the relation with `kgd unlink`.")
 
 
 def _folder(folder: Answer, name: str) -> str:

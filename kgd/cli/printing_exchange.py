@@ -1,4 +1,4 @@
-"""This file is where imports and exports, and what is missing in a graph, become text for a person."""
+"""Answers of imports and exports as text."""
 
 from __future__ import annotations
 

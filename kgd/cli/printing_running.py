@@ -25,12 +25,12 @@ def up(answer: Answer) -> None:
 
 
 def init(answer: Answer) -> None:
-    """What is here now, whether it was made just now or long ago."""
+    """Print the workspace, new or existing."""
     id = str(answer["workspace"])
     if answer.get("dry_run"):
-        say(f"would {'take up again' if answer.get('restored') else 'make'} workspace {bold(id)}")
+        say(f"would {'restore' if answer.get('restored') else 'create'} workspace {bold(id)}")
     elif answer.get("restored"):
-        say(f"workspace {bold(id)} is back: the knowledge that was kept here is taken up again")
+        say(f"workspace {bold(id)} is restored with the knowledge that was kept here")
     else:
         say(f"workspace {bold(id)} is {'made' if answer.get('created') else 'up'}")
     for name, label in (
@@ -55,7 +55,7 @@ def status(answer: Answer) -> None:
     if daemon.get("listening"):
         say(f"  hub at      {daemon['listening']}")
     if pages := daemon.get("pages"):
-        say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} let in")
+        say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} signed in")
     if daemon.get("workspaces"):
         say(f"  workspaces  {', '.join(daemon['workspaces'])}")
     if here := answer.get("workspace"):
@@ -69,9 +69,8 @@ def status(answer: Answer) -> None:
         blocker = stage.get("blocker")
         is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
         told = stage.get("about"), None if is_told_below else blocker
-        say(
-            f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{printing.tail('; '.join(filter(None, told)))}"
-        )
+        why = printing.tail("; ".join(filter(None, told)))
+        say(f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{why}")
     jobs(answer)
     for sentence in answer["degraded"]:
         say(f"  ! {sentence}")
@@ -79,7 +78,7 @@ def status(answer: Answer) -> None:
         say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
     broken_links(answer)
     if answer["proposals"]:
-        say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists what waits")
+        say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them")
     if doubted := answer["counts"].get("unverified"):
         say(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what")
     if answer["conflicts"]:
@@ -90,7 +89,7 @@ def status(answer: Answer) -> None:
 
 
 def broken_links(answer: Answer) -> None:
-    """Relations that lead nowhere, those that fit; the rest is counted."""
+    """Print broken links, and the number of those left out."""
     links = answer.get("broken_links", ())
     for link in links:
         say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
@@ -124,19 +123,19 @@ def ui(answer: Answer) -> None:
     say(answer["url"])
     if answer.get("opened"):
         say("Your browser shows it; if it does not, open this link there.")
-    say(f"It lets one browser in, once, within {answer['minutes']} minutes.")
-    say("There you are who your token says." if answer.get("hub") else "Over ssh, forward its port first.")
+    say(f"It signs in one browser, once, within {answer['minutes']} minutes.")
+    say("You are signed in as the holder of your token." if answer.get("hub") else "Over ssh, forward its port first.")
 
 
 def browsers(answer: Answer) -> None:
-    """Those that may look now."""
+    """Print the signed-in browsers."""
     if answer["ended"]:
-        say(f"{words.counted(answer['ended'], 'browsers')} let in no longer; `kgd ui` lets one in again")
+        say(f"signed out {words.counted(answer['ended'], 'browsers')}; `kgd ui` signs one in again")
     for one in answer["browsers"]:
         who = f"  as {one['holder'] or one['token']}" if one.get("token") else ""
         say(f"{one['id']}  since {one['since']}, last seen {one['seen']}{who}{printing.tail(one['program'])}")
     if not answer["browsers"] and not answer["ended"]:
-        say("no browser was let in; `kgd ui` lets one in")
+        say("no browser is signed in; `kgd ui` signs one in")
 
 
 def fsck(answer: Answer) -> None:
@@ -156,9 +155,9 @@ def uninstall(answer: Answer) -> None:
     for place in answer["installed"]:
         say(f"  the settings and hooks of kgd {'would go' if answer.get('dry_run') else 'are gone'} from {place}")
     for place in answer["left"]:
-        say(f"  ! {place} holds files that are not part of it yet, and was left as it is")
+        say(f"  ! {place} holds files that are not part of it yet, and was left unchanged")
     if answer["kept"] and not answer.get("dry_run"):
-        say("  `kgd up` in the same place takes it up again")
+        say("  `kgd up` in the same place restores it")
 
 
 def config(answer: Answer) -> None:
@@ -173,7 +172,7 @@ def config(answer: Answer) -> None:
 
 
 def code(answer: dict[str, Any]) -> None:
-    """What was read, what was not and why, and what to install for the rest."""
+    """Print counts, unread files with the reason, and how to enable more formats."""
     told = answer.get("code")
     if not told:
         return
@@ -203,7 +202,7 @@ MOST_ANSWERED = 100
 
 def ingested(answer: Answer) -> None:
     """How much became of it, then what could not be taken."""
-    did = "would be taken in" if answer.get("dry_run") else "looked at" if answer["kind"] == "tree" else "taken in"
+    did = "would be ingested" if answer.get("dry_run") else "looked at" if answer["kind"] == "tree" else "ingested"
     what = answer["source"] or "the text"
     say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
     nodes = answer.get("nodes", [])
@@ -225,15 +224,15 @@ def jobs(answer: Answer) -> None:
     for job in answer.get("jobs", ()):
         if job["state"] == "running":
             of = f" of {job['total']}" if "total" in job else ""
-            say(f"  job {job['id']}  takes in {job['source']}: {job['done']}{of}")
+            say(f"  job {job['id']}  ingests {job['source']}: {job['done']}{of}")
         elif job["state"] == "failed":
-            say(f"  ! job {job['id']} did not take in {job['source']}: {job.get('failure', '')}")
+            say(f"  ! job {job['id']} failed to ingest {job['source']}: {job.get('failure', '')}")
 
 
 _SAID = {
     "added": "added", "updated": "brought up to date", "removed": "taken out", "present": "is there",
     "absent": "not there", "outdated": "of an earlier kgd: `kgd agents install` brings it up to date",
-    "own": "is yours, and stays as it is", "no file": "no such file; --create makes it",
+    "own": "is yours, and stays unchanged", "no file": "no such file; --create makes it",
 }  # fmt: skip
 _WOULD = {"added": "would be added", "updated": "would be brought up to date", "removed": "would be taken out"}
 

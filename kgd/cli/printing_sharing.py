@@ -1,4 +1,4 @@
-"""This file is where answers about sharing become text: remotes, hubs and their tokens, proposals, plain git."""
+"""Answers about remotes, hubs, tokens, proposals and git's own commands as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def install(answer: Answer) -> None:
     if answer["hooks"]:
         say(f"  {'hooks':<11}{', '.join(answer['hooks'])}")
     if answer["chained"]:
-        say(f"  {'kept':<11}{', '.join(answer['chained'])}: what was there before is run first")
+        say(f"  {'kept':<11}{', '.join(answer['chained'])}: the existing hook runs first")
     for warning in answer["warnings"]:
         say(f"  ! {warning}")
 
@@ -29,8 +29,8 @@ def uninstall_hooks(answer: Answer) -> None:
     what = "would go from" if answer.get("dry_run") else "are gone from"
     say(f"the settings and hooks of kgd {what} {answer['git_dir']}")
     if answer["chained"]:
-        comes = "comes back" if answer.get("dry_run") else "is there again"
-        say(f"  {', '.join(answer['chained'])}: what was there before {comes}")
+        comes = "would be restored" if answer.get("dry_run") else "is restored"
+        say(f"  {', '.join(answer['chained'])}: the earlier hook {comes}")
     for warning in answer["warnings"]:
         say(f"  ! {warning}")
 
@@ -102,7 +102,7 @@ def joined(answer: Answer) -> None:
     if answer["registered"]:
         say(f"registered {', '.join(answer['registered'])}")
     for one in answer["kept"]:
-        say(f"left {one['id']} as it is: {one['reason']}")
+        say(f"left {one['id']} unchanged: {one['reason']}")
     if not answer["registered"] and not answer["kept"]:
         say("the hub serves no workspace to this token")
     say(f"the token is kept as {answer['token']}" if answer.get("token") else "the token is not kept: nothing needs it")
@@ -111,7 +111,7 @@ def joined(answer: Answer) -> None:
 def left(answer: Answer) -> None:
     say(f"left {answer['hub']}{tail(', '.join(answer['left']))}")
     if answer["forgotten"]:
-        say("its token is forgotten here; whoever runs the hub can revoke it")
+        say("its token is deleted here; the hub's operator can revoke it")
 
 
 def whoami(answer: Answer) -> None:
@@ -154,7 +154,7 @@ def token_log(answer: Answer) -> None:
 
 
 def remotes(answer: Answer) -> None:
-    """What the workspace is shared through, what moved just now, and what waits for somebody."""
+    """Print the remotes, the commits that moved, and held changes."""
     for one in answer["remotes"]:
         say(f"{bold(one['name'])}  {one['url']}  {one['ref']}: {health(one['state'])}")
         moved = [f"{one[way]} {way}" for way in ("pulled", "pushed", "proposed") if one.get(way)]
@@ -168,7 +168,7 @@ def remotes(answer: Answer) -> None:
             if wait.get("next"):
                 say(f"    {wait['next']}")
     if not answer["remotes"]:
-        say("shared with nobody: nothing leaves this machine")
+        say("not shared: nothing leaves this machine")
     for warning in answer.get("warnings", ()):
         say(f"! {warning}")
     if answer.get("next"):

@@ -1,4 +1,4 @@
-"""This file is where answers about tasks become text for a person. It may change at any time; programs use `--json`."""
+"""Answers about tasks as text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""This file is where docs/cli.md is made from the table of commands: ``python -m kgd.cli.reference > docs/cli.md``.
+"""docs/cli.md, made from the table of commands: ``python -m kgd.cli.reference > docs/cli.md``.
 
-With ``--man`` it is the page of `man kgd`: ``python -m kgd.cli.reference --man > docs/kgd.1``.
+With ``--man`` the man page: ``python -m kgd.cli.reference --man > docs/kgd.1``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kgd.cli.verbs import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHE
 _HEAD = """\
 # The command line
 
-Made from the declarations of the operations and `kgd/cli/verbs.py`; a test compares them. Names and parameters are
-those of the tools in `mcp.md`. Human output is for reading; programs use `--json`, which prints
+Made from the declarations of the operations and `kgd/cli/verbs.py`; a test compares them. Names and
+parameters are the same as in `mcp.md`. Human output is for reading; programs use `--json`, which prints
 the structured answer.
 
 A command that needs the daemon starts it. A command marked *local* needs none and starts none.
@@ -82,7 +82,7 @@ def _exit_codes() -> str:
         f"| {UNHEALTHY} | | `doctor` or `fsck` found something |",
         "| 75 | | `serve`: another daemon of this home runs already |",
         f"| {INTERRUPTED} | | interrupted |",
-        "| 141 | | whoever read the output has gone |",
+        "| 141 | | the reader of the output has gone |",
         "",
         "Errors go to standard error: `kgd: ` with one sentence and the place, then what to do next on its own line.",
         "",

@@ -1,4 +1,4 @@
-"""This file is where options become the arguments of a call. Values are not judged here; the daemon does that."""
+"""Options of the command line as parameters of a call. Values are checked by the daemon."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kgd.config import person_environment
 from kgd.errors import Invalid
 
 Options = dict[str, Any]
-"""What was given on the command line, by name; what was not given is not in it."""
+"""The given options by name."""
 
 
 def same(options: Options) -> Options:
-    """Names and values as they are."""
+    """The options unchanged."""
     return options
 
 
 def place(options: Options) -> Options:
-    """With what git needs to ask a remote as this person; the daemon may have been started in another session."""
+    """The options, with the environment that git needs for a remote: the daemon may run in another session."""
     return {**options, "environment": person_environment()}
 
 
 def program() -> str:
-    """``kgd`` where the PATH has it, else where it is: a line with it must work as it is pasted."""
+    """``kgd`` if the PATH has it, else its path, so that a printed command can be pasted."""
     return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
 
 
@@ -35,7 +35,7 @@ def put(options: Options) -> Options:
     if source := options.pop("changes", None):
         call, rest = _call(options)
         if rest:
-            raise Invalid(f"--changes says it all; leave out {', '.join(rest)}")
+            raise Invalid(f"--changes stands alone; leave out {', '.join(rest)}")
         return {**call, "changes": _json_file(source)}
     call, change = _call(options)
     if "content" in change:
@@ -50,7 +50,7 @@ def put(options: Options) -> Options:
 
 
 def diff(options: Options) -> Options:
-    """`A B` is read as `A..B`, as git's users write it; a URI is no revision."""
+    """Read `A B` as `A..B`, as git does, if the second is a revision and no URI."""
     if re.fullmatch(r"HEAD(?:[~^]\d*)*|[0-9a-f]{7,40}", options.get("uri", "")) and ".." not in options["range"]:
         return {**options, "range": f"{options['range']}..{options['uri']}", "uri": None}
     return options
@@ -116,7 +116,7 @@ def export(options: Options) -> Options:
 
 def show(options: Options) -> Options:
     uri = options.pop("uri")
-    # What leads to a thread are its messages, and those are shown themselves.
+    # Incoming relations of a thread are its messages, which are shown whole.
     beside = "messages" if uri.startswith("thread:") else "incoming"
     return {**options, "uris": [uri], "include": ["content", "relations", beside, "history"], "budget": 40_000}
 
@@ -135,17 +135,17 @@ def submit(options: Options) -> Options:
 
 
 def text_of(given: str) -> str:
-    """The text itself, or what standard input holds."""
+    """The text, or standard input for ``-``."""
     return sys.stdin.read() if given == "-" else given
 
 
 def _absolute(path: str) -> str:
-    """As the daemon can find it, which was started elsewhere."""
+    """The absolute path: the daemon runs in another directory."""
     return os.path.abspath(os.path.expanduser(path))
 
 
 def _call(options: Options) -> tuple[Options, Options]:
-    """(what belongs to the call, what belongs to the change)."""
+    """(parameters of the call, fields of the change)."""
     mine = ("workspace", "message", "request_id", "dry_run")
     return {k: v for k, v in options.items() if k in mine}, {k: v for k, v in options.items() if k not in mine}
 

@@ -1,4 +1,4 @@
-"""This file is where `kgd task` is: a task is added, listed, shown, started and done, by its name."""
+"""`kgd task`: adds, lists, shows and advances tasks by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONLY_FOR = {
     "status": ("list",), "limit": ("list",), "notes": ("start", "done", "cancel"), "pattern": ("done",),
     "gotcha": ("done",), "summary": ("done", "cancel"),
 }  # fmt: skip
-"""The options that belong to some actions alone."""
+"""The actions that each option belongs to."""
 
 
 def task(given: Given, options: Given) -> int:
@@ -59,9 +59,9 @@ def _new(given: Given) -> Given:
 
 
 def _learned(given: Given, sections: list[Given]) -> Given:
-    """What is written with the step: below what these sections say already, so that nobody's words are lost.
+    """The sections and the summary to write: new text is added below the existing text.
 
-    Who says the same again says nothing.
+    Text that a section already has is left out.
     """
     titles = {"notes": "Handoff Notes", "pattern": "Patterns", "gotcha": "Gotchas"}
     written = []
@@ -75,7 +75,7 @@ def _learned(given: Given, sections: list[Given]) -> Given:
 
 
 def _unsaid(given: str | list[str], said: str) -> str:
-    """A text, or those of its items that are not there yet."""
+    """The text, or the items of it, that `said` lacks."""
     if isinstance(given, str):
         return "" if given.strip() in said else given
     lines = said.splitlines()

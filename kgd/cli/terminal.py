@@ -1,4 +1,4 @@
-"""This file is where text reaches a terminal: line by line, with nothing in it that a terminal would obey."""
+"""Lines on a terminal, without control sequences from stored text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def red(text: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """The same without what could move a cursor or turn a line around: stored text is anybody's."""
+    """The value with control and direction characters escaped: stored text is untrusted."""
     if isinstance(value, str):
         if value.isprintable():
             return value

@@ -1,4 +1,4 @@
-"""This file is where `kgd token` is: one word behind it says which of the daemon's calls answers."""
+"""`kgd token`: one call to the daemon for each action."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgd.errors import Invalid
 Given = dict[str, Any]
 
 SUBJECT = {"mint": "workspace", "child": "id", "revoke": "id", "rotate": "id", "log": "id", "list": "", "audit": ""}
-"""What the word behind the action names."""
+"""The parameter that follows each action."""
 OPTIONAL = {"log", "list", "audit"}
 
 
@@ -32,7 +32,7 @@ def token(given: Given, options: Given) -> int:
             return _audit(connection)
         answer = connection.call(f"token_{action}", args)
     if "token" in answer and not options.get("json"):
-        # The token alone on standard output, so that a script can take it as it is.
+        # The token alone on standard output, for scripts.
         sys.stdout.write(answer["token"] + "\n")
         if not options.get("quiet"):
             for line in _beside(answer):

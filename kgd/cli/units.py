@@ -1,4 +1,4 @@
-"""This file is where the units are that start the daemon at login: systemd's user unit and launchd's agent."""
+"""Units that start the daemon at login, for systemd and launchd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This file is where a person who waits is told so: how far it is where that is known, and how long it has been."""
+"""Progress of a long call on a terminal."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 OnProgress = Callable[[int, int | None, str], None]
 
 SILENT_SECONDS = 1.0
-"""Nobody waits longer without a word."""
+"""Seconds until the first message."""
 
 
 @contextmanager
 def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
-    """While something runs that may take long; where nobody looks, nothing is said.
+    """Show progress on one line of standard error, which is cleared at the end; nothing unless it is a terminal.
 
-    Gives what is to be called with done, total and a message. One line on standard error is written over, and wiped at
-    the end; a message that stays for a second is shown with the time that has passed.
+    Yields a function to call with done, total and a message. A message that stays for a second gets the time passed.
     """
     if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
         yield None

@@ -1,4 +1,4 @@
-"""This file is where numbers and values become words for a person: counts with their plural, sizes, ages, texts."""
+"""Numbers and values in words: counts with their plural, sizes, ages, texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def counted(count: int, thing: str) -> str:
 
 
 def counts(many: dict[str, Any]) -> str:
-    """What is counted, in its order, without what is not there; bytes as a size."""
+    """The counts in their order, without zeros; bytes as a size."""
     told = {name: value for name, value in many.items() if value or name == "nodes"}
     return ", ".join(
         size(value) if name == "bytes" else counted(value, name.replace("_", " ")) for name, value in told.items()
@@ -42,7 +42,7 @@ def age(seconds: int) -> str:
 
 
 def listed(value: Any) -> str:
-    """A value, or those of a list after each other."""
+    """A value, or the values of a list with commas."""
     return ", ".join(map(text, value)) if isinstance(value, list) else text(value)
 
 

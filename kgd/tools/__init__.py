@@ -13,7 +13,7 @@ from kgd.tools.session import Session
 from kgd.tools.tool import USUAL, Answer, Operation
 
 EVERY = Catalogue(entries())
-"""What this machine's command line and programs may call."""
+"""Operations for this machine's command line and programs."""
 
 
 def _offered(where: str) -> Catalogue:
@@ -21,20 +21,20 @@ def _offered(where: str) -> Catalogue:
 
 
 TOOLS = _offered(USUAL)
-"""What every MCP client gets."""
+"""Operations that every MCP client gets."""
 
 TOOLSETS: Mapping[str, Catalogue] = {
     kit: _offered(kit)
     for kit in dict.fromkeys(entry["offered"] for entry in entries().values())
     if kit not in (USUAL, "")
 }
-"""What an MCP client may ask for beside it."""
+"""Operations that an MCP client may add, by toolset."""
 
 LOCAL = _offered("")
-"""What is never offered over MCP."""
+"""Operations that are not offered over MCP."""
 
 SERVED = Catalogue({name: entry for name, entry in entries().items() if entry["scope"]})
-"""What a hub answers to holders of tokens over HTTP."""
+"""Operations for holders of tokens."""
 
 ONLY = "only:"
 

@@ -1,4 +1,4 @@
-"""This file is where what people and agents write for a node becomes its one URI (CONTRACT section 1).
+"""Addresses: the canonical URI of a node from any spelling of people and agents.
 
 The store is strict, this edge is helpful: a bare path, ``./src``, an absolute path, ``atom:checkout-page`` and a URI
 with a blank in it all find their node. Answers always give the canonical URI.
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, writing: bool = False) -> Workspace:
-    """The workspace of a call: the one named, else that of the first URI or absolute path, else the client's directory.
+    """The workspace of a call: as named, else of the first URI or absolute path, else of the client's directory.
 
-    Beside a bare path or name a URI says nothing about the call: what is bare is meant in the client's directory.
-    A read falls back to the only workspace there is; a write never guesses, unless the token is for one alone.
+    If a bare path or name is among the texts, URIs do not count: bare texts belong to the client's directory.
+    A read falls back to the only known workspace; a write does so only if the token is for one workspace.
 
     Raises:
-        NotFound: There is none; says what is close, or what `kgd up` would do.
-        Forbidden: The caller's token is for other workspaces, or nobody writes to this one here.
+        NotFound: No workspace fits; suggests close names, or `kgd up`.
+        Forbidden: The caller's token is for other workspaces, or this one is read-only here.
     """
     if writing and (elsewhere := far(session, named, texts := list(texts))):
         raise _read_only(elsewhere, "on a hub")
@@ -44,7 +44,7 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
 
 def _read_only(workspace: str, how: str) -> Forbidden:
     return Forbidden(
-        f"workspace '{workspace}' is another team's, {how}: nobody writes to it from here", at="workspace",
+        f"workspace '{workspace}' is another team's, {how}: it cannot be written from here", at="workspace",
         next=Advice("Hand in your changes with ", Do("submit_subgraph"), "."),
     )  # fmt: skip
 
@@ -72,7 +72,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
         return here
     entries = session.daemon.registry.current().entries
     known = [id for id in visible(session) if id not in entries or entries[id].path]
-    if len(known) == 1 and (session.principal is not None or not writing):  # a token for one says which
+    if len(known) == 1 and (session.principal is not None or not writing):  # a token for one workspace names it
         return _by_id(session, known[0])
     if not known:
         raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
@@ -83,12 +83,12 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
 
 
 def here(session: Session) -> Workspace | None:
-    """The workspace of the caller's directory; None where there is none, whatever else is known on this machine."""
+    """The workspace of the caller's directory, or None."""
     return _here(session)
 
 
 def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
-    """The id of the workspace that a call means, chosen as `choose` does, where a hub has it; None where it is here."""
+    """The id of the workspace that `choose` would choose, if it is on a hub; else None."""
     if session.principal is not None:
         return None
     on_hub = session.daemon.elsewhere.on_hub
@@ -102,23 +102,23 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
 
 
 def cloned(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
-    """Like `far`, for a workspace that is here as a read-only clone."""
+    """Like `far`, for a workspace with a read-only clone here."""
     owners = {named} if named else {_owner_in(text) for text in texts}
     entry = session.daemon.registry.current().entries.get(next(iter(owners)) or "") if len(owners) == 1 else None
     return entry.id if entry is not None and entry.remote and not entry.path else None
 
 
 def _plain(text: str) -> str:
-    """The text without blanks around it, a file URL of this machine (``file:///src/a%20b``) as the path it stands for.
+    """The stripped text; a file URL of this machine (``file:///src/a%20b``) becomes its path.
 
-    Hosts of MCP write files so. A URI of kgd has a workspace there, so the two cannot be confused.
+    MCP hosts write files this way. URIs of kgd have a workspace in that place, so they differ.
     """
     text = text.strip()
     return unquote(text[len("file://") :], errors="surrogateescape") if text.startswith("file:///") else text
 
 
 def _in_this_tree(session: Session, workspace: Workspace, text: str) -> Uri | None:
-    """The file that ``file://src/x.py`` means where no workspace is called `src` and the code tree has `src/x.py`."""
+    """The file meant by ``file://src/x.py`` if no workspace is called `src` and the code tree has `src/x.py`."""
     scheme, colon, path = _plain(text).partition("://")
     owner = path.partition("/")[0]
     if not colon or scheme not in uris.CODE_TREE or session.principal is not None:
@@ -135,7 +135,7 @@ def _in_this_tree(session: Session, workspace: Workspace, text: str) -> Uri | No
 
 
 def guesses(session: Session, workspace: Workspace, texts: Iterable[str]) -> list[str]:
-    """A warning for each text that was read as a path of the code tree although it has the form of a URI."""
+    """A warning for each text in the form of a URI that was read as a path of the code tree."""
     return [
         f"{text.strip()[:200]} names no known workspace and was read as {found}: write that, or a path"
         for text in dict.fromkeys(texts)
@@ -144,7 +144,7 @@ def guesses(session: Session, workspace: Workspace, texts: Iterable[str]) -> lis
 
 
 def _is_bare(text: str) -> bool:
-    """Whether it is a path or name that means something only in a workspace, and says nothing of which."""
+    """Whether the text is a path or name without a workspace."""
     text = _plain(text)
     return not os.path.isabs(text) and (":" not in text or (text.partition(":")[0] in uris.OWNED and "://" not in text))
 
@@ -164,13 +164,13 @@ def _way_in(session: Session) -> str:
 
 
 def on_hub(session: Session, uri: Uri) -> bool:
-    """Whether a node is to be asked of a hub. Whoever comes with a token asks for what is here."""
+    """Whether to read a node from a hub. Holders of tokens read only this machine's workspaces."""
     owner = uris.workspace_of(uri)
     return owner is not None and session.principal is None and session.daemon.elsewhere.on_hub(owner)
 
 
 def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri") -> Uri:
-    """Like `resolve`, where the call's workspace is on a hub: what a bare path names there is a concept.
+    """Like `resolve`, for a call's workspace on a hub, where a bare path names a concept.
 
     Raises:
         Invalid, NotFound: As `resolve` does.
@@ -192,13 +192,13 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
 
 
 def _refuse_place(session: Session) -> None:
-    """Whoever comes with a token sits at another machine: a path of this one means nothing to them."""
+    """Refuse a path from the holder of a token, who is on another machine."""
     if session.principal is not None:
         raise Invalid("a path of the hub's machine means nothing here", next="Give a URI.")
 
 
 def visible(session: Session) -> list[str]:
-    """The workspaces that the caller may hear of."""
+    """The workspaces that the caller may know of."""
     known = session.daemon.workspace_ids()
     if session.principal is None:
         return known
@@ -207,7 +207,7 @@ def visible(session: Session) -> list[str]:
 
 
 def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> bool:
-    """Whether `choose` would find a workspace that is open already, without a look at the disk."""
+    """Whether `choose` would find an open workspace without reading the disk."""
     opened = session.daemon.opened()
     ids = {workspace.id for workspace in opened}
     if named:
@@ -220,7 +220,7 @@ def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> b
 
 
 def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
-    """The workspace that a URI which `resolve` gave belongs to; for an external one the call's."""
+    """The workspace of a URI from `resolve`; for an external URI the call's."""
     owner = uris.workspace_of(uri)
     if owner in (None, workspace.id):
         return workspace
@@ -230,11 +230,11 @@ def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
 
 
 def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
-    """The canonical URI of a node of a workspace that is known here.
+    """The canonical URI of a node of a known workspace.
 
     Raises:
-        Invalid: It is no URI and no path, or a path outside the code tree.
-        NotFound: Its workspace is not known; says which one is close.
+        Invalid: The text is neither URI nor path, or a path outside the code tree.
+        NotFound: Its workspace is unknown; suggests a close name.
     """
     uri = spell(session, workspace, text, at=at)
     owner = uris.workspace_of(uri)
@@ -244,10 +244,10 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
 
 
 def each(texts: Sequence[str], resolved: Callable[[int, str], Uri]) -> tuple[dict[int, Uri], dict[int, KgdError]]:
-    """The nodes that several texts name, by position, and the refusals of those that name none.
+    """The nodes named by several texts, by position, and the errors of the other texts.
 
     Raises:
-        KgdError: The first refusal, where no text names a node.
+        KgdError: The first error, if no text names a node.
     """
     found, refused = dict[int, Uri](), dict[int, KgdError]()
     for number, text in enumerate(texts):
@@ -261,13 +261,13 @@ def each(texts: Sequence[str], resolved: Callable[[int, str], Uri]) -> tuple[dic
 
 
 def reason_of(refusal: KgdError) -> str:
-    """Why a text names no node: it is no address, or that of a workspace that is not known."""
+    """The error of a text that names no node: not an address, or an unknown workspace."""
     return "unknown_workspace" if isinstance(refusal, NotFound) else "invalid"
 
 
 def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
-    """Like `resolve`, for the target of a relation: a workspace that nobody knows is kept."""
-    if text in workspace.graph:  # what a node is stored under is canonical
+    """Like `resolve`, for the target of a relation, where an unknown workspace is kept."""
+    if text in workspace.graph:  # a stored URI is canonical
         return Uri(text)
     try:
         return _in_this_tree(session, workspace, text) or _spell(session, workspace, _plain(text))
@@ -292,7 +292,7 @@ def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
 
 
 def _owned(scheme: str, rest: str) -> Uri:
-    """An owned URI in any spelling that can mean one node only."""
+    """An owned URI from any unambiguous spelling."""
     workspace, slash, path = rest.partition("/")
     written = f"{scheme}://{rest}"
     if not slash or not path or not uris.is_workspace_id(workspace):
@@ -345,8 +345,9 @@ def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
 
 
 def _below(root: Path, cwd: Path | None, text: str) -> str | None:
-    """The path relative to the code tree. ``./`` starts at the client's directory where that is inside, else at the
-    root. Symbolic links on the way to the root are looked through; those inside the tree are names like any other."""
+    """The path relative to the code tree. ``./`` starts at the client's directory if it is inside, else at the root.
+
+    Symbolic links above the root are resolved; links inside the tree are names."""
     bases = [text] if os.path.isabs(text) else [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
     for base in bases:
         for top in dict.fromkeys((os.fspath(root), os.path.realpath(root))):
@@ -369,7 +370,7 @@ def _by_name(session: Session, named: str) -> Workspace:
 
 
 def _by_id(session: Session, id: str) -> Workspace:
-    """An open one is taken as it is: to locate it anew would cost more than most calls."""
+    """An open workspace is used without locating it again, which would cost more than most calls."""
     return session.daemon.opened_as(id) or session.daemon.workspace(id)
 
 

@@ -76,7 +76,7 @@ BROKEN = Operation(
     commands=(
         Command(
             "Care",
-            "list relations to what nobody has written yet, by what is missing",
+            "list relations to missing nodes, by missing node",
             (OPEN, CURSOR),
             place=90,
             print="printing_context.broken",

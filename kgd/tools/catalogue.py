@@ -18,7 +18,7 @@ TABLE = Path(__file__).with_name("operations.json")
 
 
 class Entry(TypedDict):
-    """What is known of an operation without importing it; see `Operation`."""
+    """The part of an `Operation` that is known without importing it."""
 
     module: str
     constant: str

@@ -264,10 +264,10 @@ DOCTOR = Operation(
     commands=(
         Command(
             "Running",
-            "check everything, and say what helps",
+            "check everything, and suggest repairs",
             (
-                option("--fix", "mend what kgd can mend by itself without a loss"),
-                option("--confirm-deletions", "many files are missing in .kgd and are kept: delete their nodes"),
+                option("--fix", "make the repairs that lose nothing"),
+                option("--confirm-deletions", "delete the nodes of the many files missing in .kgd"),
             ),
             place=60,
             print="printing_running.doctor",
@@ -282,5 +282,5 @@ REINDEX = Operation(
     Result=ReindexResult,
     hints=Hints(idempotent=True),
     run=reindex,
-    commands=(Command("Care", "throw away all that is derived and build it anew", place=50, print="printing.facts"),),
+    commands=(Command("Care", "delete all derived data and build it again", place=50, print="printing.facts"),),
 )

@@ -108,13 +108,13 @@ CLONE = Operation(
     commands=(
         Command(
             "Sharing",
-            "clone a shared workspace here, and keep it in step with where it came from",
+            "clone a shared workspace here, and keep it in sync with its origin",
             (
                 option("source", "a workspace of the registry, or a git address", "ID|URL"),
-                option("path", "into which folder (the registry's path, or one named as ID or URL)", "PATH", nargs="?"),
-                option("--ref", "the ref that it is kept under there", "REF"),
+                option("path", "the folder (the registry's path, or one named after ID or URL)", "PATH", nargs="?"),
+                option("--ref", "the ref on the remote", "REF"),
                 TOKEN,
-                option("--replace", "take the place of another repository that is registered under its id"),
+                option("--replace", "replace another repository registered under its id"),
             ),
             place=70,
             ask="place",

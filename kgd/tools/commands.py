@@ -1,6 +1,6 @@
-"""Command declarations: how an operation is called on the command line, in values that a static table can hold.
+"""Declarations of commands: values that a static table can hold.
 
-What an argument's type, choices and repetition are follows from the operation's parameter of the same name.
+The type, choices and repetition of an argument follow from the operation's parameter of the same name.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Argument:
 
     Args:
         flags: ``-m --message``, or ``uri``.
-        help: What it means; the parameter's own description if empty.
-        value: How its value is called in the help; ``N`` for a number if empty.
-        more: Options of argparse that do not follow from the parameter, which has the name `dest`; None removes one
-            that does. ``type`` is one of the names in `kgd.cli.verbs.TYPES`.
+        help: Its meaning; the parameter's description if empty.
+        value: The name of its value in the help; ``N`` for a number if empty.
+        more: Options of argparse that do not follow from the parameter `dest`; None removes an option that does.
+            ``type`` is one of the names in `kgd.cli.verbs.TYPES`.
     """
 
     flags: str
@@ -45,7 +45,7 @@ class Argument:
 
 
 def _derived(parameter: FieldInfo, *, positional: bool) -> dict[str, Any]:
-    """What a parameter's annotation says about its argument."""
+    """The options that follow from a parameter's annotation."""
     kinds = [kind for kind in get_args(parameter.annotation) or (parameter.annotation,) if kind is not NoneType]
     annotation = parameter.annotation if get_origin(parameter.annotation) in (list, Literal) else kinds[0]
     if get_origin(annotation) is Literal:
@@ -62,12 +62,12 @@ class Command:
     """One command of the command line.
 
     Args:
-        group: The section of the manual that it stands in; `place` is its order there.
-        name: That of the operation if empty.
+        group: Its section of the manual; `place` is its order there.
+        name: The operation's name if empty.
         ask: The function of `kgd.cli.requests` that turns options into parameters; if empty they have the same names.
         print: The function below `kgd.cli` that prints the answer, such as ``printing.put``.
         own: The function below `kgd.cli` that carries out the whole command instead.
-        rehearsal: The operation that answers ``--dry-run``, if that is another one.
+        rehearsal: The operation that answers ``--dry-run``, if different.
         also: Another operation that this command stands for in next steps.
     """
 
@@ -83,7 +83,7 @@ class Command:
     also: str = ""
 
     def row(self, operation: str, Params: type[BaseModel]) -> dict[str, Any]:
-        """The command as plain data, without what has its default."""
+        """The command as plain data, without defaults."""
         row = {
             "name": self.name or operation,
             "group": self.group,
@@ -107,12 +107,12 @@ def option(flags: str, help: str = "", value: str = "", **more: Any) -> Argument
 
 
 def flag(flags: str, help: str, **more: Any) -> Argument:
-    """An option without a value, for what is no parameter."""
+    """An option without a value that is not a parameter."""
     return Argument(flags, help, "", {"action": "store_true", "default": None, **more})
 
 
 def many(flags: str, help: str, value: str, **more: Any) -> Argument:
-    """An option that may be repeated, for what is no parameter."""
+    """An option that may be repeated and is not a parameter."""
     return Argument(flags, help, value, {"action": "append", **more})
 
 
@@ -123,21 +123,21 @@ def names(flag: str, help: str, value: str) -> Argument:
 
 URI = option("uri", ADDRESS, "URI")
 URIS = option("uris", ADDRESS, "URI", nargs="+")
-BUDGET = option("--budget", "tokens that the answer may cost (4000)")
+BUDGET = option("--budget", "tokens in the answer (4000)")
 CURSOR = option("--cursor", "continue an answer that was cut", "CURSOR")
-CONTEXT_ID = option("--context-id", "enter what is shown into the working set of that conversation", "ID")
-AS_OF = option("--as-of", "as it was at that commit", "COMMIT")
+CONTEXT_ID = option("--context-id", "add the nodes shown to the working set of this conversation", "ID")
+AS_OF = option("--as-of", "as of this commit", "COMMIT")
 MESSAGE = option("-m --message", "why: the commit's subject", "TEXT", dest="message")
-VERSION = option("--expect-version", "refuse if it is no longer at this version", "N", type="int")
+VERSION = option("--expect-version", "refuse if the node is at another version", "N", type="int")
 REQUEST = option("--request-id", "a repeat with the same id is applied once", "ID")
-DETAIL = option("--detail", "Markdown behind it, kept as a file of its own; - is standard input", "FILE")
+DETAIL = option("--detail", "its Markdown detail, kept as a separate file; - is standard input", "FILE")
 WRITE = (MESSAGE, REQUEST)
-LIMIT = option("--limit", "at most so many (20)")
-HITS = option("--limit", "at most so many (10)")
-OPEN = option("--limit", "at most so many (50)")
+LIMIT = option("--limit", "largest number (20)")
+HITS = option("--limit", "largest number (10)")
+OPEN = option("--limit", "largest number (50)")
 TYPES = names("--types", "only nodes of this type, such as insight, file or dir; may be repeated", "TYPE")
 EDGE_TYPES = names("--edge-types", "only relations of this type; may be repeated", "TYPE")
-REF = option("--ref", "the ref to be kept under there (refs/heads/main; in a code repository refs/heads/kgd)", "REF")
-TOKEN = option("--token", "where the credential for https is: env:NAME, keyring:NAME or file:PATH", "REFERENCE")
-SECONDS = option("--sync", "seconds between two looks at it; 0 is by hand only", "SECONDS", type="float")
-DIRECTION = option("--direction", "which way (both)")
+REF = option("--ref", "the ref on the remote (refs/heads/main; in a code repository refs/heads/kgd)", "REF")
+TOKEN = option("--token", "the credential for https: env:NAME, keyring:NAME or file:PATH", "REFERENCE")
+SECONDS = option("--sync", "seconds between two fetches; 0 for manual sync only", "SECONDS", type="float")
+DIRECTION = option("--direction", "direction (both)")

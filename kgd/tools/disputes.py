@@ -184,10 +184,10 @@ CONFLICTS = Operation(
     commands=(
         Command(
             "Care",
-            "list what two people wrote differently, with both sides",
+            "list the open conflicts, with both sides",
             (
                 option("uri", "of this node alone", "URI", nargs="?"),
-                option("--suggestions", "also relations and weights that use on this machine speaks for"),
+                option("--suggestions", "also relations and weights suggested by use on this machine"),
                 OPEN,
                 CURSOR,
             ),

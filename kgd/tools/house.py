@@ -237,7 +237,7 @@ STATUS = Operation(
     commands=(
         Command(
             "Running",
-            "how kgd is here: the daemon, the workspace, what waits and why",
+            "show the state of the daemon and the workspace, and what needs attention",
             place=50,
             print="printing_running.status",
         ),

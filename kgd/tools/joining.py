@@ -239,10 +239,10 @@ JOIN = Operation(
     commands=(
         Command(
             "Sharing",
-            ("join a hub: its workspaces can be read here; asks for a token, or takes it from a pipe"),
+            ("join a hub to read its workspaces here; asks for a token, or reads it from a pipe"),
             (
                 option("url", "https://HOST[:PORT]", "URL"),
-                option("--replace", "take the hub's workspaces also where their ids are known from elsewhere"),
+                option("--replace", "replace workspaces of the same ids from elsewhere"),
             ),
             place=80,
             own="local.join",
@@ -260,7 +260,7 @@ LEAVE = Operation(
     commands=(
         Command(
             "Sharing",
-            "forget a hub, its workspaces and its token; nothing there changes",
+            "forget a hub, its workspaces and its token; the hub itself does not change",
             (option("url", "the hub's address, or the id of one of its workspaces", "URL"),),
             place=90,
             print="printing_sharing.left",
@@ -278,7 +278,7 @@ WHOAMI = Operation(
     commands=(
         Command(
             "Sharing",
-            "who your commits are by, and who each hub takes you for",
+            "the author of your commits, and your identity on each hub",
             (option("url", "this hub alone", "URL", nargs="?"),),
             place=100,
             print="printing_sharing.whoami",

@@ -135,11 +135,11 @@ UI = Operation(
     commands=(
         Command(
             "Running",
-            "see it all in the browser: a link that lets one browser in, once",
+            "open the workspace in your browser with a link that works once",
             (
-                flag("--print", "print the link, and open nothing"),
-                flag("--browsers", "which browsers were let in"),
-                flag("--end", "let in no longer all those that were"),
+                flag("--print", "print the link without opening it"),
+                flag("--browsers", "list the signed-in browsers"),
+                flag("--end", "sign out all browsers"),
             ),
             place=40,
             own="local.ui",

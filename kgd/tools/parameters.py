@@ -1,7 +1,7 @@
-"""This file is where arguments are read: leniently first, then strictly, with errors that name the place.
+"""Arguments of operations: lenient about lists, strict about everything else, with errors that name the place.
 
-Agents send a list as a list, as one object, or as the JSON text of either; all three are read alike, and the schema
-advertises the list. After that nothing is lenient: an unknown field is refused at every level, never dropped.
+Agents send a list as a list, as one object, or as the JSON text of either; all three are accepted, and the schema
+advertises the list. An unknown field is refused at every level, never dropped.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ T = TypeVar("T")
 
 
 class Params(BaseModel):
-    """Arguments of one tool. Unknown fields are refused.
+    """Parameters of one operation. Unknown fields are refused.
 
-    What checks them is built when a tool is first called: a daemon would spend a tenth of its start on all of them.
-    Pydantic does that under a lock since 2.14.
+    Validators are built at the first call: building all of them would cost a daemon a tenth of its start. Pydantic
+    does that under a lock since 2.14.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1_000_000, defer_build=True)
 
     @classmethod
     def refusal_of(cls, error: ValidationError) -> KgdError:
-        """What pydantic's complaints are told as."""
+        """Pydantic's error as one of ours."""
         return explain(error, cls)
 
 
 def read_many(value: Any) -> Any:
-    """A list, where one value or the JSON text of either stands for it."""
+    """A list from a list, from one value, or from the JSON text of either."""
     if isinstance(value, str):
         parsed = _json_of(value)
         return parsed if isinstance(parsed, list) else [value if parsed is None else parsed]
@@ -48,7 +48,7 @@ def read_many(value: Any) -> Any:
 
 
 def read_object(value: Any) -> Any:
-    """An object, where its JSON text stands for it."""
+    """An object, or the object in a JSON text."""
     parsed = _json_of(value) if isinstance(value, str) else None
     return parsed if isinstance(parsed, dict) else value
 
@@ -67,12 +67,12 @@ Many = Annotated[list[T], BeforeValidator(read_many)]
 
 
 def _spellings(types: list[str]) -> list[str]:
-    """Relation types as they were given, and in upper and lower case."""
+    """Relation types as given, and in upper and lower case."""
     return list(dict.fromkeys(one for type in types for one in (type, type.upper(), type.lower())))
 
 
 EdgeTypes = Annotated[list[str], BeforeValidator(read_many), AfterValidator(_spellings)]
-"""Relation types to follow, whatever their case: MENTIONS is derived, and people write `mentions`."""
+"""Relation types to follow, in any case: MENTIONS is derived, and people write `mentions`."""
 
 JsonObject = Annotated[dict[str, Any], BeforeValidator(read_object)]
 
@@ -81,7 +81,7 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
     """The validated arguments.
 
     Raises:
-        Invalid: Names the first offending place as ``changes[2].weight`` and says what would be right.
+        Invalid: Names the first wrong place, as ``changes[2].weight``, and the correct form.
         Limit: A text or list is longer than allowed.
     """
     try:
@@ -91,9 +91,9 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
-    """The first of pydantic's complaints as one of ours; never quotes more than a short excerpt of the value.
+    """The first of pydantic's errors as one of ours; quotes at most a short excerpt of the value.
 
-    Where something is missing and something unknown stands beside it, that is what was meant, most likely.
+    An unknown field beside a missing one is reported first: it is most likely a misspelling.
     """
     complaints = error.errors(include_url=False, include_context=True)
     first = complaints[0]
@@ -109,7 +109,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
     if kind in ("string_too_long", "too_long"):
         return Limit(f"{_sentence(first['msg'])}", at=at)
     if kind == "too_short":
-        return Invalid("there has to be at least one", at=at)
+        return Invalid("at least one is required", at=at)
     if kind in ("model_type", "model_attributes_type", "dict_type"):
         wanted = _models_at(first["loc"], model)
         known = _fields(wanted[0]) if len(wanted) == 1 else "Give it as {...}."
@@ -124,9 +124,9 @@ _UNSEEN_IN_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]").se
 
 
 def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
-    """Refuse what would break a line, steer a terminal, or make a name read as another one in lists and prompts.
+    """Refuse characters that break a line, control a terminal, or disguise a name.
 
-    With `lines` it may have lines and marks of direction: a text, not a name.
+    With `lines` the text may contain line ends and direction marks.
 
     Raises:
         Invalid: Placed at `at`.
@@ -171,13 +171,13 @@ def _fields(model: type[BaseModel]) -> str:
 
 
 def _model_of(location: Sequence[int | str], model: type[BaseModel]) -> type[BaseModel] | None:
-    """The model that the last name of pydantic's location was looked for in, if that is clear."""
+    """The model that should contain the last name of pydantic's location, if it is unambiguous."""
     inside = _models_at(location[:-1], model)
     return inside[0] if len(inside) == 1 else None
 
 
 def _models_at(location: Sequence[int | str], model: type[BaseModel]) -> list[type[BaseModel]]:
-    """Those that a value at pydantic's location may be of."""
+    """The possible models of a value at pydantic's location."""
     inside = [model]
     for part in location:
         if isinstance(part, str):
@@ -188,7 +188,7 @@ def _models_at(location: Sequence[int | str], model: type[BaseModel]) -> list[ty
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    """What ``op`` says in a change of this kind."""
+    """The values of ``op`` for a change of this kind."""
     return get_args(model.model_fields["op"].annotation) if "op" in model.model_fields else ()
 
 
@@ -199,7 +199,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _with(name: str, given: Any) -> str:
-    """The same relation with the type that says least, ready to be sent; nothing where something else is missing."""
+    """The relation with the most general type, ready to send; empty if another field is missing."""
     if name != "type" or not isinstance(given, Mapping) or not isinstance(given.get("target"), str):
         return ""
     shown = {key: given[key][:200] for key in ("op", "source", "target") if isinstance(given.get(key), str)}

@@ -330,7 +330,7 @@ DIFF = Operation(
             "The past",
             "what differs between two commits, field by field",
             (
-                option("range", "A..B, or one commit: what it changed", "A..B"),
+                option("range", "A..B, or one commit for its own changes", "A..B"),
                 option("uri", "of this node alone", "URI", nargs="?"),
             ),
             place=40,
@@ -350,7 +350,7 @@ REVERT = Operation(
     commands=(
         Command(
             "The past",
-            "take one commit back; what changed since is kept",
+            "undo one commit; later changes are kept",
             (option("commit", "the commit", "COMMIT"), MESSAGE),
             place=50,
             print="printing.put",
@@ -368,7 +368,7 @@ UNDO = Operation(
     commands=(
         Command(
             "The past",
-            "take back the newest change that was not undone yet, a revert too",
+            "undo the newest change that is not undone yet, a revert too",
             place=60,
             print="printing.put",
         ),

@@ -376,7 +376,7 @@ PROPOSALS = Operation(
     commands=(
         Command(
             "Sharing",
-            "list what waits to be accepted, or show one with what it changes",
+            "list the open proposals, or show one with its changes",
             (option("name", "a proposal", "PROPOSAL", nargs="?"), OPEN, CURSOR),
             place=40,
             print="printing_sharing.proposals",
@@ -418,8 +418,8 @@ REJECT = Operation(
     commands=(
         Command(
             "Sharing",
-            "take a proposal off the list; it is kept, with the reason",
-            (option("name", "a proposal", "PROPOSAL"), option("--reason", "why, for whoever looks it up", "TEXT")),
+            "reject a proposal; it is archived with the reason",
+            (option("name", "a proposal", "PROPOSAL"), option("--reason", "the reason", "TEXT")),
             place=60,
             print="printing_sharing.rejected",
         ),

@@ -25,7 +25,7 @@ _DECLARES = re.compile(r"(= |return )Operation\(").search
 
 
 def declared() -> dict[str, tuple[str, str, Operation]]:
-    """Name to (module, constant, operation) of all of them, in the order of the manual. Imports every one."""
+    """Name to (module, constant, operation), in the order of the manual. Imports every module with operations."""
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         if _DECLARES(file.read_text()):
@@ -42,7 +42,7 @@ def declared() -> dict[str, tuple[str, str, Operation]]:
 
 
 def table() -> str:
-    """The text of `operations.json`: where each operation is, who may call it, and its commands."""
+    """The text of `operations.json`: the module, callers and commands of each operation."""
     known = declared()
     commands = [command.row(name, one.Params) for name, (_, _, one) in known.items() for command in one.commands]
     spelled = {
@@ -67,7 +67,7 @@ def table() -> str:
 
 
 def reference() -> str:
-    """The Markdown of every operation: the usual ones, those of toolsets, those of the command line."""
+    """The Markdown of every operation: usual, toolsets, command line."""
     heading, parts = "", list[str]()
     for _, _, one in declared().values():
         if one.offered != heading or not parts:

@@ -66,7 +66,7 @@ class ReviewParams(Params):
     path: Annotated[Many[str], Field(description="only nodes of these paths, such as /services/**")] = Field(
         default_factory=list
     )
-    accept: Annotated[bool, Field(description="note that all up to now is reviewed")] = False
+    accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
     revert: Annotated[Many[str], Field(description="take back what was done to these nodes")] = Field(
         default_factory=list
     )
@@ -390,16 +390,16 @@ REVIEW = Operation(
     commands=(
         Command(
             "The past",
-            "what was learned, by author: to accept, or to take back in part",
+            "review new knowledge by author; accept it, or revert parts",
             (
                 option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (your last review)", "WHEN"),
                 option("--by", "agent, person, or part of a name", "WHO"),
                 option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
-                option("--accept", "note that all up to now is reviewed"),
-                option("--revert", "take back what was done to this node; may be repeated", "URI"),
+                option("--accept", "mark everything up to now as reviewed"),
+                option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 MESSAGE,
-                option("--until", "look at nothing newer than this commit", "COMMIT"),
-                option("--limit", "at most so many nodes"),
+                option("--until", "nothing newer than this commit", "COMMIT"),
+                option("--limit", "largest number of nodes"),
                 CURSOR,
             ),
             place=70,

@@ -1,7 +1,7 @@
-"""This file is where a model's JSON schema is brought into the short form that tools advertise.
+"""JSON schemas in the short form that tools advertise.
 
-A client pays for every character of it in each conversation: titles, `$defs` and "or null" carry nothing an agent
-needs. What a schema asks for is always accepted; some of what it does not mention is accepted too.
+A client pays for every character in each conversation: titles, `$defs` and "or null" tell an agent nothing. Every
+value that fits the schema is accepted; some others are accepted too.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ SEARCH = Operation(
     commands=(
         Command(
             "Reading",
-            "find nodes by words, meaning and what leads to them",
+            "find nodes by words, meaning and relations",
             (
                 option("query", "words", "WORD", nargs="*"),
                 TYPES,
@@ -245,7 +245,7 @@ SEARCH = Operation(
                 option("--namespace", "below this path", "PATH"),
                 EDGE_TYPES,
                 option("--max-depth", "steps to expand from each hit (1)"),
-                option("--min-score", "leave out what scores less", "X"),
+                option("--min-score", "leave out lower scores", "X"),
                 HITS,
                 BUDGET,
                 CURSOR,
@@ -269,7 +269,7 @@ RECALL = Operation(
     commands=(
         Command(
             "Reading",
-            "find what was remembered, by words, or by tags: with most of them first",
+            "find remembered facts by words or tags; most matching tags first",
             (
                 option("query", "words", "WORD", nargs="*"),
                 names("--tags", "with this tag; repeated: with any of them", "TAG"),

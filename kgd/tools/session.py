@@ -1,4 +1,4 @@
-"""This file is where a caller is described: which daemon, from which directory, as whom, in which conversation."""
+"""Sessions: the caller of an operation, with directory, identity and conversation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 Progress = Callable[[int, int | None, str], None]
-"""Told (done, total, message) while something long runs; a total of None is "not known yet"."""
+"""Called with (done, total, message) during a long call; a total of None is not known yet."""
 
 LONGEST_REQUEST = 150
-"""Characters of a request id that came with a token; the token's id is noted before it."""
+"""Characters of a request id from a token; the token's id is stored before it."""
 
 
 @dataclass(slots=True)
 class Session:
-    """One caller. `trusted` callers sit at this machine and may use `LOCAL` tools and `ingest` with `store`.
+    """One caller. A `trusted` caller is on this machine and may call every operation.
 
-    `context_id` is the conversation of a connection that has one of its own; empty where the first answer begins one,
-    None where there is none, as for one command. A call may name another.
+    `context_id` is the conversation of the connection: empty if the first answer starts one, None for a single command.
+    A call may name another.
     """
 
     daemon: Daemon
@@ -47,37 +47,37 @@ class Session:
     context_id: str | None = ""
     trusted: bool = True
     by_agent: bool = False
-    """An agent asks, over MCP: a text that it read may have told it to."""
+    """The caller is an agent over MCP, which may act on a text that it read."""
     progress: Progress = lambda done, total, message: None
     here: Workspace | None = None
-    """The workspace of `cwd`, once it was looked for: finding it reads a dozen files."""
+    """The workspace of `cwd`, cached: finding it reads a dozen files."""
     principal: Principal | None = None
-    """Who asks, as their token says; None is the person of this machine, whom nothing is forbidden."""
+    """The holder of the caller's token; None is the person of this machine, who may do everything."""
     ask: Ask | None = None
-    """How to ask the caller's language model; None where the surface cannot."""
+    """Asks the caller's language model; None if the surface cannot."""
     still_live: Callable[[], None] = lambda: None
-    """Looks again, right before something is written, whether the caller's token holds; raises Unauthorized if not."""
+    """Checks the caller's token again right before a write; raises Unauthorized if it was revoked."""
     wrote: tuple[str, str] | None = None
-    """Workspace and commit of the last change by a token, for what follows a write whatever its answer looks like."""
+    """Workspace and commit of the last change by a token, for answers that do not name them."""
 
     @property
     def caller(self) -> str:
-        """The client, as questions to its model are counted: by its token and its name."""
+        """The key for counting questions to a client's model: its token and its name."""
         return f"{self.principal.id if self.principal else ''} {self.client}"
 
     def author(self, workspace: Workspace) -> Author:
-        """Who the commits of this caller are by: the holder of the token, or the person of this machine."""
+        """The author of the caller's commits: the holder of the token, or the person of this machine."""
         if self.principal is not None:
             return Author(self.principal.name, holder_email(self.principal), self.client)
         who = person(workspace.layout, git_own_file())
         return Author(who.name, who.email, self.client)
 
     def allow(self, workspace: Workspace, verb: Verb, uris: Iterable[Uri]) -> None:
-        """Return if the caller may do this to each of these nodes of the workspace.
+        """Return if the caller has the permission on each of these nodes.
 
         Raises:
             Unauthorized: The token has expired.
-            Forbidden: Names the first node that they may not.
+            Forbidden: Names the first node without permission.
         """
         if self.principal is not None:
             self._check_live()
@@ -86,22 +86,22 @@ class Session:
                 authorize(self.principal, policy, verb, uri)
 
     def may(self, workspace: Workspace, uri: Uri, *verbs: Verb) -> bool:
-        """Whether the caller may do all of this to the node."""
+        """Whether the caller has all of these permissions on the node."""
         return self.principal is None or all(may(self.principal, workspace.policy, verb, uri) for verb in verbs)
 
     def commit(self, workspace: Workspace, text: str) -> str:
         """The id of a commit that the caller names.
 
-        The holder of a token can name the commits that led to the tip, by an id or from ``HEAD``: proposals and what
-        was rejected are not for them.
+        The holder of a token can name only ancestors of the tip, by an id or from ``HEAD``; not proposals or
+        rejected commits.
 
         Raises:
-            NotFound: There is none for them.
+            NotFound: The caller can name no such commit.
         """
         return workspace.history.commit_id(text, of_tip=self.principal is not None)
 
     def reverting(self, workspace: Workspace, changes: ChangeSet) -> ChangeSet:
-        """The changes with the commits that they revert as ids. Raises as `commit`."""
+        """The changes with the ids of the commits they revert. Raises as `commit`."""
         edits = (
             replace(edit, commit=self.commit(workspace, edit.commit)) if isinstance(edit, Revert) else edit
             for edit in changes.edits
@@ -109,14 +109,14 @@ class Session:
         return replace(changes, edits=tuple(edits))
 
     def settles(self, workspace: Workspace, *, reads: bool = True) -> Callable[[Uri], bool] | None:
-        """What tells of which nodes the caller may settle conflicts, and see them; None where they may all."""
+        """Predicate for the nodes whose conflicts the caller may settle and see; None if unrestricted."""
         if self.principal is None:
             return None
         verbs = (Verb.READ, Verb.RESOLVE) if reads else (Verb.RESOLVE,)
         return lambda uri: self.may(workspace, uri, *verbs)
 
     def permit(self, workspace: Workspace, verb: Verb = Verb.WRITE) -> Permit | None:
-        """What a change of this caller is asked for right before it is staged; None where nothing is forbidden."""
+        """A check that runs right before a change is staged; None if the caller is unrestricted."""
         if self.principal is None:
             return None
 
@@ -130,14 +130,14 @@ class Session:
     def submit(
         self, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False, verb: Verb = Verb.WRITE
     ) -> Outcome:
-        """Carry out a ChangeSet as this caller may: the one way in which tools change a workspace.
+        """Apply a ChangeSet with the caller's permissions. All operations change a workspace through this.
 
         Raises:
             Unauthorized, Forbidden: Nothing was written.
             KgdError: As `Workspace.submit`.
         """
         if self.principal is not None:
-            # Before anything is looked at, so that no other refusal tells what is behind a path that is not theirs.
+            # Checked first, so that no later refusal reveals nodes outside the scopes.
             self.allow(workspace, verb, named(changes.edits))
             changes = replace(self.reverting(workspace, changes), request_id=self.request(changes.request_id))
             outcome = workspace.submit(changes, dry_run=dry_run, permit=self.permit(workspace, verb))
@@ -149,7 +149,7 @@ class Session:
         return replace(outcome, warnings=(*outcome.warnings, *told)) if told else outcome
 
     def seen(self, workspace: Workspace, outcome: Outcome) -> Outcome:
-        """The outcome without what it says of nodes that the caller may not read."""
+        """The outcome without nodes that the caller may not read."""
         sees = sight.sight(self, workspace.id)
         if sees is None:
             return outcome
@@ -161,7 +161,7 @@ class Session:
         )
 
     def request(self, request_id: str) -> str:
-        """The request id as it is noted: of two holders who choose the same, neither gets the other's result."""
+        """The request id with the token's id before it, so that holders do not share ids."""
         if not request_id or self.principal is None:
             return request_id
         if len(request_id) > LONGEST_REQUEST:
@@ -170,9 +170,9 @@ class Session:
 
     def _check_live(self) -> None:
         if self.principal is not None and self.principal.has_expired(time.time() - LEEWAY_SECONDS):
-            raise Unauthorized("this token has expired", next="Ask whoever made it for a new one.")
+            raise Unauthorized("this token has expired", next="Ask its issuer for a new one.")
 
 
 def holder_email(principal: Principal) -> str:
-    """By what a commit tells whose token made it; no mail goes there."""
+    """The author's email for commits by a token; not a real address."""
     return f"{principal.id}@token.invalid"

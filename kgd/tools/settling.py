@@ -342,7 +342,7 @@ RESOLVE = Operation(
                 ),
                 option(
                     "--take",
-                    ("a side, as `kgd conflicts` shows it, or what was before; of a suggestion accept or reject"),
+                    ("a side, as `kgd conflicts` shows it, or the base; for a suggestion accept or reject"),
                     choices=("a", "b", "base", "accept", "reject"),
                 ),
                 option("--fields", "JSON object: a value for each field", "JSON"),

@@ -443,11 +443,11 @@ UP = Operation(
     commands=(
         Command(
             "Running",
-            "make a workspace here, or find the one that is here, and start the daemon",
+            "create a workspace here, or find the existing one, and start the daemon",
             (
                 option("--id", "the workspace's id (from the remote's or the folder's name)", "ID"),
-                option("--standalone", "a repository of its own, here, instead of one inside the code's git directory"),
-                option("--replace", "take the place of another repository that is registered under this id"),
+                option("--standalone", "a separate repository here instead of one inside the code's git directory"),
+                option("--replace", "replace another repository registered under this id"),
             ),
             place=10,
             ask="place",
@@ -455,11 +455,11 @@ UP = Operation(
         ),
         Command(
             "Running",
-            "like up, and say nothing about wiring",
+            "like up, without the settings for MCP clients",
             (
                 option("--id", "the workspace's id", "ID"),
-                option("--standalone", "a repository of its own"),
-                option("--replace", "take the place of another repository of this id"),
+                option("--standalone", "a separate repository"),
+                option("--replace", "replace another repository of this id"),
             ),
             name="init",
             place=20,
@@ -479,7 +479,7 @@ UNINSTALL = Operation(
     commands=(
         Command(
             "Running",
-            "take kgd away from here; the knowledge stays, and it says where",
+            "remove kgd from here; keep the knowledge, and print where it is",
             (option("--all", "every workspace, and the home itself"),),
             place=150,
             own="local.uninstall",

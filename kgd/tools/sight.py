@@ -1,4 +1,4 @@
-"""This file is where answers are cut to what their caller may read: nodes, relations, hits, lines of history.
+"""Visibility: answers without nodes, relations, hits and history that the caller may not read.
 
 What may not be read is as if it were not there: it is in no list, no count and no path of a walk, and a question about
 it is refused alike whether it exists or not.
@@ -90,7 +90,7 @@ def warnings(sees: Sees | None, told: Iterable[str]) -> list[str]:
 
 
 def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> list[str]:
-    """The warnings, where those that count the relations to a deleted node count the readable ones alone."""
+    """The warnings; counts of relations to a deleted node include readable nodes only."""
     kept = []
     for text in told:
         if found := _BROKEN(text):
@@ -102,9 +102,9 @@ def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> lis
 
 
 def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> KgdError:
-    """What the caller is told instead of a refusal that names what they may not read and did not name themselves.
+    """The error without names that the caller may not read and did not send.
 
-    A change can reach such a node by an alias, by the opposite of a commit, or by a name that differs in case alone.
+    A change can reach such a node by an alias, by a revert, or by a name that differs only in case.
     """
     principal = session.principal
     if principal is None:
@@ -134,7 +134,7 @@ def _may_read(principal: Principal, place: str) -> bool:
 
 
 def _is_given(place: str, given: Iterable[str]) -> bool:
-    """Whether the caller wrote it, in full or from some segment on; a long one is cut where it is told."""
+    """Whether the caller sent it, in full or from some segment on; errors cut long places."""
     return any(
         place == text or place.endswith(f"/{text}") or (len(place) > 70 and text.startswith(place))
         or unquote(place).endswith(f"/{text}")

@@ -217,15 +217,17 @@ SUBMIT_SUBGRAPH = Operation(
     commands=(
         Command(
             "Sharing",
-            "hand changes to another team; alone: what changed since your last submission",
+            ("submit changes to another team; without options, all changes since your last submission"),
             (
                 option("remote", "a registered workspace, or a remote of this one", "WORKSPACE", nargs="?"),
                 option(
                     "--changes", "a JSON file with a list of changes, as put takes them; - reads standard input", "FILE"
                 ),
-                option("--roots", "instead: this node of mine, and what --max-cost reaches; may be repeated", "URI"),
-                option("--max-cost", "cost up to which roots take others with them (0)", "N"),
-                option("--base", "the commit that you saw", "COMMIT"),
+                option(
+                    "--roots", "instead: this node of yours, and the nodes within --max-cost; may be repeated", "URI"
+                ),
+                option("--max-cost", "largest cost of a path from a root (0)", "N"),
+                option("--base", "the commit you have seen", "COMMIT"),
                 *WRITE,
             ),
             name="submit",

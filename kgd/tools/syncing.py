@@ -315,13 +315,13 @@ SYNC = Operation(
     commands=(
         Command(
             "Sharing",
-            "fetch, merge and push now; it also happens by itself",
+            "fetch, merge and push now; the daemon also does this itself",
             (
                 option("remote", "with this remote alone", "REMOTE", nargs="?"),
                 DIRECTION,
                 option(
                     "--confirm",
-                    "take what is held: a commit that deletes much, or a history that was rewritten",
+                    "accept a held change: a commit that deletes much, or a rewritten history",
                     "COMMIT",
                     nargs="?",
                     const="yes",
@@ -343,7 +343,7 @@ SHARE = Operation(
     commands=(
         Command(
             "Sharing",
-            ("publish the workspace to its repository's own remote; from then on it is kept in step"),
+            ("publish the workspace to its repository's remote, and keep both in sync"),
             (option("--remote", "which of its remotes (origin)", "NAME"), REF, TOKEN, SECONDS),
             place=10,
             ask="place",
@@ -362,9 +362,9 @@ REMOTE = Operation(
     commands=(
         Command(
             "Sharing",
-            "list, add and remove what the workspace is shared through",
+            "list, add and remove the workspace's remotes",
             (
-                option("action", "what to do (list)", nargs="?", type="remote_action"),
+                option("action", "the action (list)", nargs="?", type="remote_action"),
                 option("name", "its name, such as origin", "NAME", nargs="?"),
                 option("url", "https://..., user@host:path or a directory", "URL", nargs="?"),
                 REF,

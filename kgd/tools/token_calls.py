@@ -1,6 +1,6 @@
-"""This file is where it is said which tools somebody with a token may call, and how their request ids are kept apart.
+"""Calls by holders of tokens: visible operations, quotas, and request ids of each token.
 
-Every surface that lets others in goes through `call`. What a tool may touch is judged inside the tool, node by node.
+Every surface with tokens uses `call`. Permissions on nodes are checked inside the operation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kgd.tools.session import Session
 from kgd.tools.tool import Answer, Operation
 
 CHARACTERS_A_NODE = 450
-"""Of a text that is taken in, for what it may use up."""
+"""Characters of an ingested text that count as one node of the quota."""
 
 
 def visible(tools: Mapping[str, Operation], principal: Principal) -> dict[str, Operation]:
@@ -32,14 +32,14 @@ def visible(tools: Mapping[str, Operation], principal: Principal) -> dict[str, O
 def call(
     session: Session, record: TokenRecord, tools: Mapping[str, Operation], name: str, arguments: Mapping[str, Any]
 ) -> Answer:
-    """The answer of a tool to the holder of a token.
+    """The answer of an operation to the holder of a token.
 
     A request id belongs to the token: another token's same id is another request, and a repeat gets the first answer.
 
     Raises:
-        NotFound: There is no such tool for them.
-        KgdError: What the tool refused, or what a quota does not allow; nothing was written.
-        Unavailable: Also where the workspace has an upstream that did not take the change; it is kept here.
+        NotFound: The holder may not call it.
+        KgdError: The operation or a quota refused; nothing was written.
+        Unavailable: Also if the workspace's upstream did not accept the change, which is kept here.
     """
     workspace = arguments.get("workspace")
     action = name if name in tools else "call"
@@ -49,11 +49,11 @@ def call(
 
 @contextmanager
 def noted(session: Session, holder: Principal | None, action: str, workspace: str) -> Iterator[None]:
-    """Note a refusal inside the context in the audit log, unless it is the person of this machine who is refused."""
+    """Write a refusal inside the context to the audit log, if the caller has a token."""
     try:
         yield
     except (TooMuch, Unauthorized):
-        raise  # noted where the token is looked at
+        raise  # logged by the check of the token
     except KgdError as error:
         if holder is not None:
             session.daemon.tokens.refused(holder.id, action, error, workspace)
@@ -71,7 +71,7 @@ def _call(
     if tool.hints.read_only:
         return tool.call(session, arguments)
     tokens = session.daemon.tokens
-    read(tool.Params, arguments)  # what cannot be read is not counted
+    read(tool.Params, arguments)  # an invalid call costs no quota
     asked = canonical(arguments)
     request = str(arguments.get("request_id") or "")
     key = f"{name} {request}" if request and not arguments.get("dry_run") else ""
@@ -98,7 +98,7 @@ def canonical(asked: Any) -> bytes:
     """Plain data as bytes that are the same for the same data.
 
     Raises:
-        Limit: It is nested more deeply than anything that a tool takes.
+        Limit: It is nested too deeply.
     """
     try:
         return orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
@@ -107,7 +107,7 @@ def canonical(asked: Any) -> bytes:
 
 
 def _settle(session: Session, answer: Answer) -> None:
-    """Success is said once the upstream has it; what only waits as a proposal does not go there."""
+    """Push a change upstream before success is returned. Proposals are not pushed."""
     if answer.get("commit") and answer.get("outcome") != "proposed":
         session.daemon.upstream.push(str(answer["workspace"]))
     elif session.wrote and ("success" in answer or "counts" in answer):  # these say nothing of commits
@@ -122,7 +122,7 @@ def _nodes(arguments: Mapping[str, Any]) -> int:
 
 
 def _told(session: Session, answer: Answer) -> tuple[str, str]:
-    """Where it was done, and what came of it."""
+    """The workspace, and the commit or proposal, for the audit log."""
     if session.wrote and ("success" in answer or "counts" in answer):
         return session.wrote[0], f"commit {session.wrote[1]}"
     told = (f"{field} {found}" for field in ("commit", "proposal") if isinstance(found := answer.get(field), str))

@@ -379,7 +379,7 @@ TRAVERSE = Operation(
             "walk from nodes along the cheapest paths",
             (
                 option("start", "a URI, or in short: services/auth, ./src/main.py, insight:a-fact", "START", nargs="+"),
-                option("--max-cost", "what a path may cost (1); 'none' for no limit", "COST", type=None),
+                option("--max-cost", "largest cost of a path (1); 'none' for no limit", "COST", type=None),
                 option("--max-depth", "relations on a path"),
                 EDGE_TYPES,
                 TYPES,

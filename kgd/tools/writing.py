@@ -250,19 +250,21 @@ PUT = Operation(
     commands=(
         Command(
             "Writing",
-            "write a node (what is not named stays as it is), or a set of changes as one commit",
+            ("write a node (fields you leave out stay unchanged), or a set of changes as one commit"),
             (
                 option("uri", "the node; without it, --type and --name make its URI", "URI", nargs="?"),
                 option(
                     "--changes",
-                    "a file of JSON changes, as the tool takes them; - is standard input",
+                    "a file of JSON changes, as in mcp.md; - is standard input",
                     "FILE",
                     action=None,
                 ),
-                option("--type", "what it is", "TYPE"),
+                option("--type", "its type", "TYPE"),
                 option("--name", "its title", "TEXT"),
                 option("--summary", "one line of at most 100 characters", "TEXT"),
-                option("--content", "its text; - reads standard input; to replace one, also --expect-version", "TEXT"),
+                option(
+                    "--content", "its text; - reads standard input; replacing a text needs --expect-version", "TEXT"
+                ),
                 DETAIL,
                 names("--tags", "add a tag; may be repeated", "TAG"),
                 many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated", "RELATION"),
@@ -295,7 +297,7 @@ PUT = Operation(
         ),
         Command(
             "Writing",
-            "give a node another URI; the old one stays as an alias",
+            "move a node to another URI; the old one stays as an alias",
             (URI, option("to", "the new URI", "TO"), *WRITE),
             name="mv",
             place=50,
@@ -306,10 +308,10 @@ PUT = Operation(
             "Writing",
             "relate one node to another",
             (
-                option("source", "where the relation begins", "SOURCE"),
-                option("target", "where it leads", "TARGET"),
+                option("source", "the node the relation leaves", "SOURCE"),
+                option("target", "the node it leads to", "TARGET"),
                 option("--type", "its type (related_to)", "TYPE", default="related_to"),
-                option("--weight", "cost, 0 = always together to 1 = one full step (1)", "W", type="float"),
+                option("--weight", "cost from 0 (always together) to 1 (one full step) (1)", "W", type="float"),
                 *WRITE,
             ),
             name="link",
@@ -321,8 +323,8 @@ PUT = Operation(
             "Writing",
             "remove a relation",
             (
-                option("source", "where the relation begins", "SOURCE"),
-                option("target", "where it leads", "TARGET"),
+                option("source", "the node the relation leaves", "SOURCE"),
+                option("target", "the node it leads to", "TARGET"),
                 option("--type", "its type (related_to)", "TYPE", default="related_to"),
                 *WRITE,
             ),
@@ -333,8 +335,8 @@ PUT = Operation(
         ),
         Command(
             "Writing",
-            "add tags to a node, or take them away",
-            (URI, option("tags", "the tags", "TAG", nargs="+"), flag("--remove", "take them away"), *WRITE),
+            "add tags to a node, or remove them",
+            (URI, option("tags", "the tags", "TAG", nargs="+"), flag("--remove", "remove the tags"), *WRITE),
             name="tag",
             place=80,
             ask="tag",
@@ -353,15 +355,15 @@ REMEMBER = Operation(
     commands=(
         Command(
             "Writing",
-            "write down one fact, to be found again with recall",
+            "remember one fact; recall finds it",
             (
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
-                option("--about", "a node or path that it is about; may be repeated", "URI"),
+                option("--about", "a node or path the fact is about; may be repeated", "URI"),
                 option(
-                    "--cites", "code that it holds for: unverified once that changes; may be repeated", "PATH#SYMBOL"
+                    "--cites", "code the fact depends on: unverified once that changes; may be repeated", "PATH#SYMBOL"
                 ),
                 names("--tags", "a tag; may be repeated (keywords of the text)", "TAG"),
-                option("--type", "what it is: decision, pattern, gotcha, ... (insight)", "TYPE"),
+                option("--type", "its type: decision, pattern, gotcha, ... (insight)", "TYPE"),
                 DETAIL,
             ),
             place=100,

@@ -183,7 +183,7 @@ def test_what_cannot_be_cloned_leaves_nothing_behind(
 def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Site, remote: Path) -> None:
     here.know("infra", remote=str(remote))
     until(lambda: not _fails(here, "infra", "keys"))
-    with pytest.raises(Forbidden, match="nobody writes to it from here"):
+    with pytest.raises(Forbidden, match="it cannot be written from here"):
         here.ask("put", workspace="infra", changes=[node("concept://infra/a")])
     made = run(here, here.root, "clone", source="infra")
     assert made["path"] == str(here.root / "infra")

@@ -111,7 +111,7 @@ def test_where_no_client_is_seen_status_says_so_and_only_install_is_refused(desk
     for action in ("status", "uninstall"):
         done = desk.run("agents", action)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "none of the clients that kgd knows is seen here. Name them: --client" in done.stdout
+        assert "no client that kgd knows was found here. Name them: --client" in done.stdout
     assert desk.json("agents", "status")["entries"] == []
     assert desk.run("agents", "install").returncode == 2
 
@@ -288,7 +288,7 @@ def test_what_several_hosts_read_stays_until_the_last_of_them_goes(desk: Desk) -
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["install"], "none of the clients"),
+        (["install"], "no client that kgd knows"),
         (["install", "--client", "zed"], "no client that kgd can set up"),
         (["install", "--client", "cursor", "--user", "--project"], "two places"),
     ],

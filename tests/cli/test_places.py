@@ -41,9 +41,9 @@ def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_fou
 
 
 def test_what_was_let_go_of_is_said_to_be_back(kgd: Kgd, shop: Path) -> None:
-    assert "  `kgd up` in the same place takes it up again\n" in kgd("uninstall")
-    assert kgd("up", "--dry-run").startswith(f"would take up again workspace {shop.name}\n")
-    assert kgd("up").startswith(f"workspace {shop.name} is back: the knowledge that was kept here is taken up again\n")
+    assert "  `kgd up` in the same place restores it\n" in kgd("uninstall")
+    assert kgd("up", "--dry-run").startswith(f"would restore workspace {shop.name}\n")
+    assert kgd("up").startswith(f"workspace {shop.name} is restored with the knowledge that was kept here\n")
     assert "it is here" in kgd("get", "fact")
     assert kgd("up").startswith(f"workspace {shop.name} is up\n")
 
@@ -135,4 +135,4 @@ def test_what_is_taken_over_keeps_its_id_and_another_one_that_was_asked_for_is_r
     assert kgd("up").startswith(f"workspace {shop.name} is made\n")
     kgd("uninstall")
     assert "every URI in it carries that id" in kgd.run("up", "--id", "of-its-own").stderr
-    assert kgd("up").startswith(f"workspace {shop.name} is back")
+    assert kgd("up").startswith(f"workspace {shop.name} is restored")

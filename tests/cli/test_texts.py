@@ -34,7 +34,7 @@ def test_what_was_taken_in_is_counted_as_people_count(
     counts = {"chunks_new": 1, "documents_new": 293}
     printing_running.ingested({"kind": "auto", "source": "docs", "counts": counts, "nodes": nodes})
     told = capsys.readouterr().out.splitlines()
-    assert (told[0], told[-1].strip()) == ("docs taken in: 1 chunk new, 293 documents new", last)
+    assert (told[0], told[-1].strip()) == ("docs ingested: 1 chunk new, 293 documents new", last)
 
 
 def test_what_is_wrong_with_a_step_is_told_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,6 +79,6 @@ def test_who_waits_may_leave_and_the_job_goes_on(kgd: Kgd, tmp_path: Path) -> No
         _, said = waiting.communicate(timeout=60)
         if waiting.returncode:
             break
-    assert (waiting.returncode, "goes on by itself" in said) == (130, True)
+    assert (waiting.returncode, "continues in the daemon" in said) == (130, True)
     until(lambda: all(job["state"] == "done" for job in json.loads(kgd("status", "--json"))["jobs"]), seconds=120)
     assert len(kgd.json("ingest", str(library), "--uri", uri)["counts"]) == 1

@@ -44,7 +44,7 @@ def people(tmp_path: Path) -> Iterator[Callable[[str], Somebody]]:
 def test_two_daemons_agree_within_seconds(people: Callable[[str], Somebody], hub: Path) -> None:
     ann, bob = people("ann"), people("bob")
     assert ann("remote") == (
-        "shared with nobody: nothing leaves this machine\n"
+        "not shared: nothing leaves this machine\n"
         "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another.\n"
     )
     ann("put", "fact", "--summary", "by Ann")

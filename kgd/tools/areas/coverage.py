@@ -269,11 +269,11 @@ COVERAGE = Operation(
     commands=(
         Command(
             "Reading",
-            "how much of the code has an area, folder by folder; where areas overlap",
+            "how much of the code has an area, by folder; overlaps of areas",
             (
                 option("path", "a folder of the code tree (its top)", "FOLDER", nargs="?"),
                 option("--area", "instead: the files of this area", "ATOM"),
-                option("--order", "gaps: what has the most files without an area comes first"),
+                option("--order", "gaps: folders with the most files without an area first"),
                 OPEN,
                 CURSOR,
             ),

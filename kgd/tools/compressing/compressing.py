@@ -290,7 +290,7 @@ COMPRESS = Operation(
     commands=(
         Command(
             "Care",
-            ("propose merges of doubles, marks on stale facts, idle relations to prune; change nothing"),
+            ("propose merges of duplicates, marks on stale facts, and prunings of idle relations; changes nothing"),
             (
                 option(
                     "--kind",
@@ -300,7 +300,7 @@ COMPRESS = Operation(
                     choices=("merges", "marks", "prunings", "summaries"),
                 ),
                 option("--below", "a path or URI: change nothing else", "PATH"),
-                option("--days", "what nobody touched or read for so long is old (180)"),
+                option("--days", "days without use after which a node is old (180)"),
             ),
             place=70,
             print="printing_sharing.compressed",

@@ -38,7 +38,7 @@ class ExportParams(Params):
     direction: Annotated[Literal["out", "in", "both"], Field(description="along relations, against them, or both")] = (
         "out"
     )
-    max_nodes: Annotated[int | None, Field(ge=1, description="at most so many nodes")] = None
+    max_nodes: Annotated[int | None, Field(ge=1, description="largest number of nodes")] = None
     replace: Annotated[bool, Field(description="write over what kgd did not write")] = False
     dry_run: bool = False
     workspace: str | None = None
@@ -122,17 +122,20 @@ EXPORT = Operation(
     commands=(
         Command(
             "Care",
-            "write nodes as files of another program; never over what a person wrote",
+            ("export nodes as files of another program; never overwrites files written by hand"),
             (
                 option("target", "a file or folder; - is standard output", "TARGET"),
                 option("--to", "which format (docs/exchange.md)", "FORMAT", dest="format", required=True),
                 option(
-                    "--root", "only this node and what a walk from it reaches; may be repeated", "URI", dest="roots"
+                    "--root",
+                    "only this node and the nodes a walk from it reaches; may be repeated",
+                    "URI",
+                    dest="roots",
                 ),
-                option("--max-cost", "what a path of the walk may cost (1); 'none' for no limit", "COST", type=None),
+                option("--max-cost", "largest cost of a path (1); 'none' for no limit", "COST", type=None),
                 option("--direction", "along relations, against them, or both (out)"),
-                option("--max-nodes", "at most so many nodes"),
-                option("--replace", "write over files that kgd did not write"),
+                option("--max-nodes", "largest number of nodes"),
+                option("--replace", "overwrite files that kgd did not write"),
             ),
             place=40,
             ask="export",

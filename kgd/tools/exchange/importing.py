@@ -33,8 +33,8 @@ TROUBLES_SHOWN = 1_000
 class ImportParams(Params):
     source: Annotated[str, Field(min_length=1, description="a file or folder")]
     format: Annotated[str, Field(description="its format, where it does not show")] = ""
-    below: Annotated[str, Field(max_length=500, description="a path that the new URIs begin with")] = ""
-    replace: Annotated[bool, Field(description="take theirs also where it was changed here")] = False
+    below: Annotated[str, Field(max_length=500, description="a path before the new URIs")] = ""
+    replace: Annotated[bool, Field(description="overwrite nodes that were changed here")] = False
     dry_run: bool = False
     workspace: str | None = None
 
@@ -213,12 +213,12 @@ IMPORT = Operation(
     commands=(
         Command(
             "Care",
-            "take in what other programs' files say; a second time changes nothing",
+            "import other programs' files; a repeat changes nothing",
             (
                 option("source", "a file or folder", "SOURCE"),
-                option("--from", "its format, where it does not show (docs/exchange.md)", "FORMAT", dest="format"),
-                option("--below", "a path that the new URIs begin with", "PATH"),
-                option("--replace", "take theirs also where it was changed here"),
+                option("--from", "its format, if it is not detected (docs/exchange.md)", "FORMAT", dest="format"),
+                option("--below", "a path before the new URIs", "PATH"),
+                option("--replace", "overwrite nodes that were changed here"),
             ),
             place=30,
             ask="import_",

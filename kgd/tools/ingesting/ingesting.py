@@ -298,18 +298,18 @@ INGEST = Operation(
     commands=(
         Command(
             "Care",
-            "take in documents and conversations; a second time changes only what changed there",
+            "ingest documents and conversations; a repeat updates only changed parts",
             (
                 option(
                     "source",
-                    "a file or folder; - is a text on standard input; none looks at the code tree anew",
+                    ("a file or folder; - is a text on standard input; without it the code tree is read again"),
                     "SOURCE",
                     nargs="?",
                 ),
                 option(
-                    "--kind", "what it is, where it does not show: document, conversation, ... (docs/ingest.md)", "KIND"
+                    "--kind", "its kind, if it is not detected: document, conversation, ... (docs/ingest.md)", "KIND"
                 ),
-                option("--uri", "the node that it becomes, or the URL that it is from", "URI"),
+                option("--uri", "the URI of its node, or the URL of its source", "URI"),
             ),
             place=20,
             own="local.ingest",

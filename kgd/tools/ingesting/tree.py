@@ -131,8 +131,8 @@ BOOTSTRAP = Operation(
     commands=(
         Command(
             "Care",
-            "take the code tree into the graph; it is served as it is, and nothing is stored",
-            (option("--store", "write the nodes once, for a tree that colleagues do not have"),),
+            "read the code tree; it is served from disk, and nothing is stored",
+            (option("--store", "store the nodes, for a tree that your colleagues do not have"),),
             place=10,
             print="printing.facts",
         ),

@@ -309,7 +309,7 @@ CONTEXT = Operation(
     commands=(
         Command(
             "Reading",
-            "what to know before you touch files, begin a task or answer a question",
+            "knowledge to read before you edit files, start a task or answer a question",
             (
                 option("paths", "files or directories of the code", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),

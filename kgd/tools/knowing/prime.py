@@ -238,12 +238,12 @@ PRIME = Operation(
     commands=(
         Command(
             "Reading",
-            ("what an agent should know when it starts; never fails, for it is what start hooks run"),
+            ("context for an agent that starts; never fails, because start hooks run it"),
             (
-                option("--budget", "tokens that it may cost (1500)"),
+                option("--budget", "tokens in the answer (1500)"),
                 option(
                     "--hook",
-                    "print it as a host's start hook has to",
+                    "print it in the form of a host's start hook",
                     nargs="?",
                     const="claude",
                     choices=("claude", "cursor"),

@@ -117,9 +117,9 @@ STALE = Operation(
     commands=(
         Command(
             "Care",
-            ("list what nobody verified since the code behind it changed; or say that it still holds"),
+            ("list knowledge whose code has changed since; or verify it"),
             (
-                option("--verify", "this node still holds, I looked at the code again; may be repeated", "URI"),
+                option("--verify", "mark this node as still true; may be repeated", "URI"),
                 OPEN,
                 CURSOR,
             ),
