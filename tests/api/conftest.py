@@ -55,12 +55,12 @@ def stop_daemon(home: Home) -> None:
 
 
 Turn = Callable[[], None]
-"""Called in the middle of a test: whatever then happens to the daemon must not be seen."""
+"""Called in the middle of a test; a change of the daemon must go unnoticed."""
 
 
 @pytest.fixture(params=["daemon", pytest.param("daemon comes and goes", marks=pytest.mark.slow)])
 def turn(request: pytest.FixtureRequest, home: Home) -> Turn:
-    """With one daemon, and with one that is stopped, started and killed in turn."""
+    """With a steady daemon, and with a daemon that is stopped, started and killed in turn."""
     if request.param == "daemon":
         return lambda: None
     steps = iter([stop_daemon, start_daemon, end_daemon])

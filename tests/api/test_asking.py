@@ -1,4 +1,4 @@
-"""Questions in Python: retrieval with paths, walks, tags, context and history, each the same whoever answers."""
+"""Questions in Python: retrieval with paths, walks, tags, context and history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/python.md says what is so: its examples run, with and without a daemon, and its tables name what there is."""
+"""docs/python.md: its examples run, and its tables are complete."""
 
 from __future__ import annotations
 

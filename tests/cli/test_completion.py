@@ -23,7 +23,7 @@ ASKED = {
     "kgd completion fi": {"fish"},
     "kgd merge-dr": set(),
 }
-"""A line that somebody began, and what it can become."""
+"""A partial line, and its completions."""
 
 
 def _bash(line: str) -> set[str]:
@@ -75,7 +75,7 @@ def test_zsh_completes_what_is_typed(tmp_path: Path) -> None:
 
 
 class Typed:
-    """A zsh that somebody types into."""
+    """An interactive zsh."""
 
     def __init__(self, folder: Path) -> None:
         self.seen = ""
@@ -92,7 +92,7 @@ class Typed:
         os.write(self._end, text.encode())
 
     def shows(self, wanted: str, seconds: float = 15) -> str:
-        """What it has shown since, as soon as what is wanted is among it."""
+        """The output since, once it contains the wanted text."""
         until = time.monotonic() + seconds
         while wanted not in self.seen and time.monotonic() < until:
             if select.select([self._end], [], [], 0.2)[0]:

@@ -1,4 +1,4 @@
-"""What the command line costs, and that its page says what it is."""
+"""The cost of the command line, and its generated pages."""
 
 from __future__ import annotations
 

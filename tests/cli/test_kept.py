@@ -1,4 +1,4 @@
-"""What a person wrote is never thrown away, and what is derived comes back whole."""
+"""Files of a person are never deleted, and derived data is rebuilt."""
 
 from __future__ import annotations
 

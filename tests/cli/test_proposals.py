@@ -1,4 +1,4 @@
-"""What waits, at the command line: listed, shown, decided; and what was learned, reviewed."""
+"""Proposals at the command line: listed, shown, decided; and reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits longer than a second at a terminal is told so, and nothing of it stays on the screen."""
+"""A call longer than a second shows progress on a terminal, and clears it at the end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Watched:
             if select.select([self._end], [], [], 0.1)[0]:
                 try:
                     self.shown += os.read(self._end, 65_536).decode()
-                except OSError:  # a terminal that nobody writes to any more
+                except OSError:  # the other end of the terminal is closed
                     break
         return bool(holds(self.shown))
 

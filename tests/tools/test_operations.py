@@ -50,7 +50,7 @@ def test_an_operation_is_declared_whole(name: str) -> None:
     assert issubclass(one.Params, Params)
     assert is_typeddict(one.Result)
     assert one.reflects & (Reflects.WORKSPACE | Reflects.NOW)
-    assert (one.place > 0) == bool(one.offered), "what is offered together has an order"
+    assert (one.place > 0) == bool(one.offered), "operations offered together have an order"
     if one.scope:
         assert (one.scope is Scope.READ) == one.hints.read_only, "a call that writes needs more than `read`"
     if one.hints.read_only:
@@ -125,7 +125,7 @@ KNOWN = {
 
 
 def named(room: str) -> Iterator[tuple[str, str]]:
-    """(file, operation) wherever a surface compares with an operation's name, or lists it."""
+    """(file, operation) for each comparison with an operation's name, and each list of names."""
     package = TABLE.parent.parent
     for file in sorted((package / room).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
