@@ -110,7 +110,7 @@ CLONE = Operation(
             "Sharing",
             "clone a shared workspace here, and keep it in sync with its origin",
             (
-                option("source", "a workspace of the registry, or a git address", "ID|URL"),
+                option("source", value="ID|URL"),
                 option("path", "the folder (the registry's path, or one named after ID or URL)", "PATH", nargs="?"),
                 option("--ref", "the ref on the remote", "REF"),
                 TOKEN,

@@ -241,7 +241,7 @@ JOIN = Operation(
             "Sharing",
             ("join a hub to read its workspaces here; asks for a token, or reads it from a pipe"),
             (
-                option("url", "https://HOST[:PORT]", "URL"),
+                option("url", value="URL"),
                 option("--replace", "replace workspaces of the same ids from elsewhere"),
             ),
             place=80,
@@ -261,7 +261,7 @@ LEAVE = Operation(
         Command(
             "Sharing",
             "forget a hub, its workspaces and its token; the hub itself does not change",
-            (option("url", "the hub's address, or the id of one of its workspaces", "URL"),),
+            (option("url", value="URL"),),
             place=90,
             print="printing_sharing.left",
         ),

@@ -393,9 +393,9 @@ REVIEW = Operation(
             "review new knowledge by author; accept it, or revert parts",
             (
                 option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (your last review)", "WHEN"),
-                option("--by", "agent, person, or part of a name", "WHO"),
+                option("--by", value="WHO"),
                 option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
-                option("--accept", "mark everything up to now as reviewed"),
+                option("--accept"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 MESSAGE,
                 option("--until", "nothing newer than this commit", "COMMIT"),

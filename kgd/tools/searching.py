@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 
 from pydantic import Field
@@ -81,7 +82,7 @@ def search(session: Session, params: SearchParams) -> SearchResult:
 
 
 def recall(session: Session, params: SearchParams) -> SearchResult:
-    """The same, what somebody wrote down before what is only served of the code tree."""
+    """`search` with stored nodes before nodes that are only served from the code tree."""
     return _searched(session, params, "recall")
 
 
@@ -256,16 +257,15 @@ SEARCH = Operation(
         ),
     ),
 )
-RECALL = Operation(
+RECALL = replace(
+    SEARCH,
     name="recall",
-    title="Find what was remembered",
-    description="The same as search, but what somebody wrote down comes before what is only served of the code tree.",
-    Params=SearchParams,
-    Result=SearchResult,
-    hints=Hints(read_only=True, idempotent=True),
+    title="Recall knowledge",
+    description="The same as search, with stored nodes before nodes that are only served from the code tree.",
     run=recall,
-    forwards=True,
-    scope=Verb.READ,
+    offered="",
+    place=0,
+    page="",
     commands=(
         Command(
             "Reading",

@@ -219,7 +219,7 @@ SUBMIT_SUBGRAPH = Operation(
             "Sharing",
             ("submit changes to another team; without options, all changes since your last submission"),
             (
-                option("remote", "a registered workspace, or a remote of this one", "WORKSPACE", nargs="?"),
+                option("remote", value="WORKSPACE", nargs="?"),
                 option(
                     "--changes", "a JSON file with a list of changes, as put takes them; - reads standard input", "FILE"
                 ),

@@ -134,7 +134,7 @@ EXPORT = Operation(
                 ),
                 option("--max-cost", "largest cost of a path (1); 'none' for no limit", "COST", type=None),
                 option("--direction", "along relations, against them, or both (out)"),
-                option("--max-nodes", "largest number of nodes"),
+                option("--max-nodes"),
                 option("--replace", "overwrite files that kgd did not write"),
             ),
             place=40,

@@ -215,10 +215,10 @@ IMPORT = Operation(
             "Care",
             "import other programs' files; a repeat changes nothing",
             (
-                option("source", "a file or folder", "SOURCE"),
+                option("source", value="SOURCE"),
                 option("--from", "its format, if it is not detected (docs/exchange.md)", "FORMAT", dest="format"),
-                option("--below", "a path before the new URIs", "PATH"),
-                option("--replace", "overwrite nodes that were changed here"),
+                option("--below", value="PATH"),
+                option("--replace"),
             ),
             place=30,
             ask="import_",
