@@ -126,7 +126,7 @@ class Daemon:
                 f"workspace '{entry.id}' is on a hub, and not here", at=entry.hub,
                 next=Advice(
                     Do("get"), ", ", Do("search"), ", ", Do("traverse"), " and ", Do("history"), " read it there; ",
-                    Do("submit_subgraph"), " hands in changes.",
+                    Do("submit_subgraph"), " hands in changes, and `kgd ui -w ", entry.id, "` opens its pages.",
                 ),
             )  # fmt: skip
         if not entry.path:
