@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-PLAIN := README.md CONTRIBUTING.md scripts
+PLAIN := README.md CONTRIBUTING.md ENGINEERING.md scripts hooks deploy
 TOGETHER := --dist loadfile --no-loadscope-reorder
 # Compiled files are kept: otherwise hundreds of test processes would compile kgd again.
 unexport PYTHONDONTWRITEBYTECODE
