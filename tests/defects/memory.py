@@ -33,6 +33,20 @@ BUGS = {
         '_ANSWER = struct.Struct("<I?20s400x")',
         ("tests/workspace/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",),
     ),
+    "1-packs-shared": Bug(
+        "a new handle on the objects keeps the indexes of packs and the bases of deltas of the one before",
+        "kgd/git/store.py",
+        '"" if self._ending else "/."',
+        '""',
+        ("tests/git/test_rollup.py::test_packs_that_stay_are_let_go_too",),
+    ),
+    "1-roll-up-listed-here": Bug(
+        "a large roll-up takes 60 MB of the daemon for a moment, and the heaps keep some of it",
+        "kgd/git/rollup.py",
+        "<= LISTED_HERE:",
+        "<= LISTED:",
+        ("tests/git/test_rollup.py::test_a_large_roll_up_is_listed_in_another_process",),
+    ),
     "1-deltas-of-small-packs": Bug(
         "larger packs keep in full what small packs have in full",
         "kgd/git/rollup.py",
