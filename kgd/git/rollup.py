@@ -30,7 +30,7 @@ SMALL_BYTES, SMALL_SHARE = 64 << 10, 12
 """Bytes of the lowest level, its largest pack aside, that become one pack before the packs are `FANOUT`, where they are
 also a twelfth of all."""
 LISTED = 20_000
-"""Objects of a roll-up that are named here. For more, git walks all of history, and this process keeps its memory."""
+"""Objects of a roll-up that are named for git. For more, git walks all of history."""
 LISTED_HERE = 4_000
 """Objects that are read for a list in this process. For more another one is started, in some 0.2 s: reading takes up to
 60 MB, of which the heaps would keep a part, and the interpreter for seconds."""

@@ -164,19 +164,15 @@ def lived_through(
         yield served.vitals(settled=part == parts - 1)
 
 
-def complaints(served: Served, seen: list[Vitals], memory: float = 1.05) -> list[str]:
-    """Where a daemon grew; the first of `seen` is after the warm-up.
-
-    Args:
-        memory: How many times its first value resident memory may be at the end.
-    """
+def complaints(served: Served, seen: list[Vitals]) -> list[str]:
+    """Where a daemon grew; the first of `seen` is after the warm-up."""
     first, last = seen[0], seen[-1]
     found = []
     if last.descriptors > first.descriptors + 8:
         found.append(f"descriptors: {first.descriptors}, later {last.descriptors}")
     if last.threads > first.threads + 2:
         found.append(f"threads: {first.threads}, later {last.threads}")
-    if last.rss > memory * first.rss:
+    if last.rss > 1.05 * first.rss:
         found.append(f"resident memory: {first.rss} KiB, later {last.rss} KiB")
     fresh = served.after_a_repack()
     if last.repository > 1.5 * fresh:
