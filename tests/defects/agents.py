@@ -86,9 +86,16 @@ BUGS = {
         ("tests/knowing/test_context.py::test_a_task_whose_name_has_blanks_is_found_by_its_short_address",),
     ),
     "34-area-bounds": Bug(
-        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/admission.py",
-        "if size > MAX_KNOWLEDGE:", "if False:",
+        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/area_bounds.py",
+        "if size > MAX_KNOWLEDGE and", "if False and",
         ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
+    ),
+    "34-area-counts": Bug(
+        "areas get more patterns or relations than manage_graph takes, on every other way", "kgd/workspace/admission.py",
+        "        area_bounds.admit(node, before, place)\n", "        pass\n",
+        ("tests/admission/test_rules.py::test_every_way_refuses[an atom of too many patterns]",
+         "tests/admission/test_rules.py::test_every_way_refuses[an atom with a pattern too long]",
+         "tests/admission/test_rules.py::test_every_way_refuses[a molecule of too many relations]"),
     ),
     "34-tags-with-commas": Bug(
         "`--tags a,b` is one tag", "kgd/cli/verbs.py", 'for part in text.split(",")', "for part in [text]",
