@@ -16,7 +16,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.tools import addressing, outbound, resubmitting
-from kgd.tools.changes import edits
+from kgd.tools.changes import edits, naming_similar
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.resubmitting import Piece
 from kgd.tools.session import Session
@@ -111,7 +111,8 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
         made, session.author(workspace), params.message, params.request_id, operation="submit",
         origin=f"token {principal.id}" if principal else "",
     )  # fmt: skip
-    found = submit_here(session, workspace, changes, base=params.base)
+    with naming_similar(session, workspace):
+        found = submit_here(session, workspace, changes, base=params.base)
     return answer(workspace, [_subject(edit) for edit in made], found)
 
 

@@ -4,9 +4,10 @@ from tests.planting import Bug
 
 BUGS = {
     "31-append-to-nothing": Bug(
-        "`append` to a mistyped URI makes a node", "kgd/tools/writing.py",
-        "        _check_appends(session, workspace, changes.edits)\n", "        pass\n",
-        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",),
+        "`append` to a mistyped URI makes a node", "kgd/tools/changes.py", "self.text, creates=False)", "self.text)",
+        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",
+         "tests/surfaces/test_submitting.py::"
+         "test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named"),
     ),
     "31-malformed-citations": Bug(
         "citations that are no texts are accepted and never go stale", "kgd/workspace/admission.py",
