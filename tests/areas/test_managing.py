@@ -347,15 +347,7 @@ def test_an_answer_that_nobody_could_take_is_refused_by_its_size(
         ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 32_000, "data": data}
                          for n in range(first, first + 200)])  # fmt: skip
     ask.query_graph(operation="context", paths="elsewhere")  # reads every area once
-    asker, read = threading.get_ident(), list[Uri]()
-
-    def node(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Node | None:
-        if threading.get_ident() == asker:  # the index and the work tree are brought up to date meanwhile
-            read.append(uri)
-        return whole(workspace, uri, as_of)
-
-    whole = Workspace.node
-    monkeypatch.setattr(Workspace, "node", node)
+    read = areas_read(monkeypatch)
     for question in (
         {"operation": "context", "paths": "a"},
         {"operation": "get", "entityType": "molecule", "id": "All"},
@@ -364,6 +356,34 @@ def test_an_answer_that_nobody_could_take_is_refused_by_its_size(
         with pytest.raises(Limit, match="8 are sent at once"):
             ask.query_graph(**question)
         assert 240 < len(set(read)) < 300  # 8 MB of 32 KB each, and not all 600
+
+
+@pytest.mark.slow
+def test_a_search_for_areas_with_long_reasons_is_refused_by_its_size(
+    ask: Ask, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    related = [{"type": "related_to", "target": f"atom://shop/{n}", "data": {"reason": "r" * 4_000}} for n in range(50)]
+    for first in (0, 36):
+        ask.put(changes=[{"op": "upsert", "type": "atom", "name": f"Big {n}", "content": "k" * 32_000,
+                          "relations": related} for n in range(first, first + 36)])  # fmt: skip
+    ask.query_graph(operation="context", paths="elsewhere")  # reads every area once
+    read = areas_read(monkeypatch)
+    with pytest.raises(Limit, match="8 are sent at once"):
+        ask.query_graph(operation="search", entityType="atom", limit=100)
+    assert 30 < len(set(read)) < 45  # 8 MB of 230 KB each, and not all 72
+
+
+def areas_read(monkeypatch: pytest.MonkeyPatch) -> list[Uri]:
+    """The nodes that this thread reads from now on."""
+    asker, read, whole = threading.get_ident(), list[Uri](), Workspace.node
+
+    def node(workspace: Workspace, uri: Uri, as_of: str | None = None) -> Node | None:
+        if threading.get_ident() == asker:  # the index and the work tree are brought up to date meanwhile
+            read.append(uri)
+        return whole(workspace, uri, as_of)
+
+    monkeypatch.setattr(Workspace, "node", node)
+    return read
 
 
 @pytest.mark.parametrize("half", ["\ud800", "a\udc80b"])
