@@ -190,7 +190,7 @@ class Surface:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
-            await self._roots.place(ctx, session)
+            await self._roots.place(ctx, params, session)
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:

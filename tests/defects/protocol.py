@@ -64,8 +64,15 @@ BUGS = {
     ),
     "33-no-roots": Bug(
         "a host that starts servers outside the project is not asked for its roots", "kgd/mcp/server.py",
-        "            await self._roots.place(ctx, session)\n", "",
+        "            await self._roots.place(ctx, params, session)\n", "",
         ("tests/mcp/test_roots.py::test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace",),
+    ),
+    "33-no-roots-later": Bug(
+        "a client of the newer protocol is not asked for its roots", "kgd/mcp/roots.py",
+        "                raise AnswersNeeded({ROOTS: ListRootsRequest()})\n", "                return\n",
+        ("tests/mcp/test_roots.py::"
+         "test_a_server_started_elsewhere_works_in_the_first_root_that_has_a_workspace[auto]",
+         "tests/mcp/test_roots.py::test_a_call_may_be_asked_for_roots_and_then_for_the_word_of_a_model"),
     ),
     "33-roots-stay": Bug(
         "roots that changed are not asked for again", "kgd/mcp/roots.py",
