@@ -74,10 +74,12 @@ def put(session: Session, params: PutParams) -> PutResult:
         message=params.message,
         request_id=params.request_id,
     )
+    if not workspace.repeated(session.request(params.request_id)):
+        hints.check_molecules(session, workspace, changes.edits)
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, params)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-    answer["warnings"] += hints.warnings(workspace, changes.edits)
+    answer["warnings"] += hints.warnings(changes.edits)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved

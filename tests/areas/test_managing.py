@@ -275,8 +275,6 @@ def test_an_area_is_a_node_like_any_other(ask: Ask) -> None:
     ])  # fmt: skip
     told = [text for text in answer["warnings"] if "matches nothing" in text]
     assert len(told) == 3
-    more = ask.put(changes=[{"op": "upsert", "uri": "atom:By hand", "data": {"moleculeId": "Domain"}}], dry_run=True)
-    assert any("moleculeId is a URI" in text for text in more["warnings"])
     found = ask.query_graph(operation="context", paths="./src/auth/session.py")["data"]
     (atom_found,) = found["molecules"][0]["atoms"]
     assert (atom_found["name"], atom_found["knowledge"]) == ("By hand", "Known.\n")
@@ -435,8 +433,32 @@ def test_an_area_that_put_writes_has_the_bounds_of_manage_graph(ask: Ask) -> Non
     with pytest.raises(Limit, match="32 KiB"):
         ask.put(changes={"op": "upsert", "type": "atom", "name": "Long", "content": known})
     assert ask.put(changes={"op": "upsert", "type": "insight", "name": "Long", "content": known})["commit"]
-    lost = {"op": "upsert", "type": "atom", "name": "Lost", "data": {"moleculeId": "molecule://shop/nobody"}}
-    assert any("there is no molecule" in text for text in ask.put(changes=lost)["warnings"])
+
+
+def test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project(ask: Ask, ws: Workspace) -> None:
+    def atom_in(molecule: Any, name: str = "Bus") -> dict[str, Any]:
+        return {"op": "upsert", "type": "atom", "name": name, "data": {"paths": ["a"], "moleculeId": molecule}}
+
+    tip = ws.tip
+    refused = {
+        "Domain": Invalid,
+        7: Invalid,
+        "molecule://shop/nobody": NotFound,
+        "molecule://far/x": InvariantViolation,
+    }
+    for molecule, error in refused.items():
+        for way in (ask.put, ask.submit_subgraph, ask.would_submit):
+            with pytest.raises(error):
+                way(changes=[atom_in(molecule)])
+    assert ws.tip == tip
+    made = {"op": "upsert", "type": "molecule", "name": "Domain"}
+    ask.put(changes=[atom_in("molecule://shop/Domain"), made], request_id="r1")
+    ask.put(changes={"op": "move", "uri": "molecule:Domain", "to": "molecule:Realm"})
+    ask.put(changes=atom_in("molecule://shop/Domain", "Mail"))
+    assert got(ask, "atom", "Mail")["moleculeId"] == "molecule://shop/Realm"
+    ask.put(changes={"op": "delete", "uri": "molecule:Realm"})
+    assert ask.put(changes=atom_in("molecule://shop/Domain"))["warnings"], "it is in no other one than before"
+    assert ask.put(changes=[atom_in("molecule://shop/Domain"), made], request_id="r1")["repeated"]
 
 
 def test_paths_of_a_context_are_one_a_line_too(ask: Ask) -> None:

@@ -91,6 +91,12 @@ BUGS = {
         "if size > MAX_KNOWLEDGE and", "if False and",
         ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
     ),
+    "34-unknown-molecule": Bug(
+        "`put` and submissions take an atom into a molecule that is not there", "kgd/tools/areas/hints.py",
+        "        naming.molecule_of_project(", "        str(",
+        ("tests/areas/test_managing.py::"
+         "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
+    ),
     "34-area-counts": Bug(
         "areas get more patterns or relations than manage_graph takes", "kgd/workspace/admission.py",
         "        area_bounds.admit(node, before, place)\n", "        pass\n",
