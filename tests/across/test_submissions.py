@@ -70,9 +70,12 @@ def test_the_copy_of_an_atom_belongs_to_the_copy_of_its_molecule(teams: Teams) -
         return copy["data"].get("moleculeId")
 
     domain = "molecule://shop/domain"
-    teams.put(node(domain, summary="all buses"), node("atom://shop/bus", data={"moleculeId": domain}))
+    teams.put(
+        node(domain, summary="all buses"), node("atom://shop/bus", summary="moves data", data={"moleculeId": domain})
+    )
     teams.submit("atom://shop/bus")
     assert molecule_of_copy() is None
+    teams.put(node("atom://shop/bus", summary="moves all data"))
     teams.submit("atom://shop/bus", domain)
     assert molecule_of_copy() == "molecule://infra/domain"
     teams.put(node("atom://shop/bus", data={"moleculeId": None}))
