@@ -111,6 +111,20 @@ BUGS: dict[str, Bug] = {
             "tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",
         ),
     ),
+    "7-deleted-and-written-again": Bug(
+        "a daemon writes into a repository that is being deleted",
+        "kgd/daemon/daemon.py",
+        "            if is_workspace(layout.git_dir):\n",
+        "            if layout.git_dir.exists():\n",
+        ("tests/daemon/test_removed_folder.py::test_a_repository_that_was_deleted_is_not_written_again",),
+    ),
+    "7-remains": Bug(
+        "what a daemon wrote into a deleted repository keeps a new one away",
+        "kgd/git/layout.py",
+        " and not _clear_remains(layout.git_dir):",
+        ":",
+        ("tests/git/test_layout.py::test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle",),
+    ),
     "7-folder-removed": Bug(
         "a call uses a workspace whose derived folder was removed",
         "kgd/workspace/owner.py",
