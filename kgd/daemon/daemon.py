@@ -30,7 +30,7 @@ from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
-from kgd.git.layout import is_workspace
+from kgd.git.place import is_workspace
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore

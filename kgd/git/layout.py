@@ -22,7 +22,7 @@ from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
-from kgd.git.place import Place, find_place, setting
+from kgd.git.place import Place, find_place, is_workspace, setting
 from kgd.git.store import ObjectStore
 
 FORMAT = 1
@@ -40,7 +40,7 @@ EXCLUDE = "/.kgd/"
 _GIT_DIR = "kgd"
 _HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
 """The name of a git directory in the making, with the pid of the process that makes it."""
-_REMAINS = {_GIT_DIR, "refs", "logs"}
+_REMAINS = {_GIT_DIR, "refs", "logs", "HEAD", "index"}
 """What a daemon may write into the git directory of a workspace that is being deleted under it."""
 _MARK_LIMIT = 1 << 16
 _MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
@@ -313,11 +313,6 @@ def _tied(layout: Layout) -> bool:
 def _on_its_own(place: Place) -> Layout:
     branch = setting(place.common_dir, "kgd.branch") or OWN_BRANCH
     return Layout(place.common_dir, place.main_tree or place.common_dir, None, branch)
-
-
-def is_workspace(git_dir: Path) -> bool:
-    """Whether a git directory is marked as a workspace's."""
-    return (git_dir / "HEAD").exists() and setting(git_dir, "kgd.format") is not None
 
 
 def _skeleton(git_dir: Path, layout: Layout) -> None:

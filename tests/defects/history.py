@@ -67,6 +67,20 @@ BUGS: dict[str, Bug] = {
             f"{_REFS}test_a_tip_that_is_lost_under_an_open_workspace_is_written_again",
         ),
     ),
+    "3-lost-head-file": Bug(
+        "a workspace without HEAD or refs is not found, and `kgd up` says to move it away",
+        "kgd/git/place.py",
+        "and ((has_head and (path / \"refs\").is_dir()) or is_workspace(path))",
+        "and has_head and (path / \"refs\").is_dir()",
+        (f"{_REFS}test_a_workspace_without_head_is_found_and_repaired_at_a_start",),
+    ),
+    "3-head-file-in-use": Bug(
+        "a damaged HEAD stops publication until a restart, with advice that git refuses",
+        "kgd/workspace/publication.py",
+        "        ref_repair.repair_head_file(self._host.layout)\n",
+        "",
+        (f"{_REFS}test_a_damaged_head_is_written_again_under_an_open_workspace",),
+    ),
     "3-lost-others": Bug(
         "only the tip comes back when packed-refs is lost",
         "kgd/git/ref_repair.py",
