@@ -70,8 +70,8 @@ BUGS: dict[str, Bug] = {
     "3-lost-head-file": Bug(
         "a workspace without HEAD or refs is not found, and `kgd up` says to move it away",
         "kgd/git/place.py",
-        "and ((has_head and (path / \"refs\").is_dir()) or is_workspace(path))",
-        "and has_head and (path / \"refs\").is_dir()",
+        'and ((has_head and (path / "refs").is_dir()) or is_workspace(path))',
+        'and has_head and (path / "refs").is_dir()',
         (f"{_REFS}test_a_workspace_without_head_is_found_and_repaired_at_a_start",),
     ),
     "3-head-file-in-use": Bug(
