@@ -30,6 +30,7 @@ from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.place import is_workspace
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
@@ -325,7 +326,7 @@ class Daemon:
     def _open_anew(self, layout: Layout) -> None:
         """The folder of what is derived was removed under an open workspace."""
         try:
-            if layout.git_dir.exists():
+            if is_workspace(layout.git_dir):
                 self._at(layout)
         except (KgdError, OSError):
             log.exception("not opened anew", extra={"path": layout.git_dir})

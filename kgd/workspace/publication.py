@@ -238,7 +238,8 @@ class Publication:
             self._publish(found)
 
     def _look_after_refs(self) -> None:
-        """Have the writer follow a tip that another hand moved or removed, and give a lost branch its value again."""
+        """Have the writer follow a tip that another hand moved or removed; repair a lost branch and a damaged HEAD."""
+        ref_repair.repair_head_file(self._host.layout)
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
             self._host.run(_look)
         if refs.value_of(self._git_dir, self._branch) is None:
