@@ -209,6 +209,7 @@ def test_a_damaged_head_is_written_again_under_an_open_workspace(layout: Layout,
     ws = Workspace.open(layout)
     loss(layout.git_dir)
     ws.submit(change(upsert("n", name="N")))
-    until(lambda: (layout.work_tree / "nodes/concept/n.yaml").exists())
+    until(lambda: (layout.git_dir / "HEAD").exists() and (layout.git_dir / "HEAD").read_text() != "")
     assert git(layout.git_dir, "symbolic-ref", "HEAD").strip() == layout.branch
+    until(lambda: (layout.work_tree / "nodes/concept/n.yaml").exists())
     ws.close()
