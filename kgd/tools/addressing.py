@@ -192,7 +192,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
 
 
 def _refuse_place(session: Session) -> None:
-    """Refuse a path from the holder of a token, who is on another machine."""
+    """Refuse a path from the holder of a token on another machine."""
     if session.principal is not None:
         raise Invalid("a path of the hub's machine means nothing here", next="Give a URI.")
 

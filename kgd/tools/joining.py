@@ -240,10 +240,7 @@ JOIN = Operation(
         Command(
             "Sharing",
             ("join a hub to read its workspaces here; asks for a token, or reads it from a pipe"),
-            (
-                option("url", value="URL"),
-                option("--replace", "replace workspaces of the same ids from elsewhere"),
-            ),
+            (option("url", value="URL"), option("--replace", "replace workspaces of the same ids from elsewhere")),
             place=80,
             own="local.join",
         ),

@@ -367,10 +367,7 @@ UNDO = Operation(
     run=undo,
     commands=(
         Command(
-            "The past",
-            "undo the newest change that is not undone yet, a revert too",
-            place=60,
-            print="printing.put",
+            "The past", "undo the newest change that is not undone yet, a revert too", place=60, print="printing.put"
         ),
     ),
 )

@@ -52,7 +52,7 @@ class Session:
     here: Workspace | None = None
     """The workspace of `cwd`, cached: finding it reads a dozen files."""
     principal: Principal | None = None
-    """The holder of the caller's token; None is the person of this machine, who may do everything."""
+    """The holder of the caller's token; None is the person of this machine, without restrictions."""
     ask: Ask | None = None
     """Asks the caller's language model; None if the surface cannot."""
     still_live: Callable[[], None] = lambda: None

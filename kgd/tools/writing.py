@@ -236,12 +236,7 @@ PUT = Operation(
             ("write a node (fields you leave out stay unchanged), or a set of changes as one commit"),
             (
                 option("uri", "the node; without it, --type and --name make its URI", "URI", nargs="?"),
-                option(
-                    "--changes",
-                    "a file of JSON changes, as in mcp.md; - is standard input",
-                    "FILE",
-                    action=None,
-                ),
+                option("--changes", "a file of JSON changes, as in mcp.md; - is standard input", "FILE", action=None),
                 option("--type", "its type", "TYPE"),
                 option("--name", "its title", "TEXT"),
                 option("--summary", "one line of at most 100 characters", "TEXT"),

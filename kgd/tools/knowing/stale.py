@@ -118,11 +118,7 @@ STALE = Operation(
         Command(
             "Care",
             ("list knowledge whose code has changed since; or verify it"),
-            (
-                option("--verify", "mark this node as still true; may be repeated", "URI"),
-                OPEN,
-                CURSOR,
-            ),
+            (option("--verify", "mark this node as still true; may be repeated", "URI"), OPEN, CURSOR),
             place=80,
             print="printing.stale",
         ),
