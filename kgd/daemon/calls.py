@@ -65,7 +65,7 @@ Dispatch = Callable[[Call, str, dict[str, Any]], dict[str, Any]]
 def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> bytes:
     """The line that answers a call, whatever happens in it."""
     try:
-        line = _line(call, "result", dispatch(call, name, args))
+        line = _answer_line(call, "result", dispatch(call, name, args))
         if len(line) > ANSWER_LIMIT:
             raise Limit("the answer is larger than 64 MiB", next="Ask for less.")
         return line
@@ -74,10 +74,10 @@ def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> b
     except Exception as error:  # the edge of a request: log once, tell the client, carry on
         log.exception("a call failed", extra={"call": name[:64]})
         refusal = of_defect(error, at=name).as_dict()
-    return _line(call, "error", refusal)
+    return _answer_line(call, "error", refusal)
 
 
-def _line(call: Call, kind: str, answer: Mapping[str, Any]) -> bytes:
+def _answer_line(call: Call, kind: str, answer: Mapping[str, Any]) -> bytes:
     """One line for kgd's own clients. Beside the answer it has the parts of each `Advice`, which they reword."""
     advice: list[Any] = []
 
