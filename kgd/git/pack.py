@@ -191,3 +191,64 @@ def _checksum(path: Path) -> tuple[bytes, bytes]:
             left -= len(part)
         file.seek(-40, os.SEEK_END)
         return digest.digest(), file.read(40)
+
+
+_HEADER = 64
+"""Bytes that hold kind and size, and more than any of git's own headers has."""
+
+
+def is_loose(objects_dir: Path, id: ObjectId) -> bool:
+    return os.path.isfile(_loose_path(objects_dir, id))
+
+
+def read_loose_header(objects_dir: Path, id: ObjectId) -> tuple[str, int] | None:
+    """Kind and size as the object claims them; None where there is no such file. Raises as `read`."""
+    try:
+        with open(_loose_path(objects_dir, id), "rb") as file:
+            start = zlib.decompressobj().decompress(file.read(4096), _HEADER)
+    except FileNotFoundError:
+        return None
+    except zlib.error as error:
+        raise ValueError(f"a loose object is broken: {error}") from error
+    return _parse_loose(start)[:2]
+
+
+def read_loose(objects_dir: Path, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
+    """Kind and content; None where there is no such file.
+
+    Raises:
+        ValueError: It is cut, or not what its name says.
+        Limit: It has more than `limit` bytes.
+        OSError: The disk cannot read it.
+    """
+    found = read_loose_header(objects_dir, id)
+    if found is None:
+        return None
+    kind, size = found
+    if size > limit:
+        raise Limit(f"an object has {size} bytes, {limit} are read at most", at=id.hex())
+    inflate = zlib.decompressobj()
+    try:
+        with open(_loose_path(objects_dir, id), "rb") as file:
+            whole = inflate.decompress(file.read(), size + _HEADER)
+    except zlib.error as error:
+        raise ValueError(f"a loose object is broken: {error}") from error
+    body = whole[_parse_loose(whole)[2] :]
+    if not inflate.eof or len(body) != size or hashlib.sha1(whole).digest() != id:
+        raise ValueError("a loose object is not what its name says")
+    return kind, body
+
+
+def _loose_path(objects_dir: Path, id: ObjectId) -> str:
+    """As text: each object that is in no pack is looked for here, and a Path takes longer than the look."""
+    name = id.hex()
+    return f"{objects_dir}{os.sep}{name[:2]}{os.sep}{name[2:]}"
+
+
+def _parse_loose(data: bytes) -> tuple[str, int, int]:
+    """Kind, size, and where the content begins."""
+    end = data.find(b"\0", 0, _HEADER)
+    kind, _, size = data[: max(end, 0)].partition(b" ")
+    if kind not in (b"blob", b"tree", b"commit", b"tag") or not size.isdigit():
+        raise ValueError("a loose object has no header")
+    return kind.decode(), int(size), end + 1

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import KgdError, Limit, Unavailable
-from kgd.git import peek, place, program, refs
+from kgd.git import place, program, refs
 from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
@@ -212,7 +212,7 @@ class GitRemote:
         if git_dir is None or place.setting(git_dir, "extensions.refstorage") not in (None, "files"):
             return None
         try:
-            return peek.read(git_dir, ref, prefix, REFS_LIMIT)
+            return refs.read_foreign(git_dir, ref, prefix, REFS_LIMIT)
         except (OSError, ValueError):
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kgd.errors import InvariantViolation, Limit
 from kgd.git.objects import (
@@ -22,7 +22,7 @@ from kgd.git.objects import (
     text,
     tree_body,
 )
-from kgd.git.store import ObjectStore
+from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import DEPTH_LIMIT
 
 KGD = ("kgd", "kgd@kgd.invalid")
@@ -256,3 +256,24 @@ def _check_names(path: str) -> None:
     for name in names:
         if name in ("", ".", "..") or name.lower() == ".git" or "\0" in name:
             raise InvariantViolation("git does not allow this name", at=path[:60])
+
+
+class Unwritten(ObjectStore):
+    """The same repository, and these objects as well: for one thread, as long as one computation takes.
+
+    Everything that reads sees them, `tree`, `diff` and `commit` included; `write` and refs know nothing of them.
+    """
+
+    def __init__(self, store: ObjectStore, objects: Iterable[Object] = ()) -> None:
+        self.__dict__.update(store.__dict__)
+        self._unwritten: dict[ObjectId, Object] = {}
+        if isinstance(store, Unwritten):
+            self._unwritten.update(store._unwritten)
+        self.add(objects)
+
+    def add(self, objects: Iterable[Object]) -> None:
+        self._unwritten.update((made.id, made) for made in objects)
+
+    def _read(self, id: ObjectId, limit: int = READ_LIMIT) -> tuple[str, bytes]:
+        made = self._unwritten.get(id)
+        return (made.kind, made.body) if made else super()._read(id, limit)

@@ -18,8 +18,7 @@ from typing import NamedTuple
 import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
-from kgd.git import loose, pack, program, refs
-from kgd.git.handle import open_bare
+from kgd.git import pack, program, refs
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -33,7 +32,7 @@ from kgd.git.objects import (
     parse_tree,
     raw,
 )
-from kgd.git.surprises import refuse_surprises
+from kgd.git.place import open_bare, refuse_surprises
 from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
@@ -136,7 +135,7 @@ class ObjectStore:
             self._reopen(repository)
 
     def exists(self, id: ObjectId) -> bool:
-        return pygit2.Oid(raw=id) in self._repository.odb or any(loose.exists(place, id) for place in self._places)
+        return pygit2.Oid(raw=id) in self._repository.odb or any(pack.is_loose(place, id) for place in self._places)
 
     def tree(self, id: ObjectId) -> Tree:
         """The entries of one folder: name to (mode, id)."""
@@ -412,13 +411,13 @@ class ObjectStore:
 
     def _loose(self, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
         try:
-            return next(filter(None, (loose.read(place, id, limit) for place in self._places)), None)
+            return next(filter(None, (pack.read_loose(place, id, limit) for place in self._places)), None)
         except (ValueError, OSError) as error:
             raise Damaged("an object is broken", at=id.hex(), next=_ANOTHER_COPY) from error
 
     def _loose_header(self, id: ObjectId) -> tuple[str, int] | None:
         try:
-            return next(filter(None, (loose.header(place, id) for place in self._places)), None)
+            return next(filter(None, (pack.read_loose_header(place, id) for place in self._places)), None)
         except (ValueError, OSError) as error:
             raise Damaged("an object cannot be read", at=id.hex()) from error
 
@@ -432,7 +431,7 @@ class ObjectStore:
         try:
             # As if it were bare: objects and refs are all we want, and the work tree may be missing just now.
             repository = open_bare(self.git_dir)
-            # Packs alone: what is loose is read by `kgd.git.loose`, since a cut one would stop every thread for ever.
+            # Packs alone: what is loose is read by `pack.read_loose`, since a cut one would stop every thread for ever.
             objects = pygit2.Odb()
             for place in self._places:
                 objects.add_backend(pygit2.OdbBackendPack(str(place)), 1)
@@ -455,25 +454,3 @@ class ObjectStore:
             if self._repository is stale:
                 self._repository = self._open()
                 self.reopened += 1
-
-
-class Lookup:
-    """Look-ups in one tree that remember the folders they read: for many paths, which often share one."""
-
-    def __init__(self, store: ObjectStore, tree: ObjectId) -> None:
-        self._store, self._root = store, tree
-        self._folders: dict[str, Tree] = {}
-
-    def entry(self, path: str) -> ObjectId | None:
-        """As `ObjectStore.entry`."""
-        folder, _, name = path.rpartition("/")
-        found = self._folder(folder).get(raw(name))
-        return found[1] if found and found[0] != FOLDER else None
-
-    def _folder(self, path: str) -> Tree:
-        known = self._folders.get(path)
-        if known is None:
-            above, _, name = path.rpartition("/")
-            found = self._folder(above).get(raw(name)) if path else (FOLDER, self._root)
-            known = self._folders[path] = self._store.tree(found[1]) if found and found[0] == FOLDER else {}
-        return known

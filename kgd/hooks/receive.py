@@ -20,7 +20,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
 from kgd.git import pack
-from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.refs import NOTES, PROPOSALS
 from kgd.git.store import ObjectStore

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Damaged, KgdError, Limit
-from kgd.git.foreign import OWNED_FOLDERS, Allowance, harm_of, measure
-from kgd.git.incoming import Incoming
+from kgd.git.incoming import OWNED_FOLDERS, Allowance, Incoming, harm_of, measure
 from kgd.git.objects import FILE, FOLDER, PLAIN, Commit, Entry, ObjectId, parse_id
 from kgd.git.store import ObjectStore
 from kgd.git.trouble import Trouble

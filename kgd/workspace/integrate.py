@@ -13,9 +13,8 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, Limit, Refused, Unavailable
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
+from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.git.unwritten import Unwritten
 from kgd.model.ancestry import in_common
 from kgd.model.conflict import Conflict
 from kgd.model.merge import KNOWN_RULES, RULES_VERSION

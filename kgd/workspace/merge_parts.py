@@ -14,7 +14,7 @@ from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
-from kgd.git.three_way import Change, Changes
+from kgd.git.walk import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace import parts
 from kgd.workspace.filling import READABLE, Folder

@@ -18,7 +18,7 @@ from kgd.codec.settings import decode_settings
 from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
-from kgd.git.three_way import Changes, changes_of
+from kgd.git.walk import Changes, changes_of
 from kgd.model.conflict import PLACE, TWIN, Conflict
 from kgd.model.fields import split
 from kgd.model.merge import either, is_of_node, same
@@ -118,7 +118,7 @@ class _TreeMerge:
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
-        self.parts = PartsMerge(store, self.store, ours, *changes_of(store, base, ours, theirs), sharded)
+        self.parts = PartsMerge(store, self.store, ours, *changes_of(store.read, base, ours, theirs), sharded)
         self.ours, self.theirs = self._changes(self.parts.ours, is_ours=True), self._changes(self.parts.theirs)
         self.records: dict[str, _Record] = {}
         self.acted: tuple[set[Uri], set[Uri]] = (set(), set())

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kgd.git.objects import ObjectId
-from kgd.git.staging import Staging
+from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.git.unwritten import Unwritten
 from kgd.model.node import Json
 from kgd.workspace.integrate import merge_trees
 from tests.builders import new_layout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git.code_log import Touches, head, touches
+from kgd.git.history import Touches, head, touches
 from kgd.git.place import Place, find_place
 
 
