@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.config import person_environment
-from kgd.config.credentials import secret
 from kgd.config.registry import Registry
 from kgd.errors import KgdError
 from kgd.git import refs, remote_settings
@@ -21,9 +19,10 @@ from kgd.git.files import replace
 from kgd.git.history import first_missing
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
-from kgd.git.remote import GitRemote, Network
+from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
+from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout
@@ -143,6 +142,6 @@ def heal_closed(layout: Layout, registry: Registry) -> bool:
         token = remote.token
         if entry and entry.remote and remote_settings.parse_stored(layout, entry.remote) == remote.url:
             token = token or entry.token
-        network = Network(person_environment(), secret(token) if token else "", registry.settings.remote_seconds)
-        sources.append((remote, GitRemote(remote.url, store, layout.derived_dir / "sync", network)))
+        network = network_of(token, patience=registry.settings.remote_seconds)
+        sources.append((remote, GitRemote(remote.url, store, network)))
     return heal(store, sources)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import Damaged, Limit, NotFound, Refused, Unavailable
+from kgd.git import creation, program, refs
 from kgd.git import layout as layouts
-from kgd.git import program, refs
 from kgd.git.layout import CODE_BRANCH, Layout
 from kgd.git.objects import FILE, ObjectId
 from kgd.git.place import Place, find_place
@@ -140,9 +140,9 @@ def _tracking(place: Place, remote: str, ref: str) -> str | None:
 
 def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None) -> Layout:
     made = layouts.code_layout(place)
-    layouts.refuse_foreign(place, made)
-    layouts.build_repository(made, lambda half: _fill(half, made, source, ref, environment, allow))
-    layouts.finish(place, made)
+    creation.refuse_foreign(place, made)
+    creation.build_repository(made, lambda half: _fill(half, made, source, ref, environment, allow))
+    creation.finish(place, made)
     return made
 
 

@@ -69,12 +69,9 @@ def environment(git_dir: Path, hooks: Path, request: Mapping[str, str], hidden: 
         hidden: Further refs that this client does not see and cannot push to.
     """
     settings = [*_CONFIG, ("core.hooksPath", str(hooks)), *(("transfer.hideRefs", name) for name in hidden)]
-    counted = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings):
-        counted |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return {
         **program.hardened_environment(),
-        **counted,
+        **program.config_variables(settings),
         "GIT_PROJECT_ROOT": str(git_dir),
         "GIT_HTTP_EXPORT_ALL": "1",
         **request,

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -252,7 +252,7 @@ def _started(
     cwd: Path | None,
     environment: Mapping[str, str] | Person | None,
 ) -> Iterator[_Running]:
-    program = _program()
+    program = path()
     # git refuses to start where core.worktree names a folder that is missing just now; plumbing needs none.
     where = [f"--git-dir={git_dir}", f"--work-tree={git_dir}"] if git_dir else []
     switches = [word for switch in _SWITCHES for word in ("-c", switch)]
@@ -292,21 +292,25 @@ def _confine(pid: int, bounds: Bounds) -> None:
                 resource.prlimit(pid, kind, (most, most))
 
 
-def path() -> str:
-    """Where the git program is.
-
-    Raises:
-        Unavailable: There is none.
-    """
-    return _program()
+def config_variables(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Environment variables that give the git program these settings, above every configuration file."""
+    variables: dict[str, str] = {}
+    for number, (key, value) in enumerate(settings):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return {"GIT_CONFIG_COUNT": str(len(variables) // 2), **variables}
 
 
 def hardened_environment() -> dict[str, str]:
     """What a git program of ours knows of the world where nobody's configuration has a say."""
-    return _environment(_program(), None)
+    return _environment(path(), None)
 
 
-def _program() -> str:
+def path() -> str:
+    """The path of the git program.
+
+    Raises:
+        Unavailable: git is not installed.
+    """
     found = shutil.which("git") or shutil.which("git", path=os.defpath)
     if not found:
         raise Unavailable("there is no git program", next="Install git 2.39 or newer.")
@@ -314,12 +318,12 @@ def _program() -> str:
 
 
 def _environment(program: str, person: Mapping[str, str] | Person | None) -> dict[str, str]:
-    path = os.pathsep.join([os.path.dirname(program), os.defpath])
+    search = os.pathsep.join([os.path.dirname(program), os.defpath])
     if person is None:
-        return {"PATH": path, **_HARDENED, **_ALWAYS}
+        return {"PATH": search, **_HARDENED, **_ALWAYS}
     theirs, added = (person.environment, person.variables) if isinstance(person, Person) else (person, {})
     own = {k: v for k, v in theirs.items() if not k.startswith("GIT_") or k in _KEPT_GIT_VARIABLES}
-    return {"PATH": path, **own, **_ALWAYS, **added}
+    return {"PATH": search, **own, **_ALWAYS, **added}
 
 
 def _feed(process: subprocess.Popen[bytes], data: bytes) -> None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
 from kgd.git.store import ObjectStore
-from kgd.git.trouble import LostRace, Trouble, of_failure
+from kgd.git.trouble import PUSHED, Trouble, of_failure, of_push
 from kgd.git.url import HTTP, HTTPS, SSH, RemoteUrl
 
 PATIENCE = 30.0
@@ -50,7 +49,6 @@ _SSH_OPTIONS = (
     "PermitLocalCommand=no", "ControlMaster=no", "ConnectTimeout=10", "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
 )  # fmt: skip
-_RESULT = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +68,12 @@ class GitRemote:
     """One remote of one repository.
 
     Args:
-        home: The repository that is shared.
-        scratch: A folder on its file system for what is fetched.
+        home: The repository that is shared. What is fetched goes to a folder below it first.
     """
 
-    def __init__(self, url: RemoteUrl, home: ObjectStore, scratch: Path, network: Network) -> None:
-        self.url, self._home, self._scratch, self.network = url, home, scratch, network
+    def __init__(self, url: RemoteUrl, home: ObjectStore, network: Network) -> None:
+        self.url, self._home, self.network = url, home, network
+        self._scratch = home.git_dir / "kgd" / "sync"
         self._empty: Path | None = None
 
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]:
@@ -128,7 +126,7 @@ class GitRemote:
             try:
                 return copied(self._home, self._scratch, whole.tips, self._haves(), beside=whole)
             except GitFailed as failed:
-                raise of_failure(failed.complaints, failed.code, self.url) from None
+                raise of_failure(failed, self.url) from None
 
     def fetch_missing(self, wanted: Mapping[str, ObjectId], tip: ObjectId) -> Incoming:
         """Fetch the objects that our `tip` leads to, that are missing here, and that these refs of the remote lead to.
@@ -170,7 +168,7 @@ class GitRemote:
                 ended in the middle, what the remote holds has to be asked again.
         """
         said = self._push(ref, old, f"{new.hex()}:{ref}")
-        taken = [names.rpartition(":")[2] for flag, names, _ in _RESULT.findall(said.decode("utf-8", "replace"))]
+        taken = [names.rpartition(":")[2] for flag, names, _ in PUSHED.findall(said.decode("utf-8", "replace"))]
         return taken[0] if taken and taken[0] != ref else None
 
     def delete(self, ref: str, old: ObjectId) -> None:
@@ -219,10 +217,7 @@ class GitRemote:
     def _push(self, ref: str, old: ObjectId | None, what: str) -> bytes:
         arguments = ["push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-signed",
                      f"--force-with-lease={ref}:{old.hex() if old else ''}", "--", self.url.text, what]  # fmt: skip
-        try:
-            return self._run(self._asking(), arguments)
-        except _Failed as failed:
-            raise _of_push(failed.cause, self.url) from None
+        return self._run(self._asking(), arguments, of_push)
 
     def _asking(self) -> Path:
         """An empty repository for what needs none: nothing of ours has a say in how git behaves there. It stays."""
@@ -245,7 +240,14 @@ class GitRemote:
         known = [id for name, id in incoming.items() if "/proposals/" not in name][:HAVES_LIMIT]
         return [id for id in dict.fromkeys([*([ours] if ours else []), *known]) if self._home.exists(id)]
 
-    def _run(self, scratch: Path, arguments: list[str], *, borrows: bool = True) -> bytes:
+    def _run(
+        self,
+        scratch: Path,
+        arguments: list[str],
+        explain: Callable[[GitFailed, RemoteUrl], Exception] = of_failure,
+        *,
+        borrows: bool = True,
+    ) -> bytes:
         directory = self.url.directory
         if directory is not None and repository_at(directory) is None:
             what = "there is no git repository" if directory.exists() else "there is nothing"
@@ -262,11 +264,7 @@ class GitRemote:
         try:
             return program.run(scratch, [*switches, *arguments], limit=LISTING_LIMIT, environment=person, bounds=bounds)
         except GitFailed as failed:
-            if arguments[0] == "push":
-                raise _Failed(failed) from None
-            raise of_failure(failed.complaints, failed.code, self.url) from None
-        except Trouble:
-            raise
+            raise explain(failed, self.url) from None
         except Limit as error:
             raise Trouble("limit", error.message) from None
         except Unavailable as error:
@@ -286,16 +284,12 @@ class GitRemote:
                 user = network.secret if ":" in network.secret else f"x-access-token:{network.secret}"
                 token = base64.b64encode(user.encode()).decode()
                 settings[f"{base}.extraHeader"] = f"Authorization: Basic {token}"
-        variables = {"GIT_CONFIG_COUNT": str(len(settings))}
-        for number, (key, value) in enumerate(settings.items()):
-            variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        variables = program.config_variables(settings.items())
         if url.kind == SSH:
             variables["GIT_SSH_COMMAND"] = self._ssh()
         if borrows:
             variables["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = quoted(self._home.objects_dir)
-        return variables | {
-            "GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH})),
-        }
+        return variables | {"GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH}))}
 
     def _ssh(self) -> str:
         """The person's own ssh command with our options behind it: of ssh the first value of an option holds."""
@@ -308,41 +302,6 @@ class GitRemote:
         if words and os.path.basename(words[0].strip("'\"")) not in ("ssh", "ssh.exe"):
             return command
         return " ".join([command or "ssh", *(f"-o {option}" for option in _SSH_OPTIONS)])
-
-
-class _Failed(Exception):
-    def __init__(self, cause: GitFailed) -> None:
-        self.cause = cause
-
-
-def _of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
-    """What became of a push that failed, by git's line for the ref."""
-    lines = _RESULT.findall(failed.out.decode("utf-8", "replace"))
-    for flag, _, summary in lines:
-        if flag != "!":
-            continue
-        reason = summary.partition("(")[2].rstrip(")") or summary
-        if any(word in summary for word in ("stale info", "fetch first", "non-fast-forward", "cannot lock ref",
-                                            "failed to update ref", "reference already exists",
-                                            "failed to lock", "incorrect old value")):  # fmt: skip
-            return LostRace(reason)
-        if "remote failure" in summary or "remote end hung up" in failed.complaints:
-            break
-        said = _spoken(failed.complaints, reason)
-        if "fetch first" in said:  # a hub says it with a sentence, from a hook
-            return LostRace(said)
-        return Trouble("refused", f"the remote refused the push: {said}",
-                       next="Ask whoever keeps it for the right to push there, or share under another ref "
-                            "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
-    return of_failure(failed.complaints, failed.code, url)
-
-
-def _spoken(complaints: str, reason: str) -> str:
-    """The server's own sentences, without git's."""
-    said = [line[7:].strip() for line in complaints.replace("\r", "\n").splitlines() if line.startswith("remote:")]
-    noise = re.compile(r"(Resolving deltas|Counting|Compressing|Enumerating|Total |Processing)").match
-    told = " ".join(line for line in said if line and not noise(line))[:240]
-    return f"{told} ({reason[:60]})" if told else reason[:240]
 
 
 def _id(digits: str) -> ObjectId:

@@ -11,9 +11,9 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pygit2
 
@@ -60,6 +60,9 @@ pygit2.settings.mwindow_file_limit = OPEN_PACKS
 pygit2.settings.mwindow_size = MAPPED_AT_ONCE
 pygit2.settings.mwindow_mapped_limit = MAPPED_IN_ALL
 pygit2.settings.cache_max_size(CACHED)
+
+
+T = TypeVar("T")
 
 
 class Difference(NamedTuple):
@@ -118,21 +121,16 @@ class ObjectStore:
             Damaged: It is there and broken.
         """
         oid = pygit2.Oid(raw=id)
-        pauses = iter(READ_AGAIN_AFTER)
-        while True:
-            repository = self._repository
+        for repository in self._handles():
             try:
                 kind, size = repository.odb.read_header(oid)
                 return _KINDS[int(kind)], size
             except _UNREADABLE as error:
-                found = self._loose_header(id)
+                found = self._loose(id, lambda place: pack.read_loose_header(place, id))
                 if found or (isinstance(error, KeyError) and oid not in repository.odb):
                     return found
-                pause = next(pauses, None)
-                if pause is None:
-                    raise Damaged("an object cannot be read", at=id.hex()) from error
-            time.sleep(pause)
-            self._reopen(repository)
+                last = error
+        raise Damaged("an object cannot be read", at=id.hex(), next=_ANOTHER_COPY) from last
 
     def exists(self, id: ObjectId) -> bool:
         return pygit2.Oid(raw=id) in self._repository.odb or any(pack.is_loose(place, id) for place in self._places)
@@ -174,7 +172,7 @@ class ObjectStore:
             Damaged: A folder cannot be read, or holds a name that leads out of it.
             Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
         """
-        for path, _, new in differences(self.tree, None, tree, budget):
+        for path, _, new in self.changes(None, tree, budget=budget):
             if new is not None:
                 yield FileEntry(path, *new)
 
@@ -182,12 +180,14 @@ class ObjectStore:
         self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
     ) -> Iterator[tuple[str, Entry | None]]:
         """As `diff`, with the mode: the new entry of each path that differs."""
-        for path, _, after in differences(self.tree, old, new, budget):
+        for path, _, after in self.changes(old, new, budget=budget):
             yield path, after
 
-    def changes(self, old: ObjectId | None, new: ObjectId | None) -> Iterator[tuple[str, Entry | None, Entry | None]]:
+    def changes(
+        self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
+    ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
         """As `diff`, with mode and id of both versions."""
-        return differences(self.tree, old, new, ENTRY_BUDGET)
+        return differences(self.tree, old, new, budget)
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
         """The files that differ between two trees (None: no tree at all), in git's order. Equal folders cost nothing.
@@ -198,7 +198,7 @@ class ObjectStore:
             Limit: More than `budget` entries were compared, folders are deeper than `DEPTH_LIMIT`, or the trees are a
                 bomb of repeated objects.
         """
-        for path, before, after in differences(self.tree, old, new, budget):
+        for path, before, after in self.changes(old, new, budget=budget):
             yield Difference(path, before and before[1], after and after[1])
 
     def history(
@@ -385,10 +385,8 @@ class ObjectStore:
     # ---- inside
 
     def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
-        oid = pygit2.Oid(raw=id)
-        pauses, was_missing = iter(READ_AGAIN_AFTER), False
-        while True:
-            repository = self._repository
+        oid, was_missing = pygit2.Oid(raw=id), False
+        for repository in self._handles():
             try:
                 odb = repository.odb
                 size = odb.read_header(oid)[1]
@@ -397,29 +395,29 @@ class ObjectStore:
                 kind, body = odb.read(oid)
                 return _KINDS[int(kind)], body
             except _UNREADABLE as error:
-                found = self._loose(id, limit)
+                found = self._loose(id, lambda place: pack.read_loose(place, id, limit))
                 if found:
                     return found
-                missing = isinstance(error, KeyError)
-                pause = next(pauses, None)
-                if pause is None or (missing and was_missing):
-                    what = "missing" if missing else "broken"
-                    raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from error
+                missing, last = isinstance(error, KeyError), error
+            if missing and was_missing:
+                break
             was_missing = missing
-            time.sleep(pause)
-            self._reopen(repository)
+        what = "missing" if missing else "broken"
+        raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from last
 
-    def _loose(self, id: ObjectId, limit: int) -> tuple[str, bytes] | None:
+    def _handles(self) -> Iterator[pygit2.Repository]:
+        """The open handle, then a new one after each pause of `READ_AGAIN_AFTER`."""
+        yield (handle := self._repository)
+        for pause in READ_AGAIN_AFTER:
+            time.sleep(pause)
+            self._reopen(handle)
+            yield (handle := self._repository)
+
+    def _loose(self, id: ObjectId, read: Callable[[Path], T | None]) -> T | None:
         try:
-            return next(filter(None, (pack.read_loose(place, id, limit) for place in self._places)), None)
+            return next(filter(None, map(read, self._places)), None)
         except (ValueError, OSError) as error:
             raise Damaged("an object is broken", at=id.hex(), next=_ANOTHER_COPY) from error
-
-    def _loose_header(self, id: ObjectId) -> tuple[str, int] | None:
-        try:
-            return next(filter(None, (pack.read_loose_header(place, id) for place in self._places)), None)
-        except (ValueError, OSError) as error:
-            raise Damaged("an object cannot be read", at=id.hex()) from error
 
     def _expect(self, id: ObjectId, kind: str) -> bytes:
         found, body = self._read(id, READ_LIMIT)

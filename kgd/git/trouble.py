@@ -6,8 +6,11 @@ import re
 from typing import NamedTuple
 
 from kgd.errors import Unavailable
+from kgd.git.program import GitFailed
 from kgd.git.url import SSH, RemoteUrl
 
+PUSHED = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
+"""A line of `git push --porcelain`: flag, refs, summary."""
 _NO_PROGRESS = re.compile(
     r"(remote: )?(Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Total|Unpacking|Processing|Delta) ?.*"
 ).fullmatch
@@ -70,9 +73,9 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def of_failure(complaints: str, code: int, url: RemoteUrl) -> Trouble:
+def of_failure(failed: GitFailed, url: RemoteUrl) -> Trouble:
     """The trouble behind a git program's words; those come along, cut, as far as they say more."""
-    lines = [line.strip() for line in complaints.replace("\r", "\n").splitlines()]
+    code, lines = failed.code, [line.strip() for line in failed.complaints.replace("\r", "\n").splitlines()]
     lines = [line for line in lines if line and not _NO_PROGRESS(line)]
     said = " ".join(lines)
     if code == -25 or code == 153:
@@ -80,8 +83,8 @@ def of_failure(complaints: str, code: int, url: RemoteUrl) -> Trouble:
     for known in _KNOWN:
         if re.search(known.pattern, said, re.I):
             then = "Check `ssh` to that host." if known.kind == "credentials" and url.kind == SSH else known.next
-            return Trouble(known.kind, _with(known.message, lines), at=_shown(url), next=then)
-    return Trouble("other", _with(f"git ended with {code}", lines), at=_shown(url))
+            return Trouble(known.kind, _with(known.message, lines), at=url.text, next=then)
+    return Trouble("other", _with(f"git ended with {code}", lines), at=url.text)
 
 
 def _with(message: str, lines: list[str]) -> str:
@@ -90,5 +93,31 @@ def _with(message: str, lines: list[str]) -> str:
     return f"{message}: {telling[0][:160]}" if telling else message
 
 
-def _shown(url: RemoteUrl) -> str:
-    return url.text
+def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
+    """What became of a push that failed, by git's line for the ref."""
+    lines = PUSHED.findall(failed.out.decode("utf-8", "replace"))
+    for flag, _, summary in lines:
+        if flag != "!":
+            continue
+        reason = summary.partition("(")[2].rstrip(")") or summary
+        if any(word in summary for word in ("stale info", "fetch first", "non-fast-forward", "cannot lock ref",
+                                            "failed to update ref", "reference already exists",
+                                            "failed to lock", "incorrect old value")):  # fmt: skip
+            return LostRace(reason)
+        if "remote failure" in summary or "remote end hung up" in failed.complaints:
+            break
+        said = _server_words(failed.complaints, reason)
+        if "fetch first" in said:  # a hub says it with a sentence, from a hook
+            return LostRace(said)
+        return Trouble("refused", f"the remote refused the push: {said}",
+                       next="Ask whoever keeps it for the right to push there, or share under another ref "
+                            "(`kgd share --ref refs/heads/kgd`).")  # fmt: skip
+    return of_failure(failed, url)
+
+
+def _server_words(complaints: str, reason: str) -> str:
+    """The server's own sentences, without git's."""
+    said = [line[7:].strip() for line in complaints.replace("\r", "\n").splitlines() if line.startswith("remote:")]
+    noise = re.compile(r"(Resolving deltas|Counting|Compressing|Enumerating|Total |Processing)").match
+    told = " ".join(line for line in said if line and not noise(line))[:240]
+    return f"{told} ({reason[:60]})" if told else reason[:240]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.codec import bulk, canonical, changelog, documents, paths
-from kgd.git.layout import first_commit
+from kgd.git.creation import first_commit
 from kgd.model.uri import OWNED, parse, settings_uri
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/format.md").read_text()

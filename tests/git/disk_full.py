@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.git import integrity, layout, refs
+from kgd.git import creation, integrity, layout, refs
 from tests.git.support import FIRST_FILES, Pen, fsck, git
 
 Result = tuple[list[bytes], int, list[str]]
@@ -27,7 +27,7 @@ def main() -> None:
     for n in range(sizes):
         mount(place, f"size={260 + 24 * n}k")
         try:
-            made = layout.create_standalone(place / "w", "demo", FIRST_FILES)
+            made = creation.create_standalone(place / "w", "demo", FIRST_FILES)
             acknowledged, refused = (naive if kind == "naive" else careful)(made)
             mount(place, "remount,size=32m")
             tip = "refs/heads/main" if kind == "naive" else refs.HEAD

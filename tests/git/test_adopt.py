@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import InvariantViolation, NotFound, Refused
-from kgd.git import layout, refs
+from kgd.git import creation, layout, refs
 from kgd.git.adopt import Adopted, adopt
 from kgd.git.layout import Layout
 from kgd.git.objects import FOLDER, make, tree_body
@@ -138,7 +138,7 @@ def test_outside_of_a_repository_the_next_step_is_named(tmp_path: Path) -> None:
 
 def test_a_first_commit_made_apart_is_the_base_of_both(workspace: Layout, remote: Path) -> None:
     """Two people who both ran `kgd up` offline can merge later: their roots are one commit."""
-    other = layout.create_in_code_repository(clone(remote), "demo", FIRST_FILES)
+    other = creation.create_in_code_repository(clone(remote), "demo", FIRST_FILES)
     mine, theirs = Pen(workspace), Pen(other)
     a, b = mine.write({"nodes/a.yaml": b"a\n"}), theirs.write({"nodes/b.yaml": b"b\n"})
     git(workspace.git_dir, "fetch", "-q", str(other.git_dir), "refs/kgd/head:refs/kgd/theirs")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Damaged, NotFound
-from kgd.git import history, layout
+from kgd.git import creation, history
 from kgd.git.history import Versioned
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, Signature, make
@@ -132,7 +132,7 @@ def test_paths_that_git_would_quote_come_back_as_they_are(pen: Pen) -> None:
 
 
 def test_a_history_with_a_hole_is_damaged_not_short(tmp_path: Path) -> None:
-    pen = Pen(layout.create_standalone(tmp_path / "w", "demo", FIRST_FILES))
+    pen = Pen(creation.create_standalone(tmp_path / "w", "demo", FIRST_FILES))
     tip = pen.write({"nodes/a.yaml": b"x\n"})
     first = pen.store.commit(tip).parents[0]
     for idx in pen.store.pack_dir.glob("*.idx"):

@@ -10,8 +10,8 @@ import pygit2
 import pytest
 
 from kgd.codec.settings import first_files
+from kgd.git.creation import create_in_code_repository
 from kgd.git.identity import is_known, person
-from kgd.git.layout import create_in_code_repository
 from tests.sync.people import Person, git
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Damaged, Limit
-from kgd.git import layout, pack, refs
+from kgd.git import creation, pack, refs
 from kgd.git.layout import Layout
 from kgd.git.objects import Object, make
 from kgd.git.store import ObjectStore
@@ -140,8 +140,8 @@ def test_what_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
 def test_the_bytes_of_a_flush_are_the_same_for_the_same_objects() -> None:
     objects = some_objects(30)
     assert pack.build(objects) == pack.build(objects)
-    first = layout.first_commit("demo", {"kgd.yaml": b"x"})
-    assert pack.build(first) == pack.build(layout.first_commit("demo", {"kgd.yaml": b"x"}))
+    first = creation.first_commit("demo", {"kgd.yaml": b"x"})
+    assert pack.build(first) == pack.build(creation.first_commit("demo", {"kgd.yaml": b"x"}))
 
 
 def test_the_smallest_pack_is_intact(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import InvariantViolation, Limit
-from kgd.git import layout, staging
+from kgd.git import creation, staging
 from kgd.git.objects import EMPTY_TREE, FILE, make
 from kgd.git.staging import Staging
 from tests.git.support import FIRST_FILES, Pen, fsck, git
@@ -23,7 +23,7 @@ def test_the_tree_is_what_the_edits_say(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bytes | None, bool]]
 ) -> None:
     """Against a plain dictionary; a name is never file and folder at once, and folders never stay empty."""
-    pen = Pen(layout.create_standalone(tmp_path_factory.mktemp("own") / "w", "demo", FIRST_FILES))
+    pen = Pen(creation.create_standalone(tmp_path_factory.mktemp("own") / "w", "demo", FIRST_FILES))
     model = dict(FIRST_FILES)
     for path, data, write in steps:
         clash = any(known.startswith(path + "/") or path.startswith(known + "/") for known in model)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import create_in_code_repository
+from kgd.git.creation import create_in_code_repository
 from kgd.workspace import upkeep
 from tests.sync.people import git
 from tests.waiting import until
