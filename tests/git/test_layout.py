@@ -308,7 +308,7 @@ def test_files_are_written_past_no_link_and_in_one_mode_only(workspace: Layout, 
 KILLED = """
 import os, sys
 from pathlib import Path
-from kgd.git import layout
+from kgd.git import creation, layout
 creation.build_repository(
     layout.Layout(Path(sys.argv[1]), Path(sys.argv[1]).parent, None, layout.OWN_BRANCH), lambda half: os._exit(9)
 )
