@@ -12,7 +12,7 @@ lines, and what is in it is read and judged as files of nodes are: of a part tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -98,7 +98,7 @@ def decode(data: bytes, *, at: str = "") -> Part:
     Raises:
         Invalid, Refused, Limit: As for a node; or one URI is given twice.
     """
-    values = documents.read_mapping(data, at)
+    values = canonical.read(data, at)
     listed = values.get("nodes") or []
     if (
         not isinstance(listed, list)
@@ -167,7 +167,7 @@ def encode(part: Part, *, at: str = "") -> bytes:
         Invalid, Limit: As for a node.
     """
     values: dict[str, Json] = {"source": part.source} if part.source else {}
-    values["nodes"] = [Ordered(documents.shape_of(node)) for node in _sorted(part.nodes)]
+    values["nodes"] = [Ordered(documents.shape_of(node)) for node in sorted(part.nodes, key=lambda node: node.uri)]
     data = canonical.dump(values).encode()
     if len(data) > canonical.MAX_BYTES or canonical.count_events(values) > canonical.MAX_EVENTS:
         raise Limit("a part is too large for one file", at=at, next="Split it into several parts.")
@@ -262,7 +262,3 @@ def _is_deep(entry: bytes) -> bool:
     except (NotCanonical, UnicodeDecodeError):
         return True
     return False
-
-
-def _sorted(nodes: Iterable[Node]) -> list[Node]:
-    return sorted(nodes, key=lambda node: node.uri)

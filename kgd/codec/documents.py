@@ -8,17 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from kgd.codec import canonical, lean, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
 from kgd.codec.lean import uri as checked_uri
-from kgd.codec.settings import Settings, decode_settings, encode_settings, first_files, rewrite_settings
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
+from kgd.model.change import LogEntry
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
 from kgd.model.node import Json, Node, Relation, Source
-from kgd.model.uri import Uri, is_settings_uri, workspace_of
-
-__all__ = [
-    "Settings", "decode", "decode_conflict", "decode_settings", "encode", "encode_conflict", "encode_settings",
-    "first_files", "read_record", "rewrite", "rewrite_settings",
-]  # fmt: skip
+from kgd.model.uri import Uri, is_settings_uri, parse, scheme_of, workspace_of
 
 CONFLICT_BYTES = 1024 * 1024
 """A conflict record holds several versions of what may fill a whole file."""
@@ -33,7 +28,7 @@ def encode(node: Node) -> bytes:
         Invalid: A value that YAML cannot hold exactly, such as NaN or half of a surrogate pair.
         Limit: More than 256 KiB, 20,000 YAML events or 16 levels.
     """
-    return _encoded(_ordered(node), at=node.uri)
+    return _encoded(shape_of(node), at=node.uri)
 
 
 def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
@@ -47,7 +42,7 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
     quick = lean.whole(data)
     if quick is not None and expect in (None, quick.uri):
         return quick
-    values = _read(data, at)
+    values = canonical.read(data, at)
     try:
         node = _node(values)
     except KgdError as error:
@@ -71,7 +66,7 @@ def rewrite(previous: bytes | None, node: Node) -> bytes:
         return data
     from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
 
-    return handwritten.rewrite(previous, _ordered(node), data, lambda written: decode(written) == node)
+    return handwritten.rewrite(previous, shape_of(node), data, lambda written: decode(written) == node)
 
 
 def encode_conflict(conflict: Conflict) -> bytes:
@@ -100,7 +95,7 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
             raise Limit(f"a conflict record has at most {CONFLICT_BYTES // 1024} KiB", at=at)
         values = canonical.load(data.decode(), depth=CONFLICT_DEPTH)
     except (NotCanonical, UnicodeDecodeError):
-        values = _read(data, at)
+        values = canonical.read(data, at)
     try:
         return _conflict(values)
     except KgdError as error:
@@ -128,15 +123,6 @@ def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str 
     return conflict
 
 
-def read_mapping(data: bytes, at: str) -> Mapping[str, Json]:
-    """The mapping in a file of YAML that anybody may have written, for the codecs of other files.
-
-    Raises:
-        Invalid, Refused, Limit: As `decode`.
-    """
-    return _read(data, at)
-
-
 def node_of(values: Json, at: str) -> Node:
     """The node that is one entry of a larger file.
 
@@ -151,11 +137,7 @@ def node_of(values: Json, at: str) -> Node:
 
 
 def shape_of(node: Node) -> dict[str, Json]:
-    """What `canonical.dump` writes for a node."""
-    return _ordered(node)
-
-
-def _ordered(node: Node) -> dict[str, Json]:
+    """The values of a node in the shape that `canonical.dump` writes."""
     values = fields.plain(node)
     if "relations" in values:
         values["relations"] = [Ordered({**r, "target": Quoted(r["target"])}) for r in values["relations"]]
@@ -173,24 +155,8 @@ def _encoded(values: Mapping[str, Json], at: str) -> bytes:
         raise
     _bounded(data, canonical.MAX_BYTES, at)
     if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
-        raise _too_many(at)
+        raise canonical.too_many_events(at)
     return data
-
-
-def _read(data: bytes, at: str) -> Mapping[str, Json]:
-    """Canonical bytes by the strict parser; everything else through the guard."""
-    if len(data) <= canonical.MAX_BYTES:
-        try:
-            values = canonical.load(data.decode())
-        except (NotCanonical, UnicodeDecodeError):
-            pass
-        else:
-            if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
-                raise _too_many(at)
-            return values
-    from kgd.codec import reading  # ruamel costs 60 ms to import; canonical files never need it
-
-    return reading.read(data, at)
 
 
 def _node(values: Mapping[str, Json]) -> Node:
@@ -360,5 +326,31 @@ def _bounded(data: bytes, limit: int, at: str) -> bytes:
     return data
 
 
-def _too_many(at: str) -> Limit:
-    return Limit(f"a file has at most {canonical.MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
+ENTRY_KEYS = ("id", "parentType", "parentId", "taskId", "summary", "createdAt")
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """The canonical bytes.
+
+    Raises:
+        Invalid, Limit: A value is one that YAML cannot hold.
+    """
+    values = (entry.id, scheme_of(entry.parent), entry.parent, entry.task, entry.summary, entry.created_at)
+    others = {key: entry.others[key] for key in sorted(entry.others)}
+    return canonical.dump(dict(zip(ENTRY_KEYS, values, strict=True)) | others).encode()
+
+
+def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
+    """The entry in a file that anybody may have written.
+
+    Raises:
+        Invalid: A key is missing or no text, or the parent is no URI.
+        Refused, Limit: As for nodes.
+    """
+    found = canonical.read(data, at)
+    for key in ENTRY_KEYS:
+        if not isinstance(found.get(key), str):
+            raise Invalid(f"an entry of a changelog has the text '{key}'", at=f"{at}:1")
+    id, _, parent, task, summary, created_at = (str(found[key]) for key in ENTRY_KEYS)
+    others = {key: value for key, value in found.items() if key not in ENTRY_KEYS}
+    return LogEntry(id, parse(parent), task, summary, created_at, others)

@@ -66,9 +66,9 @@ def _load(inner: str) -> Mapping[str, Json]:
             return canonical.load(plain)
     except NotCanonical:
         pass
-    from kgd.codec import reading  # ruamel costs 60 ms to import, and a millisecond for each note
+    from kgd.codec import guard  # ruamel costs 60 ms to import, and a millisecond for each note
 
-    return reading.read(inner.encode(), "")
+    return guard.read(inner.encode(), "")
 
 
 def as_canonical(inner: str) -> str | None:

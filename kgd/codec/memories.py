@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgd.codec import canonical
-from kgd.codec.canonical import NotCanonical
 from kgd.errors import Invalid, KgdError
 from kgd.model.node import Json
 
@@ -66,7 +65,7 @@ def decode(data: bytes, *, at: str = "") -> Memory:
             next="Bring its first lines back: id, type, date and tags.",
         )  # fmt: skip
     head += "\n"
-    return Memory(_read(head, at), prose, head)
+    return Memory(canonical.read(head.encode(), at), prose, head)
 
 
 def read(data: bytes | None, at: str = "") -> Memory | None:
@@ -97,7 +96,7 @@ def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
     ordered = _ordered(front)
     plain = canonical.dump(ordered).encode()
     head = handwritten.rewrite(
-        memory.head.encode(), ordered, plain, lambda data: dict(_read(data.decode(), "")) == ordered, in_any_form=True
+        memory.head.encode(), ordered, plain, lambda data: dict(canonical.read(data, "")) == ordered, in_any_form=True
     )
     return with_head(head.decode(), memory.prose)
 
@@ -109,12 +108,3 @@ def with_head(head: str, prose: str) -> bytes:
 def _ordered(front: Mapping[str, Json]) -> dict[str, Json]:
     known = [key for key in MIRRORED if front.get(key) is not None]
     return {key: front[key] for key in (*known, *sorted(front.keys() - set(MIRRORED)))}
-
-
-def _read(head: str, at: str) -> Mapping[str, Json]:
-    try:
-        return canonical.load(head)
-    except NotCanonical:
-        from kgd.codec import reading  # ruamel costs 60 ms to import; canonical files never need it
-
-        return reading.read(head.encode(), at)

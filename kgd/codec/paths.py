@@ -151,7 +151,7 @@ def shard(segment: bytes) -> str:
 
 
 def escape_name(raw: bytes, *, folder: bool) -> str:
-    """The name of a file (before ``.yaml``) or folder for one decoded segment; undone by `unescape_name`."""
+    """The name of a file (before ``.yaml``) or folder for one decoded segment; undone by `decode_segment`."""
     text = raw.decode("utf-8", "surrogateescape")
     if not unicodedata.is_normalized("NFC", text):
         text = raw.decode("ascii", "surrogateescape")
@@ -168,15 +168,6 @@ def escape_name(raw: bytes, *, folder: bool) -> str:
     if not marked and not _ESCAPED.search(text):
         return text
     return "".join(_escape(c) if i in marked or _ESCAPED.match(c) else c for i, c in enumerate(text))
-
-
-def unescape_name(name: str) -> bytes:
-    """The decoded segment that `name` was made of.
-
-    Raises:
-        Invalid: A ``%`` without two upper-case hex digits.
-    """
-    return decode_segment(name)
 
 
 def _names(uri: Uri, sharded: frozenset[str], *, last_is_folder: bool = False) -> list[str]:
@@ -269,7 +260,7 @@ def _node_names(path: str) -> tuple[str, list[str]]:
         known = name and (_HASHED.search(name) or _is_escaped(name, folder=i < len(parts)))
         if not known or len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES:
             raise Invalid("this file name is not one that kgd writes", at=path)
-    scheme = unescape_name(parts[1]).decode("utf-8", "surrogateescape")
+    scheme = decode_segment(parts[1]).decode("utf-8", "surrogateescape")
     if not _SCHEME(scheme) or scheme == RESERVED:
         raise Invalid("no node has this scheme", at=path)
     return scheme, parts[2:]
@@ -277,7 +268,7 @@ def _node_names(path: str) -> tuple[str, list[str]]:
 
 def _is_escaped(name: str, *, folder: bool) -> bool:
     try:
-        return name == "%5F" or escape_name(unescape_name(name), folder=folder) == name
+        return name == "%5F" or escape_name(decode_segment(name), folder=folder) == name
     except (KgdError, UnicodeError):
         return False
 
@@ -287,7 +278,7 @@ def _uri_of_names(scheme: str, names: list[str], workspace: str, sharded: frozen
         if len(names) < 2:
             raise Invalid("the shard folder is missing")
         names = [*names[:-2], names[-1]]
-    segments = [unescape_name(n) for n in names]
+    segments = [decode_segment(n) for n in names]
     if scheme not in OWNED:
         return Uri(f"{scheme}://{'/'.join(map(encode_segment, segments))}")
     if scheme == "dir" and names == [DIR_ROOT]:

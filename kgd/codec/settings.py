@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kgd.codec import canonical
-from kgd.codec.canonical import NotCanonical
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.model.access import Policy, Rule, plain_rules, read_rules
 from kgd.model.globs import Glob
@@ -98,7 +97,7 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
         Unavailable: The format or the merge rules are newer than this kgd; with `newer` it is read as well as it can
             be, to serve read-only.
     """
-    values = _read(data, at)
+    values = canonical.read(data, at)
     shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
     format = shape.get("format", FORMAT)
     if type(format) is int and format > FORMAT and not newer:
@@ -183,17 +182,6 @@ def plain_settings(settings: Settings) -> dict[str, Json]:
     if settings.rules:
         known["policy"] = [canonical.Ordered(rule) for rule in plain_rules(settings.rules)]
     return known | {key: settings.others[key] for key in sorted(settings.others)}
-
-
-def _read(data: bytes, at: str) -> Mapping[str, Json]:
-    if len(data) <= canonical.MAX_BYTES:
-        try:
-            return canonical.load(data.decode())
-        except (NotCanonical, UnicodeDecodeError):
-            pass
-    from kgd.codec import reading
-
-    return reading.read(data, at)
 
 
 def _place(data: bytes, key: str, at: str, *, below: int | None = None) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from math import cos, pi, sin
 
-from kgd.drawing.labels import LONGEST, OFF, Label, labelled
-from kgd.drawing.layout import Layout, Point, Ring, laid_out
+from kgd.drawing.layout import LONGEST, OFF, Label, Layout, Point, Ring, labelled, laid_out
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, Shape
 from kgd.model.fence import fenced
 

@@ -15,10 +15,9 @@ from typing import Any
 
 import networkx as nx
 
-from kgd.graph.adjacency import Adjacency
+from kgd.graph.adjacency import Adjacency, TwinIndex
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.rows import Packer, Rows, Unpacked
-from kgd.graph.twins import TwinIndex
 from kgd.model.node import Json, Relation
 from kgd.model.uri import OWNED, Uri, scheme_of
 

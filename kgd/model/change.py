@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgd.model.changelog import LogEntry
 from kgd.model.node import Json, Relation, Source
 from kgd.model.uri import Uri
 
@@ -135,3 +134,19 @@ class ChangeSet:
     """Which model decided what people had written differently, where the author let one decide."""
     accepted_by: str = ""
     """Who accepted the proposal that this carries out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """Written once, never changed.
+
+    `id` is a ULID, so that sorting by it sorts by time. `task` is what the writer gave: a node's URI or a tracker's
+    address. `created_at` is ISO 8601 in UTC with milliseconds, the time of the ULID.
+    """
+
+    id: str
+    parent: Uri
+    task: str
+    summary: str
+    created_at: str
+    others: Mapping[str, Json] = field(default_factory=dict)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgd.errors import Invalid, Limit
-from kgd.model.memory import MEMORY_TYPES, folded
 from kgd.model.uri import OWNED, Uri, name_of, scheme_of
 
 SUMMARY_LIMIT = 100
@@ -163,3 +162,28 @@ def cut_at_word(text: str, limit: int = SUMMARY_LIMIT) -> str:
     cut = line[: limit - 1]
     head = cut.rsplit(" ", 1)[0] if " " in cut[limit // 2 :] else cut
     return head.rstrip(" ,;:.") + "…"
+
+
+MEMORY_TYPES = frozenset({"decision", "gotcha", "insight", "pattern", "task"})
+"""Their tags are lower case, and the detail behind their summary may be in a file of its own."""
+
+FILE = "file"
+"""Key in a node's data: the path of that file, ``memories/YYYY-MM-DD-topic.md``."""
+
+
+def folded(tags: Iterable[str]) -> tuple[str, ...]:
+    return tuple(tag.lower() for tag in tags)
+
+
+SUPERSEDES = "supersedes"
+SUPERSEDED = "superseded"
+"""The tag of what is not true any more and is kept."""
+SUPERSEDED_BY = "superseded_by"
+SUMMARISES = "summarises"
+SUMMARISED_BY = "summarised_by"
+_STANDS_BACK = frozenset([SUPERSEDED_BY, SUMMARISED_BY])
+
+
+def stands_back(type: str) -> bool:
+    """Whether a node with a relation of this type ranks behind its equals; it is found as before otherwise."""
+    return type.lower() in _STANDS_BACK

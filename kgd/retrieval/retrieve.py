@@ -12,7 +12,7 @@ from kgd.errors import Unavailable
 from kgd.graph.edges import EdgeSource
 from kgd.index import ranking
 from kgd.index.ranking import Found, Hit
-from kgd.model.standing import stands_back
+from kgd.model.node import stands_back
 from kgd.model.uri import Uri
 from kgd.retrieval import spreading
 from kgd.retrieval.pool import Pool, Sees, Unit, anybody, filters_of, gather, measure

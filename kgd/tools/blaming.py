@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.alike import blamed
+from kgd.model.prose import blamed
 from kgd.model.uri import Uri
 from kgd.tools import addressing, cursors, sight
 from kgd.tools.budget import LEAST, Room, fitting

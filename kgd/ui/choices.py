@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import Invalid
-from kgd.model.alike import alike
 from kgd.model.node import Json
+from kgd.model.prose import alike
 from kgd.ui.changes import clipped, marks, titled, written
 from kgd.ui.differences import Mark
 

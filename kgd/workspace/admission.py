@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from kgd.codec import bulk, changelog, documents, memories, paths
+from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.fields import CITES
-from kgd.model.memory import MEMORY_TYPES
-from kgd.model.node import UNSEEN, Node
+from kgd.model.node import MEMORY_TYPES, UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import memory_files
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
@@ -245,7 +244,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     """
     at = f"{path}:1"
     try:
-        entry = changelog.decode(data, at=path)
+        entry = documents.decode_entry(data, at=path)
         belongs = paths.log_path(entry.parent, entry.id)
     except KgdError as refusal:
         refusal.at = refusal.at if refusal.at.startswith(path) else at

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.codec import bulk, canonical, changelog, documents, paths
+from kgd.codec import bulk, canonical, documents, paths
+from kgd.codec import settings as settings_file
 from kgd.git.creation import first_commit
 from kgd.model.uri import OWNED, parse, settings_uri
 
@@ -37,7 +38,7 @@ def test_its_examples_are_in_the_canonical_form() -> None:
     assert bulk.encode(bulk.decode(part)) == bulk.joined(bulk.split(part)) == part
     assert documents.encode(documents.decode(node)) == node
     assert documents.encode_conflict(documents.decode_conflict(conflict)) == conflict
-    assert documents.encode_settings(documents.decode_settings(settings)) == settings
+    assert settings_file.encode_settings(settings_file.decode_settings(settings)) == settings
 
 
 def test_it_names_every_scheme_and_every_field() -> None:
@@ -48,7 +49,7 @@ def test_it_names_every_scheme_and_every_field() -> None:
 
 def test_its_changelog_entry_and_its_record_of_the_settings_are_those_of_the_code() -> None:
     entry = re.search(r"```\n(id: .*?)```", TEXT, re.S)[1]  # type: ignore[index]
-    assert changelog.encode(changelog.decode(entry.encode())).decode() == entry
+    assert documents.encode_entry(documents.decode_entry(entry.encode())).decode() == entry
     assert paths.conflict_path(settings_uri("ws"), "<digest>").replace("/ws/", "/<workspace>/") in TEXT
 
 
@@ -63,6 +64,6 @@ def test_numbers_look_as_it_says(number: float) -> None:
 
 
 def test_the_first_commit_is_the_one_the_document_names() -> None:
-    files = documents.first_files("infra")
+    files = settings_file.first_files("infra")
     assert files[".gitattributes"].decode() in TEXT
     assert first_commit("infra", files)[-1].id.hex() in TEXT

@@ -68,7 +68,7 @@ def test_all_hostile_files_together_stay_within_64_mib() -> None:
     """In a process of its own, whose address space may not grow by more."""
     program = """
 import resource
-from kgd.codec import documents, reading
+from kgd.codec import documents, guard
 from kgd.errors import KgdError
 from tests.codec.hostile import YAML
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.drawing.labels import HEIGHT, OFF, Box, labelled, shortened, width
-from kgd.drawing.layout import APART, laid_out
+from kgd.drawing.layout import APART, HEIGHT, OFF, Box, labelled, laid_out, shortened, width
 from kgd.drawing.scene import Dot, Line, Scene, of_walk, of_whole
 from kgd.drawing.svg import drawn
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from kgd.errors import Invalid, NotFound
 from kgd.index.usage import MOST_PAIRS, UsageFile
 from kgd.model.access import Principal, Scope
-from kgd.model.suggestion import Suggestion, at_least, suggestions
 from kgd.model.uri import Uri
-from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Tally
+from kgd.model.usage import IDLE_SECONDS, MOST_READ, Conversations, Link, Suggestion, Tally, at_least, suggestions
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace

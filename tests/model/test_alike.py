@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.model.alike import alike, blamed
+from kgd.model.prose import alike, blamed
 
 FEW = st.lists(st.sampled_from("abcde"), max_size=12)
 HISTORY = st.lists(FEW, min_size=1, max_size=6)

@@ -23,8 +23,7 @@ from kgd.mentions.doubles import may_be_double, merged
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
-from kgd.model.node import Node
-from kgd.model.standing import SUPERSEDES, stands_back
+from kgd.model.node import SUPERSEDES, Node, stands_back
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import sight
 from kgd.tools.entities import offers
