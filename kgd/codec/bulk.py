@@ -20,7 +20,7 @@ from itertools import pairwise
 from kgd.codec import canonical, documents, lean, memories, paths
 from kgd.codec.canonical import NotCanonical, Ordered
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.model.node import Json, Node
+from kgd.model.node import NODE_BYTES, Json, Node
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
 
 PART_BYTES = 128 * 1024
@@ -98,7 +98,7 @@ def decode(data: bytes, *, at: str = "") -> Part:
     Raises:
         Invalid, Refused, Limit: As for a node; or one URI is given twice.
     """
-    values = canonical.read(data, at)
+    values = documents.read_mapping(data, at)
     listed = values.get("nodes") or []
     if (
         not isinstance(listed, list)
@@ -169,7 +169,7 @@ def encode(part: Part, *, at: str = "") -> bytes:
     values: dict[str, Json] = {"source": part.source} if part.source else {}
     values["nodes"] = [Ordered(documents.shape_of(node)) for node in sorted(part.nodes, key=lambda node: node.uri)]
     data = canonical.dump(values).encode()
-    if len(data) > canonical.MAX_BYTES or canonical.count_events(values) > canonical.MAX_EVENTS:
+    if len(data) > NODE_BYTES or canonical.count_events(values) > canonical.MAX_EVENTS:
         raise Limit("a part is too large for one file", at=at, next="Split it into several parts.")
     return data
 
@@ -208,7 +208,7 @@ _OUTSIDE = re.compile(rb"\n(?!  |\n|\Z)").search
 def _quick(data: bytes) -> Entries | None:
     """A part of canonical nodes in order, within all limits; None where only `decode` can tell."""
     head = _HEAD(data)
-    if head is None or len(data) > canonical.MAX_BYTES or not data.endswith(b"\n"):
+    if head is None or len(data) > NODE_BYTES or not data.endswith(b"\n"):
         return None
     try:
         source = canonical.load(head[1].decode())["source"] if head[1] else ""

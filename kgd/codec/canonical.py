@@ -14,13 +14,11 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner behind json.loads; no public name
 
 from kgd.errors import Invalid, Limit
 from kgd.model.node import Json
 
-MAX_BYTES = 256 * 1024
 MAX_EVENTS = 20_000
 DEPTH = 16
 """Mappings and sequences inside each other, the document itself included."""
@@ -99,32 +97,6 @@ def load(text: str, *, depth: int = DEPTH) -> dict[str, Json]:
     if end != len(lines) or not value:
         raise NotCanonical(f"line {end + 1}")
     return value
-
-
-def read(data: bytes, at: str) -> Mapping[str, Json]:
-    """The mapping in a YAML file of any author: canonical bytes by the strict parser, others through the guard.
-
-    Args:
-        at: The file, for errors.
-
-    Raises:
-        Invalid: It is not YAML, or not a mapping.
-        Refused: The guard does not accept it (`kgd.codec.guard`).
-        Limit: It is too large, too deep or has too many events.
-    """
-    if len(data) <= MAX_BYTES:
-        with suppress(NotCanonical, UnicodeDecodeError):
-            values = load(data.decode())
-            if len(data) > FEW_BYTES and count_events(values) > MAX_EVENTS:
-                raise too_many_events(at)
-            return values
-    from kgd.codec import guard  # ruamel costs 60 ms to import; canonical files never need it
-
-    return guard.read(data, at)
-
-
-def too_many_events(at: str) -> Limit:
-    return Limit(f"a file has at most {MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
 
 
 def forbidden(text: str) -> bool:

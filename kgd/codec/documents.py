@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from kgd.codec import canonical, lean, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
@@ -12,7 +13,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model import fields
 from kgd.model.change import LogEntry
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
-from kgd.model.node import Json, Node, Relation, Source
+from kgd.model.node import NODE_BYTES, Json, Node, Relation, Source
 from kgd.model.uri import Uri, is_settings_uri, parse, scheme_of, workspace_of
 
 CONFLICT_BYTES = 1024 * 1024
@@ -42,7 +43,7 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
     quick = lean.whole(data)
     if quick is not None and expect in (None, quick.uri):
         return quick
-    values = canonical.read(data, at)
+    values = read_mapping(data, at)
     try:
         node = _node(values)
     except KgdError as error:
@@ -95,7 +96,7 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
             raise Limit(f"a conflict record has at most {CONFLICT_BYTES // 1024} KiB", at=at)
         values = canonical.load(data.decode(), depth=CONFLICT_DEPTH)
     except (NotCanonical, UnicodeDecodeError):
-        values = canonical.read(data, at)
+        values = read_mapping(data, at)
     try:
         return _conflict(values)
     except KgdError as error:
@@ -121,6 +122,32 @@ def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str 
     if workspace is not None and home not in (None, workspace):
         raise Invalid("this conflict record is about another workspace", at=f"{path}:1", next="Delete the file.")
     return conflict
+
+
+def read_mapping(data: bytes, at: str) -> Mapping[str, Json]:
+    """The mapping in a YAML file of any author: canonical bytes by the strict parser, others through the guard.
+
+    Args:
+        at: The file, for errors.
+
+    Raises:
+        Invalid: It is not YAML, or not a mapping.
+        Refused: The guard does not accept it (`kgd.codec.guard`).
+        Limit: It is too large, too deep or has too many events.
+    """
+    if len(data) <= NODE_BYTES:
+        with suppress(NotCanonical, UnicodeDecodeError):
+            values = canonical.load(data.decode())
+            if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
+                raise _too_many(at)
+            return values
+    from kgd.codec import guard  # ruamel costs 60 ms to import; canonical files never need it
+
+    return guard.read(data, at)
+
+
+def _too_many(at: str) -> Limit:
+    return Limit(f"a file has at most {canonical.MAX_EVENTS} YAML events", at=at, next="Split it into several nodes.")
 
 
 def node_of(values: Json, at: str) -> Node:
@@ -153,9 +180,9 @@ def _encoded(values: Mapping[str, Json], at: str) -> bytes:
     except KgdError as error:
         error.at = error.at or at
         raise
-    _bounded(data, canonical.MAX_BYTES, at)
+    _bounded(data, NODE_BYTES, at)
     if len(data) > canonical.FEW_BYTES and canonical.count_events(values) > canonical.MAX_EVENTS:
-        raise canonical.too_many_events(at)
+        raise _too_many(at)
     return data
 
 
@@ -347,7 +374,7 @@ def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
         Invalid: A key is missing or no text, or the parent is no URI.
         Refused, Limit: As for nodes.
     """
-    found = canonical.read(data, at)
+    found = read_mapping(data, at)
     for key in ENTRY_KEYS:
         if not isinstance(found.get(key), str):
             raise Invalid(f"an entry of a changelog has the text '{key}'", at=f"{at}:1")

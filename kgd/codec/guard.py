@@ -25,9 +25,9 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.scanner import Scanner
 
-from kgd.codec.canonical import DEPTH, INTEGERS, KEY_CHARACTERS, MAX_BYTES, MAX_EVENTS, UNSAFE_KEY
+from kgd.codec.canonical import DEPTH, INTEGERS, KEY_CHARACTERS, MAX_EVENTS, UNSAFE_KEY
 from kgd.errors import Invalid, KgdError, Limit, Refused
-from kgd.model.node import Json
+from kgd.model.node import NODE_BYTES, Json
 
 _MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?=[ \r\n]|\Z)", re.M).search
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
@@ -61,9 +61,9 @@ def checked_text(data: bytes, at: str) -> str:
         Limit: More than 256 KiB.
         Refused: Not UTF-8, conflict markers, or control characters.
     """
-    if len(data) > MAX_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a file has at most {MAX_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB", at=at,
+            f"a file has at most {NODE_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB", at=at,
             next="Split it into several nodes.",
         )  # fmt: skip
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgd.codec import canonical
+from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError
 from kgd.model.node import Json
 
@@ -13,7 +13,6 @@ FOLDER = "memories/"
 MIRRORED = ("id", "type", "date", "tags")
 """What of the node the front matter repeats, in this order; other keys follow, sorted."""
 FENCE = "---\n"
-MAX_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def decode(data: bytes, *, at: str = "") -> Memory:
             next="Bring its first lines back: id, type, date and tags.",
         )  # fmt: skip
     head += "\n"
-    return Memory(canonical.read(head.encode(), at), prose, head)
+    return Memory(documents.read_mapping(head.encode(), at), prose, head)
 
 
 def read(data: bytes | None, at: str = "") -> Memory | None:
@@ -96,7 +95,11 @@ def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
     ordered = _ordered(front)
     plain = canonical.dump(ordered).encode()
     head = handwritten.rewrite(
-        memory.head.encode(), ordered, plain, lambda data: dict(canonical.read(data, "")) == ordered, in_any_form=True
+        memory.head.encode(),
+        ordered,
+        plain,
+        lambda data: dict(documents.read_mapping(data, "")) == ordered,
+        in_any_form=True,
     )
     return with_head(head.decode(), memory.prose)
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from kgd.codec import canonical
+from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.model.access import Policy, Rule, plain_rules, read_rules
 from kgd.model.globs import Glob
+from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Json
 from kgd.model.uri import OWNED, is_workspace_id
 
@@ -18,8 +19,6 @@ PATH = "kgd.yaml"
 FORMAT = 1
 """The layout this kgd reads and writes (docs/format.md)."""
 
-MERGE_RULES = 1
-"""The version of the merge rules this kgd knows."""
 
 _UPGRADE = "Upgrade kgd; until then it is served read-only."
 
@@ -48,7 +47,7 @@ class Settings:
 
     workspace: str
     format: int = FORMAT
-    merge_rules: int = MERGE_RULES
+    merge_rules: int = RULES_VERSION
     sharded: frozenset[str] = frozenset()
     rules: tuple[Rule, ...] = ()
     others: Mapping[str, Json] = field(default_factory=dict)
@@ -75,8 +74,8 @@ def why_too_new(settings: Settings) -> str:
     """Why this kgd can read the workspace and may not write it; empty where it may."""
     if settings.format > FORMAT:
         return f"format {settings.format}, this kgd knows {FORMAT}"
-    if settings.merge_rules > MERGE_RULES:
-        return f"merge rules of version {settings.merge_rules}, this kgd knows {MERGE_RULES}"
+    if settings.merge_rules > RULES_VERSION:
+        return f"merge rules of version {settings.merge_rules}, this kgd knows {RULES_VERSION}"
     return ""
 
 
@@ -97,7 +96,7 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
         Unavailable: The format or the merge rules are newer than this kgd; with `newer` it is read as well as it can
             be, to serve read-only.
     """
-    values = canonical.read(data, at)
+    values = documents.read_mapping(data, at)
     shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
     format = shape.get("format", FORMAT)
     if type(format) is int and format > FORMAT and not newer:

@@ -45,9 +45,6 @@ from kgd.model.uri import Uri
 RULES_VERSION = 1
 """Written into `kgd.yaml`; replicas that know another number only fast-forward."""
 
-KNOWN_RULES = frozenset({RULES_VERSION})
-"""The versions this program can merge by. A merge follows the lower one of its parents."""
-
 ORDERED_SETS = ("paths", "observations", "cites")
 """Lists in `data` that are merged as sets which keep their order."""
 

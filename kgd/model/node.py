@@ -15,6 +15,8 @@ from typing import Any
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import OWNED, Uri, name_of, scheme_of
 
+NODE_BYTES = 256 * 1024
+"""Most bytes of a file that kgd reads as a whole: a node, a memory, `kgd.yaml`."""
 SUMMARY_LIMIT = 100
 NAME_LIMIT = 255
 LABEL_LIMIT = 128

@@ -120,57 +120,16 @@ def _timestamp(block: Block) -> str:
 
 
 def _matches(base: list[str], side: list[str]) -> dict[int, int]:
-    """Which base line is which line of the side: increasing in both."""
-    found: dict[int, int] = {}
-    todo = [(0, len(base), 0, len(side))]
-    while todo:
-        low, high, side_low, side_high = todo.pop()
-        while low < high and side_low < side_high and base[low] == side[side_low]:
-            found[low] = side_low
-            low, side_low = low + 1, side_low + 1
-        while low < high and side_low < side_high and base[high - 1] == side[side_high - 1]:
-            high, side_high = high - 1, side_high - 1
-            found[high] = side_high
-        anchors = _anchors(base[low:high], side[side_low:side_high]) if low < high and side_low < side_high else []
-        previous, side_previous = low, side_low
-        for n, m in anchors:
-            n, m = n + low, m + side_low
-            found[n] = m
-            todo.append((previous, n, side_previous, m))
-            previous, side_previous = n + 1, m + 1
-        if anchors:
-            todo.append((previous, high, side_previous, side_high))
-    return found
+    """The line of the side for each base line that it kept: increasing in both."""
+    runs: list[Run] = []
+    stretches = [(0, len(base), 0, len(side))]
+    while stretches:
+        stretch = _trimmed(base, side, stretches.pop(), runs)
+        stretches += _between_anchors(base, side, stretch, runs)
+    return {run.old + n: run.new + n for run in runs for n in range(run.length)}
 
 
-def _anchors(base: list[str], side: list[str]) -> list[tuple[int, int]]:
-    """Lines that occur once in both, as the longest increasing run."""
-    ours, theirs = _unique(base), _unique(side)
-    pairs = sorted((n, theirs[line]) for line, n in ours.items() if line in theirs)
-    tails: list[int] = []
-    heads: list[int] = []
-    back: list[int] = []
-    for n, (_, m) in enumerate(pairs):
-        place = bisect_left(tails, m)
-        back.append(heads[place - 1] if place else -1)
-        if place == len(tails):
-            tails.append(m)
-            heads.append(n)
-        else:
-            tails[place], heads[place] = m, n
-    run: list[tuple[int, int]] = []
-    at = heads[-1] if heads else -1
-    while at >= 0:
-        run.append(pairs[at])
-        at = back[at]
-    return run[::-1]
-
-
-def _unique(lines: list[str]) -> dict[str, int]:
-    where: dict[str, int] = {}
-    for n, line in enumerate(lines):
-        where[line] = -1 if line in where else n
-    return {line: n for line, n in where.items() if n >= 0}
+# ---- comparing
 
 
 SMALL = 10_000
@@ -181,6 +140,10 @@ PAIR = 20
 """Steps that a pair of a small stretch counts as."""
 JOINED = 8
 """Versions before a merge that its parts may have come from."""
+
+
+Stretch = tuple[int, int, int, int]
+"""Begin and end in the old text, begin and end in the new one."""
 
 
 class Run(NamedTuple):
@@ -208,14 +171,7 @@ def alike(old: Sequence[str], new: Sequence[str]) -> list[Run]:
             found += [Run(a + block.a, b + block.b, block.size) for block in blocks if block.size]
             continue
         left -= a_end - a + b_end - b
-        at = (a, b)
-        fixed = _fixed(old[a:a_end], new[b:b_end])
-        for one, two in fixed:
-            stretches.append((at[0], a + one, at[1], b + two))
-            found.append(Run(a + one, b + two, 1))
-            at = (a + one + 1, b + two + 1)
-        if fixed:
-            stretches.append((at[0], a_end, at[1], b_end))
+        stretches += _between_anchors(old, new, (a, a_end, b, b_end), found)
     return _joined(sorted(found))
 
 
@@ -241,9 +197,7 @@ def blamed(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> l
     return past[-1][1] if past else []
 
 
-def _trimmed(
-    old: Sequence[str], new: Sequence[str], stretch: tuple[int, int, int, int], found: list[Run]
-) -> tuple[int, int, int, int]:
+def _trimmed(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: list[Run]) -> Stretch:
     """The stretch without what both sides of it begin and end with, which is noted."""
     a, a_end, b, b_end = stretch
     begin = 0
@@ -260,7 +214,19 @@ def _trimmed(
     return a, a_end - end, b, b_end - end
 
 
-def _fixed(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+def _between_anchors(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: list[Run]) -> list[Stretch]:
+    """The stretches between the anchors of a stretch, which are added to `found`; none without an anchor."""
+    a, a_end, b, b_end = stretch
+    between: list[Stretch] = []
+    start = (a, b)
+    for one, two in _anchors(old[a:a_end], new[b:b_end]) if a < a_end and b < b_end else ():
+        between.append((start[0], a + one, start[1], b + two))
+        found.append(Run(a + one, b + two, 1))
+        start = (a + one + 1, b + two + 1)
+    return [*between, (start[0], a_end, start[1], b_end)] if between else []
+
+
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """What occurs once on either side, as the longest selection that has the same order on both."""
     once_old = {part for part, count in Counter(old).items() if count == 1}
     once_new = {part for part, count in Counter(new).items() if count == 1}

@@ -22,32 +22,16 @@ Uri = NewType("Uri", str)
 """A canonical URI: there is exactly one such string for one node."""
 
 OWNED = frozenset(
-    [
-        "concept",
-        "file",
-        "dir",
-        "entity",
-        "atom",
-        "molecule",
-        "task",
-        "decision",
-        "pattern",
-        "gotcha",
-        "insight",
-        "document",
-        "chunk",
-        "thread",
-        "message",
-        "symbol",
-        "tag",
-    ]
+    (
+        "concept file dir entity atom molecule task decision pattern gotcha insight document chunk thread message symbol tag"
+    ).split()
 )
 """Schemes whose form and files kgd defines."""
 
 CODE_TREE = ("file", "dir")
+"""Schemes of what the code tree itself serves."""
 DIRECTORY_TYPE = "concept"
 """The type label of directories; as a filter it means concepts alone."""
-"""Schemes of what the code tree itself serves."""
 
 RESERVED = "kgd"
 """Scheme of kgd's own resources (status, conflicts, jobs); never the URI of a node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgd.codec import canonical
+from kgd.codec.documents import read_mapping
 from kgd.errors import Invalid, KgdError
 from kgd.model.node import Json
 
@@ -38,7 +39,7 @@ def mapping_of(text: str) -> dict[str, Json]:
     if not text.strip():
         return {}
     try:
-        return dict(canonical.read(text.encode(), AT))
+        return dict(read_mapping(text.encode(), AT))
     except KgdError as error:
         place = error.at.removeprefix(f"{AT}:")
         where = f"line {place} of data" if place.isdigit() else AT

@@ -19,13 +19,12 @@ from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.fields import CITES
-from kgd.model.node import MEMORY_TYPES, UNSEEN, Node
+from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace import memory_files
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
-MAX_NODE_BYTES = 256 * 1024
 MAX_KNOWLEDGE = 32 * 1024
 """Bytes of the content of an area."""
 AREAS = frozenset({"atom", "molecule"})
@@ -105,9 +104,9 @@ def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> N
 
 
 def _refuse_large(data: bytes, at: str) -> None:
-    if len(data) > MAX_NODE_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a node has at most {MAX_NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
+            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}", at=at,
             next="Split it into several nodes and relate them.",
         )  # fmt: skip
 
@@ -204,9 +203,9 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     if before is None and not data.startswith((b"---\n", b"---\r\n", b"\xef\xbb\xbf---")):
         return
     memory = memories.decode(data, at=path)
-    if len(data) > memories.MAX_BYTES:
+    if len(data) > NODE_BYTES:
         raise Limit(
-            f"a memory has at most {memories.MAX_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            f"a memory has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
             at=owner or f"{path}:1", next="Split it into several nodes and relate them.",
         )  # fmt: skip
     was = memory_files.owner_of(before)

@@ -17,7 +17,7 @@ from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
 from kgd.model.ancestry import in_common
 from kgd.model.conflict import Conflict
-from kgd.model.merge import KNOWN_RULES, RULES_VERSION
+from kgd.model.merge import RULES_VERSION
 from kgd.workspace import merge_twins
 from kgd.workspace.merge_files import MergedFile, merge_file, record_files
 from kgd.workspace.merge_tree import MergedTree, merge_trees
@@ -100,9 +100,9 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
         Unavailable: This kgd does not know it.
     """
     rules = min(_rules_of(store, commit) for commit in commits)
-    if rules not in KNOWN_RULES:
+    if rules != RULES_VERSION:
         raise Unavailable(
-            f"the workspace merges by rules of version {rules}, this kgd knows {max(KNOWN_RULES)}",
+            f"the workspace merges by rules of version {rules}, this kgd knows {RULES_VERSION}",
             at=SETTINGS, next="Upgrade kgd; until then nothing of it is taken.",
         )  # fmt: skip
     return rules
