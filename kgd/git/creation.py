@@ -20,11 +20,11 @@ from kgd.git.place import Place, find_place
 from kgd.git.store import ObjectStore
 
 FIRST_TIME = 1_700_000_000
-"""The first commit is a pure function of id, format and sharding, so that copies made apart share a base."""
+"""Time of the first commit, which is a pure function of id, format and sharding: separate copies share a base."""
 EXCLUDE = "/.kgd/"
 """The line in ``info/exclude`` of the code repository."""
 _HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
-"""The name of a git directory in the making, with the pid of the process that makes it."""
+"""The name of an unfinished git directory, with the pid of its process."""
 _SETTINGS = {
     "core.filemode": "false",
     "core.autocrlf": "false",
@@ -33,8 +33,8 @@ _SETTINGS = {
     "core.fsync": "all",  # a person's own commits; git's default leaves loose objects to luck
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
-    "core.splitIndex": "false",  # libgit2 reads neither this
-    "index.sparse": "false",  # nor this
+    "core.splitIndex": "false",  # libgit2 cannot read a split index
+    "index.sparse": "false",  # nor a sparse one
     "gc.auto": "0",  # maintenance is ours: a gc at a bad moment costs the person a refused write
     "maintenance.auto": "false",
     "receive.autogc": "false",
@@ -43,14 +43,15 @@ _SETTINGS = {
 
 
 def create_in_code_repository(directory: Path, workspace_id: str, first_files: Mapping[str, bytes]) -> Layout:
-    """Make the workspace of the code repository that holds `directory`, with its first commit, or find the one there.
+    """Create the workspace of the code repository that holds `directory`, with its first commit, or find the existing
+    one.
 
-    Either the repository is there whole or not at all; the work tree and the exclude line may lack after a crash, and
-    a second call completes them. A workspace that was removed earlier comes back with its knowledge.
+    The repository appears complete or not at all. After a crash the work tree and the exclude line may be missing; a
+    second call completes them. A workspace that was removed earlier comes back with its knowledge.
 
     Raises:
         NotFound: There is no git repository.
-        InvariantViolation: ``.kgd`` is there and is not ours, or the code repository tracks it.
+        InvariantViolation: ``.kgd`` exists and is not ours, or the code repository tracks it.
     """
     place = find_place(directory)
     if place is None:
@@ -64,17 +65,17 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
 
 
 def finish(place: Place, layout: Layout) -> None:
-    """The work tree, the line in ``info/exclude`` and the files, where they lack."""
+    """Create the missing parts: the work tree, the line in ``info/exclude``, and the files."""
     link_work_tree(layout)
     _exclude(place, layout)
     fill_work_tree(layout)
 
 
 def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[str, bytes]) -> Layout:
-    """Make a workspace of its own in `directory`, or make one of the clone of a workspace that is there.
+    """Create a standalone workspace in `directory`, or mark an existing clone of a workspace as one.
 
     Raises:
-        InvariantViolation: There are files already that are no workspace.
+        InvariantViolation: The directory holds other files.
     """
     directory = directory.resolve()
     git_dir = directory / ".git"
@@ -104,9 +105,9 @@ def first_commit(workspace_id: str, first_files: Mapping[str, bytes]) -> list[Ob
 
 
 def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
-    """Make the git directory aside, let `fill` give it refs and objects, and put it in place by one rename.
+    """Build the git directory under another name, let `fill` add refs and objects, and put it in place by one rename.
 
-    By hand, not by ``git init``: the format (sha1, files) has to be the same whatever a person's or git's defaults are.
+    Written by hand, not by ``git init``: the format (sha1, files) must not depend on a user's or git's defaults.
     """
     retired = removed(layout)
     if retired:
@@ -122,7 +123,7 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
         fill(half)
         half.rename(layout.git_dir)
     except OSError as error:
-        if not is_workspace(layout.git_dir):  # else somebody was faster, which is as good
+        if not is_workspace(layout.git_dir):  # else another process was faster
             raise Unavailable(f"the repository cannot be made: {error.strerror}", at=str(layout.git_dir)) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
@@ -137,15 +138,15 @@ def write_first_commit(git_dir: Path, branch: str, workspace_id: str, first_file
 
 
 def link_work_tree(layout: Layout) -> bool:
-    """Make the work tree's folder and its relative ``.git`` file where they lack; whether something was made.
+    """Create the work tree's folder and its relative ``.git`` file if they are missing; True if something was created.
 
     Raises:
-        InvariantViolation: Something that is no folder has taken its place.
+        InvariantViolation: The path is not a folder.
     """
     if not layout.in_code:
         return False
     if os.path.lexists(layout.work_tree) and (layout.work_tree.is_symlink() or not layout.work_tree.is_dir()):
-        raise InvariantViolation(".kgd is no folder", at=str(layout.work_tree), next="Move it away.")
+        raise InvariantViolation(".kgd is not a folder", at=str(layout.work_tree), next="Move it away.")
     made = not layout.work_tree.exists()
     layout.work_tree.mkdir(exist_ok=True)
     link = layout.work_tree / ".git"
@@ -156,11 +157,11 @@ def link_work_tree(layout: Layout) -> bool:
 
 
 def fill_work_tree(layout: Layout) -> list[str]:
-    """Write the branch's files into an empty work tree, with an index to match; the paths that were left out.
+    """Write the branch's files into an empty work tree, with a matching index; returns the skipped paths.
 
-    By hand, not by a checkout: only plain files are written, through folders that are folders, never through a link.
-    Does nothing where an index is there already: then it is the publication's business. The files are flushed before
-    the index appears, so what a power cut took of them is written again.
+    Written by hand, not by a checkout: only plain files, never through a link. Does nothing if an index exists: then
+    publication is responsible. The files are flushed before the index appears, so files lost in a power cut are
+    written again.
     """
     index_path = layout.git_dir / "index"
     tip = refs.read_ref(layout.git_dir, layout.branch)
@@ -180,14 +181,14 @@ def fill_work_tree(layout: Layout) -> list[str]:
 
 
 def refuse_foreign(place: Place, layout: Layout) -> None:
-    """Stop before something that is not ours.
+    """Refuse a place that holds foreign files.
 
     Raises:
-        InvariantViolation: ``.kgd`` or ``kgd`` in the git directory is somebody else's, or the code tracks ``.kgd``.
+        InvariantViolation: ``.kgd``, or ``kgd`` in the git directory, is not ours, or the code tracks ``.kgd``.
     """
     tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
     if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())) and not _tied(layout):
-        raise InvariantViolation(".kgd is there already and is not kgd's", at=str(tree), next=next_step)
+        raise InvariantViolation(".kgd exists and is not kgd's", at=str(tree), next=next_step)
     if os.path.lexists(layout.git_dir):
         raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
     index = place.git_dir / "index"
@@ -200,7 +201,7 @@ def refuse_foreign(place: Place, layout: Layout) -> None:
 
 
 def _tied(layout: Layout) -> bool:
-    """Whether the work tree says that it is of this git directory: `remove` leaves one with unsaved work so."""
+    """Whether the work tree belongs to this git directory: `remove` leaves a work tree with unsaved work like that."""
     try:
         named = (layout.work_tree / ".git").read_text().strip().removeprefix("gitdir: ")
     except (OSError, UnicodeDecodeError):
@@ -235,13 +236,13 @@ def _config_text(settings: Mapping[str, str]) -> bytes:
 
 
 def _take_clone(layout: Layout) -> Layout:
-    """A clone of a workspace on its own: mark it and start `refs/kgd/head` at what is checked out."""
+    """Mark a clone of a standalone workspace and start `refs/kgd/head` at its checked-out commit."""
     branch = refs.checked_out(layout.git_dir)
     tip = refs.read_ref(layout.git_dir, branch) if branch else None
     store = ObjectStore(layout.git_dir)
     if branch is None or tip is None or store.entry(store.tree_of(tip), "kgd.yaml") is None:
         raise InvariantViolation(
-            "this git repository is no workspace",
+            "this git repository is not a workspace",
             at=str(layout.work_tree),
             next="Run `kgd up` in it to give it one, or name an empty directory.",
         )
@@ -294,10 +295,10 @@ def _is_alive(pid: int) -> bool:
 
 
 def remove(layout: Layout) -> Path:
-    """Uninstall, and return where the knowledge is kept: the repository itself is never deleted.
+    """Uninstall and return the place of the knowledge: the repository itself is never deleted.
 
-    In a code repository ``.kgd/`` goes unless it holds something that is not committed, and the git directory is
-    renamed, so that nothing finds it and `create_in_code_repository` brings it back. On its own only derived data go.
+    In a code repository ``.kgd/`` is removed unless it holds uncommitted files, and the git directory is renamed, so
+    that `create_in_code_repository` can restore it. Of a standalone workspace only derived data are removed.
     """
     shutil.rmtree(layout.derived_dir, ignore_errors=True)
     if not layout.in_code:
@@ -315,7 +316,7 @@ def remove(layout: Layout) -> Path:
 
 
 def _untie(git_dir: Path) -> None:
-    """Without a work tree it is bare; git would not open it while its configuration says otherwise."""
+    """Make the repository bare; git would not open it while its configuration names a missing work tree."""
     config = pygit2.Config(str(git_dir / "config"))
     config["core.bare"] = True
     del config["core.worktree"]
@@ -329,7 +330,7 @@ def _unexclude(common_dir: Path) -> None:
 
 
 def _remove_published(layout: Layout) -> bool:
-    """Take away the files that are as the branch has them; whether nothing else was in the work tree."""
+    """Remove the files that equal the branch; True if the work tree held nothing else."""
     store, tip = layout.open(), refs.read_ref(layout.git_dir, layout.branch)
     if not layout.work_tree.is_dir():
         return True

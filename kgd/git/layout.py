@@ -1,9 +1,9 @@
-"""This file is where a workspace's repository lives: how one is made and found again (`kgd.git.removal` lets it go).
+"""The place of a workspace's repository, and how it is found.
 
-On its own it is an ordinary repository. In a code repository it is a repository of its own inside the code's common git
-directory (``.git/kgd``), so that every worktree of the project finds the same one; its work tree is ``.kgd/`` beside,
-tied by relative links both ways, as absorbed submodules are. So it can be moved, and a copied folder is independent.
-Of the code repository only ``info/exclude`` gets a line.
+A standalone workspace is an ordinary repository. In a code repository the workspace is a repository inside the code's
+common git directory (``.git/kgd``), so that every worktree finds the same one. Its work tree is ``.kgd/``, tied by
+relative links both ways, like an absorbed submodule: it can be moved, and a copied folder is independent. Of the code
+repository only ``info/exclude`` gets a line.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ WORK_TREE = ".kgd"
 CODE_BRANCH = "refs/heads/kgd"
 OWN_BRANCH = "refs/heads/main"
 RETIRED = "kgd.removed"
-"""What the git directory of a workspace in a code repository is called once it was let go."""
+"""The name of the git directory after a workspace was removed from a code repository."""
 _GIT_DIR = "kgd"
 _MARK_LIMIT = 1 << 16
 _MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
-"""What the settings of a workspace have, and no other file of that name by chance."""
+"""Matches the settings of a workspace, and no other file of that name by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one workspace's repository lives. Equal for every worktree of the same code repository.
+    """The paths of one workspace's repository. Equal for every worktree of the same code repository.
 
-    `code_tree` is the main work tree of the code; None for a workspace on its own, and where the code repository is
-    bare. `branch` is the full name of the branch that people see.
+    `code_tree` is the main work tree of the code; None for a standalone workspace and in a bare code repository.
+    `branch` is the full name of the visible branch.
     """
 
     git_dir: Path
@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def derived_dir(self) -> Path:
-        """What can be rebuilt, beside the objects: index, snapshot, locks, intents."""
+        """Data that can be rebuilt, beside the objects: index, snapshot, locks, intents."""
         return self.git_dir / "kgd"
 
     @property
@@ -58,9 +58,9 @@ class Layout:
 
 
 def locate(directory: Path) -> Layout | None:
-    """The workspace that a directory belongs to: any folder of the code, of any worktree, or of ``.kgd`` itself.
+    """The workspace of a directory: any folder of the code, of any worktree, or of ``.kgd``. None if there is none.
 
-    None where there is no workspace. Costs some file look-ups; nothing of the environment has a say.
+    Costs a few file look-ups and ignores the environment.
     """
     place = find_place(directory)
     if place is None:
@@ -84,15 +84,15 @@ def code_root(directory: Path) -> Path | None:
 
 
 def removed(layout: Layout) -> Path | None:
-    """The repository that an earlier `remove` kept here, and that comes back if a workspace is made."""
+    """The repository that an earlier `remove` kept, and that creating a workspace restores."""
     kept = layout.git_dir.with_name(RETIRED)
     return kept if layout.in_code and is_workspace(kept) else None
 
 
 def code_layout(place: Place) -> Layout:
-    """Where the workspace of this code repository lives, whether it is there or not."""
+    """The paths that a workspace of this code repository has, whether it exists or not."""
     git_dir = place.common_dir / _GIT_DIR
-    # A bare repository has no main work tree to put it beside, and linked worktrees come and go.
+    # A bare repository has no main work tree, and linked worktrees come and go.
     above = place.main_tree or place.common_dir
     return Layout(git_dir, above / WORK_TREE, place.main_tree, CODE_BRANCH)
 
@@ -107,7 +107,7 @@ def is_workspace(git_dir: Path) -> bool:
 
 
 def is_clone(place: Place) -> bool:
-    """Whether what is checked out there is a workspace on its own, rather than code: made by a plain ``git clone``."""
+    """Whether a standalone workspace, not code, is checked out there: the result of a plain ``git clone``."""
     branch = refs.checked_out(place.common_dir)
     tip = refs.read_ref(place.common_dir, branch) if branch and place.top == place.main_tree else None
     if tip is None:

@@ -1,7 +1,7 @@
-"""This file is where the git repository around a directory is found, by hand.
+"""The git repository around a directory: found by hand, checked, and opened.
 
-Asking git would let the environment (GIT_DIR and its kin), a person's configuration and ownership checks have a say
-in where a workspace is.
+Asking git instead would let the environment (GIT_DIR and others), the user's configuration and ownership checks decide
+where a workspace is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from kgd.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A repository as one directory sees it.
+    """A repository as seen from one directory.
 
     `top` is the work tree that holds the directory (None in a bare repository or inside a git directory), `git_dir`
-    its git directory, `common_dir` the one shared by all worktrees, `main_tree` the main work tree (None if bare).
+    its git directory, `common_dir` the directory shared by all worktrees, `main_tree` the main work tree (None if
+    bare).
     """
 
     top: Path | None
@@ -46,7 +47,7 @@ def find_place(directory: Path) -> Place | None:
             if error.errno == errno.ENAMETOOLONG:
                 continue  # nothing can be there
             reason = f"this folder cannot be read: {error.strerror}"
-            raise Unavailable(reason, at=str(at), next="Check who may read it.") from None
+            raise Unavailable(reason, at=str(at), next="Check its permissions.") from None
         if found:
             return found
     return None
@@ -71,7 +72,7 @@ def _place(top: Path | None, git_dir: Path) -> Place:
 
 
 def _is_git_dir(path: Path) -> bool:
-    """As git sees it: a worktree's own git directory has ``commondir`` instead of objects and refs."""
+    """Git's own test: a worktree's git directory has ``commondir`` instead of objects and refs."""
     if not (path / "HEAD").is_file():
         return False
     return (path / "commondir").is_file() or ((path / "objects").is_dir() and (path / "refs").is_dir())
@@ -93,7 +94,7 @@ def _common_dir(git_dir: Path) -> Path:
 
 
 def setting(git_dir: Path, key: str) -> str | None:
-    """One value of the repository's own configuration; None where it is not set or cannot be read."""
+    """One value of the repository's own configuration; None if it is not set or cannot be read."""
     try:
         values = list(pygit2.Config(str(git_dir / "config")).get_multivar(key))
     except (OSError, pygit2.GitError):
@@ -103,14 +104,15 @@ def setting(git_dir: Path, key: str) -> str | None:
 
 def _main_tree(common: Path) -> Path | None:
     named = setting(common, "core.worktree")
-    if named:  # a submodule: its git directory lies inside that of the outer repository
+    if named:  # a submodule: its git directory lies inside the outer repository's
         return (common / named).resolve()
     bare = setting(common, "core.bare")
     return None if bare == "true" or (bare is None and common.name != ".git") else common.parent
 
 
 def open_bare(git_dir: Path) -> pygit2.Repository:
-    """Open a repository as if it were bare. Raises as `pygit2.Repository`."""
+    """Open a repository as bare; libgit2's handle (some 10 KiB) is freed with the last reference. Raises as
+    `pygit2.Repository`."""
     repository = pygit2.Repository(str(git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
     # Each of these refers back to the repository, which only the garbage collector would then free.
     del repository.branches, repository.references, repository.remotes, repository.submodules
@@ -118,10 +120,10 @@ def open_bare(git_dir: Path) -> pygit2.Repository:
 
 
 def refuse_surprises(git_dir: Path, work_tree: Path | None) -> None:
-    """libgit2 obeys what a repository's own configuration says; refuse what would lead elsewhere or cannot be read.
+    """Refuse a repository whose own configuration would lead libgit2 elsewhere, or that kgd cannot read.
 
     Raises:
-        Unavailable: Said with what to do.
+        Unavailable: The message says what to change.
     """
     try:
         config = pygit2.Config(str(git_dir / "config"))

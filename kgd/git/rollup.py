@@ -1,8 +1,8 @@
-"""The roll-up of packs: small ones become larger ones in the background, never in the write path.
+"""The roll-up of packs: small packs become larger ones in the background, never in the write path.
 
-Levels are read from the disk (by the number of objects), so a restart forgets nothing. All packs together stay below
-1.5 times a fresh repack, some hundred KiB of small packs aside. A person's gc may take packs from under us at any time;
-what it spoils is tried again.
+Levels follow from the files (by the number of objects), so a restart loses nothing. All packs together stay below 1.5
+times a fresh repack, apart from some hundred KiB of small packs. A user's gc may remove packs at any time; a failed
+roll-up is repeated.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ FANOUT = 20
 """Packs of the lowest level that become one. Above some hundred packs libgit2's look-ups of absent ids take
 milliseconds."""
 SMALL, GROWTH = 400, 4
-"""Objects below which a pack is of the lowest level, and packs of a higher level that become one. Most of the lowest
-level are flushes without deltas, up to ten times what a repack would need; higher ones repeat some objects in full."""
+"""Objects below which a pack is of the lowest level, and packs of a higher level that become one. The lowest level is
+mostly flushes without deltas, up to ten times the size of a repack; higher ones repeat some objects in full."""
 SMALL_BYTES, SMALL_SHARE = 64 << 10, 12
-"""Bytes of the lowest level, its largest pack aside, that become one pack before the packs are `FANOUT`, where they are
-also a twelfth of all."""
+"""Bytes of the lowest level, its largest pack aside, that become one pack before there are `FANOUT` packs, if they are
+also a twelfth of all bytes."""
 LISTED = 20_000
-"""Objects of a roll-up that are named here. For more, git walks all of history, and this process keeps its memory."""
+"""Most objects of a roll-up that are listed here. Above that, git walks all of history, and this process keeps its
+memory."""
 TRIES = 3
 DEADLINE = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What one round did. `failed` says why a roll-up was given up for now; the packs are as they were."""
+    """The result of one round. `failed` is the reason if a roll-up was given up; the packs are then unchanged."""
 
     rolled: int
     packs: int
@@ -44,14 +45,14 @@ class Upkeep:
 
 
 def due(pack_dir: Path) -> bool:
-    """Whether some level is full. Costs one read per pack."""
+    """Whether a level is full. Costs one read per pack."""
     return _fullest(pack_dir) is not None
 
 
 def maintain(git_dir: Path) -> Upkeep:
-    """Roll up every full level and, when that made a larger pack, write the commit-graph with changed paths.
+    """Roll up every full level, and write the commit-graph with changed paths if that made a larger pack.
 
-    Safe beside the writer, readers and git; reentrant calls waste work but harm nothing.
+    Safe beside the writer, readers and git; concurrent calls waste work but do no harm.
     """
     pack_dir = git_dir / "objects" / "pack"
     rolled, large, failed, tries = 0, False, "", 0
@@ -72,14 +73,14 @@ def maintain(git_dir: Path) -> Upkeep:
 
 
 def roll_up(git_dir: Path, stems: list[Path]) -> Path:
-    """Make one pack of several and remove them; the new one's stem. After an exception all of them are still there.
+    """Make one pack of several, remove them, and return the new one's stem. After an exception all of them remain.
 
     Raises:
-        GitFailed: Some object is gone; a gc has taken it elsewhere.
+        GitFailed: An object is gone; a gc has moved it elsewhere.
     """
     pack_dir = git_dir / "objects" / "pack"
-    # The deltas of small packs are not used again: git would keep what is in full there in full. It flushes both files,
-    # the folder is ours to flush.
+    # The deltas of small packs are not reused: git would keep their full objects in full. It flushes both files; the
+    # folder is flushed below.
     deltas = ["--no-reuse-delta", "--window-memory=64m", "--threads=1"]
     if sum(map(pack.count_of, stems)) > LISTED:
         deltas.append("--stdin-packs")
@@ -87,8 +88,8 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
     else:
         listed = _listed(git_dir, stems)
     command = ["pack-objects", "-q", *deltas, str(pack_dir / "pack")]
-    said = program.run(git_dir, command, input=listed, deadline=DEADLINE)
-    made = pack_dir / f"pack-{said.decode().strip()}"
+    output = program.run(git_dir, command, input=listed, deadline=DEADLINE)
+    made = pack_dir / f"pack-{output.decode().strip()}"
     if not pack.intact(made):
         raise ValueError("the new pack is not complete")
     sync_folder(pack_dir)
@@ -100,14 +101,14 @@ def roll_up(git_dir: Path, stems: list[Path]) -> Path:
 
 
 def write_commit_graph(git_dir: Path) -> None:
-    """What makes the history of one path quick: parents, generations and changed paths of all commits in one file."""
+    """Write parents, generations and changed paths of all commits into one file, which makes path history quick."""
     program.run(
         git_dir, ["commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"], deadline=DEADLINE
     )
 
 
 def _fullest(pack_dir: Path) -> tuple[int, list[Path]] | None:
-    """The lowest level that is full, and its packs."""
+    """The lowest full level, and its packs."""
     levels: dict[int, list[Path]] = defaultdict(list)
     sizes = dict[Path, int]()
     for stem in _stems(pack_dir):
@@ -146,7 +147,7 @@ def _listed(git_dir: Path, stems: list[Path]) -> bytes:
 
 
 def _name(store: ObjectStore, names: dict[ObjectId, bytes]) -> None:
-    """Note the name that each object has in its folder, by which git finds the versions of one file among all."""
+    """Record each object's name in its folder, by which git finds the versions of one file."""
     once = dict[bytes, bytes]()
     for id in names:
         found = store.kind_and_size(id)

@@ -1,6 +1,6 @@
-"""This file is where two trees are walked at once, within budgets: somebody may have made them to be walked for ever.
+"""Walks over two or three trees at once, within budgets, since a hostile tree can be endless.
 
-Equal folders cost nothing. `kgd.git.three_way` walks three trees, which were all walked here before.
+Equal folders cost nothing.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from kgd.errors import Damaged, Limit
 from kgd.git.objects import EMPTY_TREE, FOLDER, Entry, ObjectId, Tree, raw, text
 
 DEPTH_LIMIT = 80
-"""Folders below one another that a walk follows; a URI has at most 64 segments."""
+"""Most nested folders that a walk follows; a URI has at most 64 segments."""
 ENTRY_BUDGET = 5_000_000
 REPEATS_FREE, REPEATS_PER_OBJECT = 10_000, 4
-"""A walk gives up on a tree that names the same few objects over and over: eleven of them can make 10^10 files. No
-two nodes are the same file, so a workspace's own tree names hardly any object twice."""
+"""A walk gives up on a tree that names the same few objects repeatedly: eleven of them can make 10^10 files. No two
+nodes are the same file, so a workspace's own tree names hardly any object twice."""
 
 _WRONG_NAME = re.compile(rb"\A(\.{0,2}|\.git)\Z|[/\0]", re.IGNORECASE)
-"""What leads out of a folder, or into a repository; git itself checks nothing of the kind out."""
+"""Names that lead out of a folder, or into a repository; git itself does not check them."""
 
 
 def differences(
     read: Callable[[ObjectId], Tree], old: ObjectId | None, new: ObjectId | None, budget: int
 ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-    """Path and both entries of what differs between two trees and is no folder, in git's order; `read` gives a folder.
+    """Yield path and both entries of each difference that is not a folder, in git's order; `read` gives a folder.
 
     Raises:
         Damaged: A folder cannot be read, or holds a name that leads out of it.
         Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
     """
-    # An explicit stack: depth is the remote's choice, not ours.
+    # An explicit stack: the remote chooses the depth.
     stack: list[tuple[bytes, int, Entry | None, Entry | None]] = []
     root_old, root_new = (old and (FOLDER, old)) or None, (new and (FOLDER, new)) or None
     if root_old != root_new:
@@ -59,7 +59,7 @@ def differences(
                 seen.add(id)
                 distinct += len(set(entries.values()))
         if named > REPEATS_FREE + REPEATS_PER_OBJECT * distinct:
-            raise Limit("the tree names the same few objects over and over", at=text(path[:60]))
+            raise Limit("the tree repeats the same few objects too often", at=text(path[:60]))
         changed = {n for n in x.keys() | y.keys() if x.get(n) != y.get(n)}
         for name in changed:
             if _WRONG_NAME.search(name):
@@ -74,7 +74,7 @@ NOTHING: Folder = frozenset()
 
 
 class Change(NamedTuple):
-    """One file as it was and as a side has it; None is absence."""
+    """One file before, and on one side; None is absence."""
 
     old: Entry | None
     new: Entry | None
@@ -91,7 +91,10 @@ def changes_of(
     *,
     budget: int = ENTRY_BUDGET,
 ) -> tuple[Changes, Changes]:
-    """The files that ours and theirs changed since `base`, by path, in no order.
+    """The files that each side changed since `base`, by path, in no order.
+
+    Unchanged folders are not read, and of the others only differing entries are parsed: entries are compared as stored
+    bytes. For trees that `ObjectStore.walk_through` has checked.
 
     Raises:
         Damaged: A folder cannot be read.
@@ -116,7 +119,7 @@ def changes_of(
         was = gone[0] | gone[1]
         for name in sorted({*gone[0], *gone[1], *now[0], *now[1]}):
             before = was.get(name)
-            # Where a side did not touch the name, it has what was there before.
+            # A side that did not touch the name still has the old entry.
             after = [now[n].get(name) if name in now[n] or name in gone[n] else before for n in (0, 1)]
             for n in (0, 1):
                 _note(found[n], path + name, before, after[n])
@@ -154,7 +157,7 @@ def _parsed(entries: Folder) -> dict[bytes, Entry]:
 
 
 class Lookup:
-    """Look-ups in one tree that remember the folders they read: for many paths, which often share one."""
+    """Look-ups of many paths in one tree, with the folders cached."""
 
     def __init__(self, read: Callable[[ObjectId], Tree], tree: ObjectId) -> None:
         self._read, self._root = read, tree

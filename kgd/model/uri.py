@@ -22,9 +22,25 @@ Uri = NewType("Uri", str)
 """A canonical URI: there is exactly one such string for one node."""
 
 OWNED = frozenset(
-    (
-        "concept file dir entity atom molecule task decision pattern gotcha insight document chunk thread message symbol tag"
-    ).split()
+    [
+        "concept",
+        "file",
+        "dir",
+        "entity",
+        "atom",
+        "molecule",
+        "task",
+        "decision",
+        "pattern",
+        "gotcha",
+        "insight",
+        "document",
+        "chunk",
+        "thread",
+        "message",
+        "symbol",
+        "tag",
+    ]
 )
 """Schemes whose form and files kgd defines."""
 

@@ -131,7 +131,8 @@ def test_canonical_files_are_read_without_the_yaml_library() -> None:
     """It costs 60 ms, which the merge driver and the hooks would pay for every file."""
     program = (
         "import sys; from kgd.codec import documents as d, settings as s; n = d.decode(sys.stdin.buffer.read());"
-        "d.encode(n); d.rewrite(None, n); s.decode_settings(s.first_files('ws')['kgd.yaml']); print('ruamel.yaml' in sys.modules)"
+        "d.encode(n); d.rewrite(None, n); s.decode_settings(s.first_files('ws')['kgd.yaml']);"
+        "print('ruamel.yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], input=EXAMPLE, cwd=ROOT, capture_output=True, check=True)
     assert done.stdout == b"False\n"

@@ -304,4 +304,4 @@ class Line:
 
     def _may_drop(self, chance: float) -> None:
         if self._luck(chance):
-            raise Trouble("cut", "the connection ended in the middle")
+            raise Trouble("cut", "the connection was lost")
