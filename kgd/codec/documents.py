@@ -1,4 +1,4 @@
-"""This file is where nodes and conflict records become bytes, and bytes become them again (docs/format.md)."""
+"""Documents: the bytes of nodes, conflict records and changelog entries (docs/format.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgd.model.node import NODE_BYTES, Json, Node, Relation, Source
 from kgd.model.uri import Uri, is_settings_uri, parse, scheme_of, workspace_of
 
 CONFLICT_BYTES = 1024 * 1024
-"""A conflict record holds several versions of what may fill a whole file."""
+"""A conflict record holds several versions of fields, each of which may fill a file."""
 
 CONFLICT_DEPTH = canonical.DEPTH + 4
 
@@ -26,18 +26,18 @@ def encode(node: Node) -> bytes:
     """The canonical bytes of a node.
 
     Raises:
-        Invalid: A value that YAML cannot hold exactly, such as NaN or half of a surrogate pair.
+        Invalid: YAML cannot hold a value exactly, such as NaN or half of a surrogate pair.
         Limit: More than 256 KiB, 20,000 YAML events or 16 levels.
     """
     return _encoded(shape_of(node), at=node.uri)
 
 
 def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
-    """The node in `data`, which anybody may have written. `at` names the file in errors; `expect` is its URI.
+    """The node in a file of any author. `at` names the file in errors; `expect` is the required URI.
 
     Raises:
         Invalid: Not YAML, not a node, or the node of another URI; the place is ``<file>:<line>``.
-        Refused: Something the guard does not let pass (`kgd.codec.guard`).
+        Refused: The guard does not accept it (`kgd.codec.guard`).
         Limit: Too large, too deep or too many.
     """
     quick = lean.whole(data)
@@ -57,10 +57,10 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
 
 
 def rewrite(previous: bytes | None, node: Node) -> bytes:
-    """The bytes that replace `previous`: canonical, but a person's comments stay. They always decode to `node`.
+    """The bytes that replace `previous`: canonical, but with a person's comments. They always decode to `node`.
 
     Raises:
-        Invalid, Limit: As `encode`. What `previous` is like never matters to that.
+        Invalid, Limit: As `encode`; the form of `previous` never matters.
     """
     data = encode(node)
     if previous is None or b"#" not in previous:
@@ -71,7 +71,7 @@ def rewrite(previous: bytes | None, node: Node) -> bytes:
 
 
 def encode_conflict(conflict: Conflict) -> bytes:
-    """The canonical bytes of a conflict record: alike for equal conflicts on every replica."""
+    """The canonical bytes of a conflict record: equal on every replica for equal conflicts."""
     shape = {
         "uri": str(conflict.uri),
         "fields": {
@@ -104,12 +104,12 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
 
 
 def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str | None = None) -> Conflict:
-    """The conflict record at a path, which has to be the place that its own content gives it.
+    """The conflict record at a path, which must be the place that its content gives it.
 
-    Otherwise a file in one node's folder would speak for another node, whoever may write there.
+    Otherwise a file in one node's folder could affect another node, past its permissions.
 
     Args:
-        workspace: Where given, whose nodes it may be about.
+        workspace: If given, the record must be about this workspace.
 
     Raises:
         Invalid, Refused, Limit: As `decode`; or it is not where it belongs.
@@ -154,7 +154,7 @@ def node_of(values: Json, at: str) -> Node:
     """The node that is one entry of a larger file.
 
     Raises:
-        Invalid, Limit: It is none.
+        Invalid, Limit: It is not a node.
     """
     try:
         return _node(_map(values, "nodes"))
@@ -258,7 +258,7 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
 
 
 def _conflict_uri(value: Json) -> Uri:
-    """A node's URI, or that of the workspace's settings."""
+    """A node's URI, or the URI of the workspace's settings."""
     if isinstance(value, str) and is_settings_uri(value):
         return Uri(value)
     return _uri(value, "uri")
@@ -275,7 +275,7 @@ def _did_you_mean(name: str, names: Iterable[str]) -> str:
 
     close = get_close_matches(name.lower(), list(names), 1)
     known = ", ".join(names)[:160]
-    return f"Did you mean '{close[0]}'?" if close else f"Its fields are {known}; anything else belongs into 'data'."
+    return f"Did you mean '{close[0]}'?" if close else f"Its fields are {known}; put other values into 'data'."
 
 
 def _text(value: Json, field: str) -> str:
@@ -330,7 +330,7 @@ def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -
 
 
 def _line_in_list(lines: list[bytes], number: int, key: bytes) -> int:
-    """How far below its list's name an entry of it stands, or one of its keys where each has a line of its own."""
+    """The line of a list's entry, or of one of its keys, counted from the line of the list's name."""
     begins = [at for at, line in enumerate(lines) if line.lstrip().startswith(b"- ")]
     indent = {len(line) - len(line.lstrip()) for line in (lines[at] for at in begins[:1])}
     begins = [at for at in begins if len(lines[at]) - len(lines[at].lstrip()) in indent]
@@ -357,10 +357,10 @@ ENTRY_KEYS = ("id", "parentType", "parentId", "taskId", "summary", "createdAt")
 
 
 def encode_entry(entry: LogEntry) -> bytes:
-    """The canonical bytes.
+    """The canonical bytes of a changelog entry.
 
     Raises:
-        Invalid, Limit: A value is one that YAML cannot hold.
+        Invalid, Limit: YAML cannot hold a value.
     """
     values = (entry.id, scheme_of(entry.parent), entry.parent, entry.task, entry.summary, entry.created_at)
     others = {key: entry.others[key] for key in sorted(entry.others)}
@@ -368,10 +368,10 @@ def encode_entry(entry: LogEntry) -> bytes:
 
 
 def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
-    """The entry in a file that anybody may have written.
+    """The changelog entry in a file of any author; unknown keys are kept.
 
     Raises:
-        Invalid: A key is missing or no text, or the parent is no URI.
+        Invalid: A key is missing or not text, or the parent is not a URI.
         Refused, Limit: As for nodes.
     """
     found = read_mapping(data, at)

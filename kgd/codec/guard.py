@@ -1,8 +1,11 @@
-"""This file is where YAML that anybody may have written is vetted before a value is made of it.
+"""The guard for YAML of any author: vetting by parser events, then values by YAML 1.2's core schema.
 
-One guard for local, remote and submitted bytes alike. It sees parser events only, so nothing is ever constructed from
-a document that is refused: no aliases to expand, no tags to obey, no merge keys to chain. Worst case about one second
-for 256 KiB. Refusals name file and line and never repeat the bytes.
+One guard for local, remote and submitted bytes. It sees parser events only, so no value is made of a refused document:
+no aliases to expand, no tags to obey, no merge keys to chain. Worst case about one second for 256 KiB. Refusals name
+file and line and never repeat the bytes.
+
+Values: no dates, no sexagesimal or underscored numbers, no `yes` and `no`; `010` is ten and `0o10` is eight. Duplicate
+keys, keys that are not text and merge keys are refused.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
 
 
 class _BoundedScanner(Scanner):
-    """Stops at the first bracket or indent that is too deep.
+    """A scanner that stops at the first bracket or indent that is too deep.
 
-    The parser looks up to 1,024 characters ahead and its work there grows with the square of the open brackets, so a
+    The parser looks up to 1,024 characters ahead and its work there grows with the square of the open brackets. A
     limit on events alone comes too late: 4 KB of ``[`` cost seconds.
     """
 
@@ -149,8 +152,8 @@ _REASONS = (
     ("expected ',' or '}'", "a brace { is never closed, or a comma is missing"),
     ("could not find expected ':'", "a line is neither 'key: value' nor an item of a list"),
     ("mapping values are not allowed", "a second 'key:' in a line, or a wrong indent; a text with ': ' needs quotes"),
-    ("mapping keys are not allowed", "a '? ' stands where no key can be"),
-    ("sequence entries are not allowed", "a '- ' stands where no list can begin"),
+    ("mapping keys are not allowed", "a '? ' is where no key can be"),
+    ("sequence entries are not allowed", "a '- ' is where no list can begin"),
     ("expected <block end>", "a line has the wrong indent, or something follows a value in quotes"),
     ("expected the node content", "a value begins with a character that needs quotes"),
     ("found character '\\t'", "a tab cannot indent a line or begin a value"),
@@ -160,19 +163,19 @@ _REASONS = (
     ("expected indentation indicator", "only an indent may follow the | or > that begins a block of text"),
     ("expected chomping", "only an indent, + or - may follow the | or > that begins a block of text"),
     ("expected alphabetic or numeric", "a value that begins with & or * needs quotes"),
-    ("expected a comment or a line break", "something stands where the line should end"),
+    ("expected a comment or a line break", "there is text where the line should end"),
     ("expected '<document start>'", "something follows the end of the document"),
 )
-"""How the parser's reasons begin, and the same for people: it names tokens, and quotes what it found."""
+"""How the parser's reasons begin, and messages for people: the parser names tokens and quotes the document."""
 
 
 def _not_yaml(error: YAMLError, at: str) -> Invalid:
-    """The parser's reason without what it quotes from the document; where it began, if that is another line."""
+    """The parser's reason without its quotes from the document, and the line where the construct began."""
     begun = getattr(error, "context_mark", None)
     mark = getattr(error, "problem_mark", None) or begun
     problem = str(getattr(error, "problem", None) or "")
     if problem.startswith("could not find") and begun is not None:
-        mark = begun  # it was looked for until the next line
+        mark = begun  # the parser searched up to the next line
     reason = next((said for begins, said in _REASONS if problem.startswith(begins)), "it cannot be parsed")
     if "never closed" in reason and mark and begun and begun.line != mark.line:
         reason += f"; it was opened in line {begun.line + 1}"
@@ -189,7 +192,7 @@ _NOT_FINITE = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z").matc
 
 
 class Document(dict[str, Json]):
-    """The top mapping of a file, and the line on which each of its keys stands."""
+    """The top mapping of a file, and the line of each key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,10 +200,10 @@ class Document(dict[str, Json]):
 
 
 def read(data: bytes, at: str) -> Document:
-    """The mapping in `data`, however it is written.
+    """The mapping in `data`, in any YAML form.
 
     Raises:
-        Limit, Refused, Invalid: As `guard` says, or it is not a mapping, or a key occurs twice.
+        Limit, Refused, Invalid: As `events`, or it is not a mapping, or a key occurs twice.
     """
     parsed = events(checked_text(data, at), at)
     first = next(parsed, None)
@@ -210,7 +213,7 @@ def read(data: bytes, at: str) -> Document:
         raise Invalid("the file must be a mapping", at=_line(first, at), next="Write 'key: value' lines.")
     document = Document()
     _fill(document, parsed, at, document.lines)
-    for _ in parsed:  # the guard has an opinion on what follows, such as a second document
+    for _ in parsed:  # the rest is vetted too: it may be a second document
         pass
     return document
 

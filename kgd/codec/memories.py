@@ -1,4 +1,4 @@
-"""This file is where the file of a memory is read and written: front matter that mirrors its node, and prose."""
+"""Memory files: front matter that mirrors the node, and prose."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from kgd.model.node import Json
 
 FOLDER = "memories/"
 MIRRORED = ("id", "type", "date", "tags")
-"""What of the node the front matter repeats, in this order; other keys follow, sorted."""
+"""Node fields that the front matter repeats, in this order; other keys follow, sorted."""
 FENCE = "---\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`head` is the front matter as it is written, comments included, without its fences."""
+    """A memory's front matter and prose. `head` is the front matter as written, comments included, without its
+    fences."""
 
     front: Mapping[str, Json]
     prose: str
@@ -25,7 +26,7 @@ class Memory:
 
     @property
     def text(self) -> str:
-        """The prose without the blank lines around it: what `put` was given as detail."""
+        """The prose without surrounding blank lines: the detail given to `put`."""
         return self.prose.strip("\n")
 
     @property
@@ -35,7 +36,7 @@ class Memory:
 
 
 def is_path(path: object) -> bool:
-    """Whether this is the path of a file that may be a memory: Markdown right in the folder."""
+    """Whether a file of this path may be a memory: Markdown directly in the folder."""
     if not isinstance(path, str) or not path.startswith(FOLDER) or not path.endswith(".md"):
         return False
     name = path[len(FOLDER) :]
@@ -43,16 +44,16 @@ def is_path(path: object) -> bool:
 
 
 def decode(data: bytes, *, at: str = "") -> Memory:
-    """The memory in a file that anybody may have written.
+    """The memory in a file of any author.
 
     Raises:
-        Invalid: Not UTF-8, or it does not begin with front matter.
+        Invalid: Not UTF-8, or no front matter at its beginning.
         Refused, Limit: As for nodes.
     """
     try:
         text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
-        raise Invalid("this is no UTF-8 text", at=f"{at}:1") from None
+        raise Invalid("the file is not UTF-8", at=f"{at}:1") from None
     if text.startswith("---\r\n"):
         text = text.replace("\r\n", "\n")
     head, fence, prose = text[len(FENCE) :].partition("\n" + FENCE)
@@ -68,7 +69,7 @@ def decode(data: bytes, *, at: str = "") -> Memory:
 
 
 def read(data: bytes | None, at: str = "") -> Memory | None:
-    """The same; None for a file that is no memory, or not there."""
+    """As `decode`; None if the file is absent or not a memory."""
     try:
         return decode(data, at=at) if data is not None else None
     except KgdError:
@@ -79,13 +80,13 @@ def encode(front: Mapping[str, Json], prose: str) -> bytes:
     """The canonical bytes.
 
     Raises:
-        Invalid, Limit: The front matter holds what YAML cannot.
+        Invalid, Limit: YAML cannot hold the front matter.
     """
     return with_head(canonical.dump(_ordered(front)), prose)
 
 
 def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
-    """The file with another front matter in the form of the old one, comments included, and the same prose.
+    """The file with new front matter in the form of the old, comments included, and the same prose.
 
     Raises:
         Invalid, Limit: As `encode`.

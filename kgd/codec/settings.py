@@ -1,4 +1,4 @@
-"""This file is where `kgd.yaml` is read and written, and where the files of a workspace's first commit come from."""
+"""The settings file `kgd.yaml`, and the files of a workspace's first commit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgd.model.uri import OWNED, is_workspace_id
 
 PATH = "kgd.yaml"
 FORMAT = 1
-"""The layout this kgd reads and writes (docs/format.md)."""
+"""The layout that this kgd reads and writes (docs/format.md)."""
 
 
 _UPGRADE = "Upgrade kgd; until then it is served read-only."
@@ -25,7 +25,7 @@ _UPGRADE = "Upgrade kgd; until then it is served read-only."
 _FIELDS = ("workspace", "format", "merge_rules", "sharded", "policy")
 
 _NOBODY = (Rule((Glob("/**"),), people="none", agents="none"),)
-"""In place of a policy that only a later kgd can read."""
+"""Replaces a policy that only a later kgd can read."""
 
 _ATTRIBUTES = """\
 * -text
@@ -35,14 +35,14 @@ log/** merge=kgd
 bulk/** merge=kgd
 conflicts/** merge=kgd
 """
-"""No line-end conversion anywhere; a line merge of these files would make YAML with duplicate keys."""
+"""No line-end conversion anywhere; a line merge of these files would produce YAML with duplicate keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What belongs to the whole team. `sharded` is fixed by the first commit; `rules` are the policy's.
+    """Team-wide settings. `sharded` is fixed by the first commit; `rules` are the policy's.
 
-    `others` are keys this version does not know; they are kept.
+    `others` are keys unknown to this version; they are kept.
     """
 
     workspace: str
@@ -71,7 +71,7 @@ class Settings:
 
 
 def why_too_new(settings: Settings) -> str:
-    """Why this kgd can read the workspace and may not write it; empty where it may."""
+    """The reason why this kgd may read but not write the workspace; empty if it may write."""
     if settings.format > FORMAT:
         return f"format {settings.format}, this kgd knows {FORMAT}"
     if settings.merge_rules > RULES_VERSION:
@@ -83,18 +83,18 @@ def encode_settings(settings: Settings) -> bytes:
     """The canonical bytes of `kgd.yaml`.
 
     Raises:
-        Invalid, Limit: `others` holds something that YAML cannot.
+        Invalid, Limit: YAML cannot hold a value of `others`.
     """
     return canonical.dump(plain_settings(settings)).encode()
 
 
 def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Settings:
-    """What `kgd.yaml` says.
+    """Parse `kgd.yaml`.
 
     Raises:
         Invalid, Refused, Limit: As for nodes.
-        Unavailable: The format or the merge rules are newer than this kgd; with `newer` it is read as well as it can
-            be, to serve read-only.
+        Unavailable: The format or the merge rules are newer than this kgd; with `newer` the file is read as far as
+            possible, to serve read-only.
     """
     values = documents.read_mapping(data, at)
     shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
@@ -131,7 +131,7 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
 
 @lru_cache(maxsize=64)
 def policy_in(data: bytes | None, workspace: str) -> Policy:
-    """The policy in these bytes of a ``kgd.yaml``; without a readable one only this machine changes anything."""
+    """The policy in the bytes of a ``kgd.yaml``; if they are unreadable, only this machine may change anything."""
     try:
         if data is not None:
             return decode_settings(data, newer=True).policy
@@ -141,7 +141,7 @@ def policy_in(data: bytes | None, workspace: str) -> Policy:
 
 
 def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
-    """The bytes that replace `previous`: canonical, but a person's comments stay."""
+    """The bytes that replace `previous`: canonical, but with a person's comments."""
     from kgd.codec import handwritten  # ruamel costs 60 ms to import; most files have no comments
 
     def reads_back(data: bytes) -> bool:
@@ -151,15 +151,15 @@ def rewrite_settings(previous: bytes | None, settings: Settings) -> bytes:
 
 
 def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[str, bytes]:
-    """The root tree of the first commit: a pure function, so that copies made independently share a base."""
+    """The root tree of the first commit: a pure function, so that independent copies share a base."""
     return {".gitattributes": _ATTRIBUTES.encode(), PATH: encode_settings(Settings(workspace, sharded=sharded))}
 
 
 def settings_from_plain(values: Mapping[str, Json], *, at: str = PATH) -> Settings:
-    """The settings that `plain_settings` described.
+    """The inverse of `plain_settings`.
 
     Raises:
-        Invalid: They are none.
+        Invalid: The values are not settings.
     """
     known = {name: values[name] for name in _FIELDS if values.get(name) is not None}
     sharded = known.pop("sharded", [])
@@ -184,7 +184,7 @@ def plain_settings(settings: Settings) -> dict[str, Json]:
 
 
 def _place(data: bytes, key: str, at: str, *, below: int | None = None) -> str:
-    """The line of a key; of one of the items `below` it, where they stand on lines of their own."""
+    """The line of a key, or of item `below` in its list if each has its own line."""
     found = re.search(rb"^%b:" % re.escape(key.encode()), data, re.M)
     if not found:
         return at

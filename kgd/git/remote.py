@@ -165,8 +165,8 @@ class GitRemote:
 
         Raises:
             LostRace: The ref has changed meanwhile.
-            Trouble: It was refused, with the server's own words, or the remote cannot be reached. After a lost connection
-                the state of the remote has to be asked again.
+            Trouble: It was refused, with the server's own words, or the remote cannot be reached. After a lost
+                connection, ask the remote for its state.
         """
         output = self._push(ref, old, f"{new.hex()}:{ref}")
         taken = [names.rpartition(":")[2] for flag, names, _ in PUSHED.findall(output.decode("utf-8", "replace"))]

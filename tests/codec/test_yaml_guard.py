@@ -102,7 +102,7 @@ SECRET = "hunter2-this-must-not-be-repeated"
         ("data:\n\ta: 1\n", 3, "a tab cannot indent a line or begin a value"),
         ("summary: @all\n", 2, "a value begins with a character that needs quotes"),
         ("tags: ]\n", 2, "a value begins with a character that needs quotes"),
-        ("summary: - x\n", 2, "a '- ' stands where no list can begin"),
+        ("summary: - x\n", 2, "a '- ' is where no list can begin"),
         ("content: |x\n  a\n", 2, "only an indent, + or - may follow the | or > that begins a block of text"),
     ],
 )
