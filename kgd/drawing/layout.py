@@ -1,7 +1,7 @@
-"""This file is where it is decided where each dot stands: outward by cost, around by the tree of cheapest paths.
+"""Layout: positions of dots, outward by cost and around by the tree of cheapest paths, and labels without overlap.
 
-The same scene is always laid out alike. A dot's share of the circle is the number of dots without followers behind it.
-Dots of one cost stand on one ring, and where they are too many for it, in rows behind each other.
+Equal scenes have equal layouts. A dot's share of the circle is the number of leaves behind it. Dots of one cost are on
+one ring, in several rows if it is crowded. A label without room in the whole picture may appear at twice the size.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from unicodedata import east_asian_width
 from kgd.drawing.scene import Dot
 
 APART = 17.0
-"""Between the middles of two dots of a row, and of two rows."""
+"""Distance between two dots of a row, and between two rows."""
 GAP = 44.0
-"""Between the last row of a ring and the next ring, at least."""
+"""Minimum distance between the last row of a ring and the next ring."""
 REACH = 300.0
-"""Where the dearest dots stand if nothing is crowded."""
+"""Radius of the dearest dots in an uncrowded picture."""
 MOST_RINGS = 10
-"""Costs that have a ring of their own each; of more costs, near ones share a ring."""
+"""Costs with a ring each; of more costs, near ones share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a dot stands; `angle` as seen from the middle."""
+    """A dot's position; `angle` is seen from the middle."""
 
     x: float
     y: float
@@ -37,7 +37,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A circle on which all dots of a cost stand. `label` says the cost, of a ring for several the dearest."""
+    """The circle of all dots of a cost. `label` is the cost, for a shared ring the dearest."""
 
     radius: float
     label: str
@@ -51,7 +51,7 @@ class Layout:
 
 
 def laid_out(dots: Sequence[Dot]) -> Layout:
-    """Where everything stands. O(n log n); dots come in the order of a scene, each behind its parent."""
+    """Positions of all dots. O(n log n); dots are in the order of a scene, each behind its parent."""
     angles = _angles(dots)
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
@@ -98,7 +98,7 @@ def _angles(dots: Sequence[Dot]) -> dict[str, float]:
 
 
 def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, points: dict[str, Point]) -> float:
-    """Put the dots of a ring into the first row that has room; answers where the last row is."""
+    """Put the dots of a ring into the first row with room; returns the radius of the last row."""
     ends: list[tuple[float, float]] = []
     """Of each row, the first angle that is taken and the last."""
     for dot in members:
@@ -118,7 +118,7 @@ def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, p
 
 
 def _step(costs: Sequence[float]) -> float:
-    """How many costs share a ring, as a width that people count in; 0 where each has its own."""
+    """The range of costs that share a ring, a round number; 0 if each has its own."""
     if len(set(costs)) <= MOST_RINGS:
         return 0.0
     width = max(costs) / MOST_RINGS
@@ -131,12 +131,12 @@ def _ring(cost: float, step: float) -> float:
 
 
 SIZES = (1, 2, 4)
-"""How much larger a picture can be looked at, as far as labels are concerned."""
+"""Magnifications that show more labels."""
 LONGEST = 26
 HEIGHT, CHARACTER = 13.0, 6.6
-"""Of a label, in the picture's own units; a wide character counts twice."""
+"""Size of a label's character in the picture's units; a wide character counts twice."""
 OFF = 9.0
-"""From the middle of a dot to its label."""
+"""Distance from the middle of a dot to its label."""
 CELL = 48.0
 
 Box = tuple[float, float, float, float]
@@ -145,7 +145,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """`size` is the smallest of `SIZES` at which it has room; 0 where it never has."""
+    """A dot's label. `size` is the smallest of `SIZES` at which it has room; 0 if it never has."""
 
     text: str
     on_left: bool
@@ -153,7 +153,7 @@ class Label:
 
 
 def labelled(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
-    """The label of each dot; those of starts and then of the nearest come first."""
+    """The label of each dot; starts and then the nearest dots come first."""
     texts = {dot.uri: shortened(dot.name or dot.uri) for dot in dots}
     found: dict[str, Label] = {}
     for size in SIZES:
@@ -178,7 +178,7 @@ def labelled(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """At most so wide, with a sign where something was cut."""
+    """The text, cut to this width with a sign."""
     if width(text) <= longest:
         return text
     kept, room = "", longest - 1
@@ -201,7 +201,7 @@ def _box(point: Point, text: str, on_left: bool, size: int) -> Box:
 
 
 class _Taken:
-    """What is covered already, found by the cells that it lies in."""
+    """The covered areas, indexed by cells."""
 
     def __init__(self) -> None:
         self._cells: Mapping[tuple[int, int], list[tuple[Box, str]]] = defaultdict(list)

@@ -25,7 +25,7 @@ DEADLINE = 10.0
 """Seconds for asking. Fetching a workspace that is there may take longer."""
 FETCH_DEADLINE = 300.0
 FILE_LIMIT = 1 << 20
-"""Most bytes of an adopted file; the guard of the codec is stricter."""
+"""Maximum bytes of an adopted file; the guard of the codec is stricter."""
 _INCOMING = "refs/kgd/incoming"
 _Allow = Callable[[ObjectStore, ObjectId], None]
 

@@ -215,9 +215,9 @@ def first_missing(git_dir: Path, tip: ObjectId, known: ObjectId | None = None) -
 COMMITS = 60
 SECONDS = 2.0
 PATHS = 200
-"""Most files in one question."""
+"""Maximum number of files in one question."""
 FILES = 2_000
-"""Most files listed of one commit. An import of a whole tree does not relate its files."""
+"""Maximum number of files listed of one commit. An import of a whole tree does not relate its files."""
 
 
 @dataclass(frozen=True, slots=True)

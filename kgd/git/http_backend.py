@@ -13,7 +13,7 @@ from kgd.git import program
 from kgd.git.refs import NOTES
 
 PACK_LIMIT = 128 << 20
-"""Most bytes of a pack as sent."""
+"""Maximum bytes of a pack as sent."""
 MEMORY_LIMIT = 2 << 30
 FILE_LIMIT = 1 << 30
 BIG_FILE = 1 << 20

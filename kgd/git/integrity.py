@@ -25,9 +25,9 @@ from kgd.git.store import ObjectStore
 
 BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
-"""Most bytes of an inflated loose object; a larger one counts as broken."""
+"""Maximum bytes of an inflated loose object; a larger one counts as broken."""
 WAYS_TRIED = 20
-"""Most earlier tips that are tried as a way back."""
+"""Maximum number of earlier tips that are tried as a way back."""
 _SLACK = 60.0
 """Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
 _ABANDONED = 24 * 3600.0

@@ -30,7 +30,7 @@ from kgd.git.url import HTTP, HTTPS, SSH, RemoteUrl
 PATIENCE = 30.0
 """Seconds without progress after which a program that talks to a remote is killed."""
 TOTAL = 3600.0
-"""Most seconds of one fetch or push."""
+"""Maximum seconds of one fetch or push."""
 PACK_BYTES = 2 << 30
 MEMORY_BYTES = 4 << 30
 LISTING_LIMIT = 4 << 20

@@ -19,7 +19,7 @@ from kgd.git.refs import INCOMING, PROPOSALS
 from kgd.git.url import PATH, RemoteUrl, parse, take_credential
 
 LIMIT = 8
-"""Most remotes of one workspace."""
+"""Maximum number of remotes of one workspace."""
 DIRECTIONS = ("both", "pull", "push")
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,62}\Z").match

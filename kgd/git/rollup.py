@@ -28,8 +28,8 @@ SMALL_BYTES, SMALL_SHARE = 64 << 10, 12
 """Bytes of the lowest level, its largest pack aside, that become one pack before there are `FANOUT` packs, if they are
 also a twelfth of all bytes."""
 LISTED = 20_000
-"""Most objects of a roll-up that are listed here. Above that, git walks all of history, and this process keeps its
-memory."""
+"""Maximum number of objects of a roll-up that are listed here. Above that, git walks all of history, and this process
+keeps its memory."""
 TRIES = 3
 DEADLINE = 600.0
 

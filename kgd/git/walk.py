@@ -13,7 +13,7 @@ from kgd.errors import Damaged, Limit
 from kgd.git.objects import EMPTY_TREE, FOLDER, Entry, ObjectId, Tree, raw, text
 
 DEPTH_LIMIT = 80
-"""Most nested folders that a walk follows; a URI has at most 64 segments."""
+"""Maximum depth of folders; a URI has at most 64 segments."""
 ENTRY_BUDGET = 5_000_000
 REPEATS_FREE, REPEATS_PER_OBJECT = 10_000, 4
 """A walk gives up on a tree that names the same few objects repeatedly: eleven of them can make 10^10 files. No two

@@ -1,8 +1,8 @@
-"""This file is where it is decided what two histories have in common, when that is more than one commit.
+"""The merge base of two histories with several best common ancestors.
 
-Two replicas that merged the same pair in different ways leave a criss-cross: several best common ancestors. What they
-had in common is then the merge of those, made as any other merge is, conflicts included, in the order of their ids.
-Every replica computes the same, and what was settled behind one of the ancestors stays settled.
+Two replicas that merge the same pair differently leave a criss-cross. Their base is then the merge of all best common
+ancestors, made like any other merge, conflicts included, in the order of their ids. Every replica computes the same,
+and anything settled behind one of the ancestors stays settled.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 C = TypeVar("C", bytes, int)
 """The id of a commit."""
 T = TypeVar("T")
-"""What a commit holds: a tree, or a graph."""
+"""The content of a commit: a tree, or a graph."""
 
 WIDEST = 16
-"""Best common ancestors of one pair that are merged."""
+"""Maximum number of best common ancestors of one pair that are merged."""
 MOST = 64
-"""Merges of common ancestors for one merge. A history made to cost more than that has fewer ancestors merged: the
-first in id order stands for all, which may give a conflict too many, and costs nobody an edit."""
+"""Maximum number of merges of common ancestors for one merge. Beyond that, in a history made to cost more, the first
+in id order stands for all: there may be an additional conflict, but no edit is lost."""
 
 
 def in_common(
@@ -30,12 +30,12 @@ def in_common(
     held: Callable[[C], T],
     merge: Callable[[T | None, T, T], T],
 ) -> T | None:
-    """What commits a and b have in common; None where their histories are unrelated.
+    """The common content of commits a and b; None if their histories are unrelated.
 
     Args:
         bases: All best common ancestors of two commits.
-        held: What a commit holds.
-        merge: The three-way merge of what two commits hold.
+        held: The content of a commit.
+        merge: The three-way merge of two commits' content.
     """
     return _Ancestors(bases, held, merge).folded(sorted(bases(a, b)))
 
@@ -51,7 +51,7 @@ class _Ancestors(Generic[C, T]):
         self._known: dict[tuple[C, ...], T] = {}
 
     def folded(self, found: Sequence[C]) -> T | None:
-        """What the merge of these commits holds, one after the other."""
+        """The merged content of these commits, one after the other."""
         if not found:
             return None
         key = tuple(found[:WIDEST])
@@ -63,14 +63,14 @@ class _Ancestors(Generic[C, T]):
             if self._left == 0:
                 break
             self._left -= 1
-            # What is merged so far descends from all before it, so it has in common with the next what any of them has.
+            # The merge so far descends from all before it, and shares with the next all their common ancestors.
             common = self._best({base for before in key[:n] for base in self._bases(before, one)})
             merged = self._merge(self.folded(common), merged, self._held(one))
         self._known[key] = merged
         return merged
 
     def _best(self, candidates: set[C]) -> list[C]:
-        """Those that are no ancestor of another."""
+        """The candidates that are no ancestor of another."""
         ordered = sorted(candidates)[:WIDEST]
         if len(ordered) < 2:
             return ordered

@@ -1,6 +1,6 @@
-"""This file is where a stored disagreement is defined: data, never an exception.
+"""Conflicts: stored disagreements, which are data and never exceptions.
 
-Nothing here mentions commits or times, so replicas that meet in another order write the same record (DESIGN section 6).
+They contain no commits or times, so replicas that meet in another order write the same record (DESIGN section 6).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri, parse
 
 WHOLE = "node"
-"""Field name of a disagreement about the existence of the whole node: one side of it is None."""
+"""Field name of a disagreement about the existence of the whole node: one side is None."""
 PLACE = "uri"
-"""Field name of a disagreement about what a node is called: it was moved to two places. The sides are URIs."""
+"""Field name of a disagreement about a node's name: it was moved to two places. The sides are URIs."""
 TWIN = "twin"
-"""Field name of two nodes whose names some file systems take for one. The sides are their URIs; both are kept."""
+"""Field name of two nodes whose names are equal on some file systems. The sides are their URIs; both are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
     """One field that two sides changed differently. `sides` are sorted by their JSON text; None is absence.
 
-    `round` counts how often it was settled in two ways before: without it, a record that was deleted when it was
-    settled could not be told from the one about what it was settled to.
+    `round` counts earlier settlements in two ways. It separates a deleted record from the record about its
+    settlements.
     """
 
     base: Json
@@ -38,7 +38,7 @@ class FieldConflict:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Base and sides of one node's fields. `shown` names, per field, the index in `sides` that is served meanwhile."""
+    """Base and sides of one node's fields. `shown` is, per field, the index in `sides` that is served meanwhile."""
 
     uri: Uri
     fields: Mapping[str, FieldConflict]
@@ -46,23 +46,23 @@ class Conflict:
 
     @property
     def digest(self) -> str:
-        """16 hex digits over URI, fields, base and sorted sides: the record's name, alike on every replica."""
+        """16 hex digits over URI, fields, base and sorted sides: the record's name, equal on every replica."""
         body = [self.uri, {name: _body(field) for name, field in sorted(self.fields.items())}]
         return hashlib.sha256(canonical_json(body).encode()).hexdigest()[:16]
 
     @property
     def id(self) -> str:
-        """What a person or an agent names it by: ``<uri>#<digest>``, which also says where its record is."""
+        """Its name for people and agents: ``<uri>#<digest>``, which also gives the place of its record."""
         return f"{self.uri}#{self.digest}"
 
     def by_field(self) -> tuple[Conflict, ...]:
-        """One conflict for each field, as they are stored: each can be settled, and met again, on its own."""
+        """One conflict per field, as stored: each can be settled, and recur, on its own."""
         if len(self.fields) == 1:
             return (self,)
         return tuple(Conflict(self.uri, {n: f}, {n: self.shown[n]}) for n, f in sorted(self.fields.items()))
 
     def spoken_of(self) -> set[Uri]:
-        """The URIs that a merge or a decision could give a node, or take from one, because this record says so."""
+        """The URIs that a merge or a decision could give to a node, or take from one, because of this record."""
         said: list[Json] = []
         for name, disputed in self.fields.items():
             for value in (disputed.base, *disputed.sides):
@@ -78,7 +78,7 @@ class Conflict:
         return found
 
     def at(self, uri: Uri) -> Conflict:
-        """The same disagreement of a node that is called `uri` now."""
+        """The same disagreement for a node that is now called `uri`."""
         return self if uri == self.uri else replace(self, uri=uri)
 
 
@@ -90,5 +90,5 @@ def _body(field: FieldConflict) -> list[Json]:
 
 
 def canonical_json(value: Json) -> str:
-    """One text for equal values, used for order and digests only."""
+    """One text for equal values, for ordering and digests only."""
     return _ENCODE(value)

@@ -1,7 +1,7 @@
-"""This file is where a node is taken apart into plain values and put together again, and one field is read or set.
+"""Fields of a node: plain values, and one field read or set by its path.
 
-A *field path* names a place in a node the way conflicts and diffs do: ``name``, ``data/owner``,
-``relations/depends_on/concept:~1~1ws~1x/weight``; parts are joined by ``/``, with ``~`` and ``/`` inside a part
+A *field path* names a place in a node, as in conflicts and diffs: ``name``, ``data/owner``,
+``relations/depends_on/concept:~1~1ws~1x/weight``. Parts are joined by ``/``, with ``~`` and ``/`` inside a part
 written ``~0`` and ``~1`` (RFC 6901 without the leading slash).
 """
 
@@ -16,7 +16,7 @@ from kgd.model.node import Json, Node, Relation, Source, default_type
 from kgd.model.uri import Uri
 
 CITES = "cites"
-"""Key of a node's data: the code that it speaks of."""
+"""Key of a node's data: the cited code."""
 SCALARS = ("type", "name", "summary", "content")
 FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "source", "relations", "data")
 """All stored fields, in the order of the canonical file."""
@@ -60,12 +60,12 @@ def plain_relation(relation: Relation) -> dict[str, Json]:
 
 
 def plain_weight(weight: float) -> int | float:
-    """0 and 1 are written as whole numbers, so that a person who types `weight: 0` wrote the canonical form."""
+    """0 and 1 become whole numbers, so that a hand-written `weight: 0` is canonical."""
     return int(weight) if weight in (0.0, 1.0) else weight
 
 
 def from_plain(values: Mapping[str, Any]) -> Node:
-    """The node that `plain` described. Input must already have passed the codec's schema."""
+    """The inverse of `plain`. The input must have passed the codec's schema."""
     source = values.get("source")
     return Node(
         uri=Uri(values["uri"]),
@@ -94,10 +94,10 @@ def split(path: str) -> list[str]:
 
 
 def field_of(node: Node | None, path: str) -> Json:
-    """The plain value of one field, as conflicts have it; None where there is nothing.
+    """The plain value of one field, as in conflicts; None if it is absent.
 
     Raises:
-        Invalid: No field is called so.
+        Invalid: There is no such field.
     """
     head, *rest = split(path)
     if node is None:
@@ -125,7 +125,7 @@ def field_of(node: Node | None, path: str) -> Json:
 
 
 def value_at(values: Json, path: list[str]) -> Json:
-    """The value below these keys; None where there is none."""
+    """The value below these keys; None if there is none."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values
@@ -140,7 +140,7 @@ def with_field(node: Node, path: str, value: Json) -> Node:
     """The node with one field set to a plain value; None clears it.
 
     Raises:
-        Invalid: No field is called so, or the value does not fit it.
+        Invalid: There is no such field, or the value does not fit it.
     """
     head, *rest = split(path)
     try:

@@ -1,8 +1,8 @@
-"""This file is where prose is merged: three versions of a text, by lines.
+"""Comparing and merging texts by parts, such as lines.
 
-Lines are matched by patience (lines unique in both texts anchor the rest), which is linear but for a sort and does not
-depend on how often a line repeats: content comes from anybody, so no quadratic matcher may see it. Merging is
-symmetric: `merge_text(base, a, b) == merge_text(base, b, a)`.
+Parts are matched by patience: parts unique in both texts anchor the rest. That is linear except for a sort, however
+often a part repeats; texts come from anywhere, so no quadratic matcher may see them whole. Merging is symmetric:
+`merge_text(base, a, b) == merge_text(base, b, a)`.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from typing import NamedTuple
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 SEPARATOR = re.compile(r"\s*(?:-{3,}|#{1,6}\s|\*{3,}|\[)")
-"""A separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
+"""The separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
 Block = tuple[str, ...]
 """Lines that were appended together."""
 
 
 def merge_text(base: str, a: str, b: str) -> str | None:
-    """The text with the edits of both sides, or None where they overlap.
+    """The text with the edits of both sides, or None if they overlap.
 
-    Blocks that both sides appended at the end are both kept, ordered by the timestamp in their separator line where
-    they have one, then by hash. A block that both appended counts as one edit; a block that one side appended twice
-    stays twice. Where one side cleared the text, every other edit of it overlaps.
+    Blocks that both sides appended are all kept, ordered by the timestamp in their separator line if they have one,
+    then by hash. A block that both appended counts as one edit; a block that one side appended twice stays twice. If
+    one side cleared the text, every other edit of it overlaps.
     """
     if a == b or b == base:
         return a
     if a == base:
         return b
     if base.strip() and not (a.strip() and b.strip()):
-        return None  # split into lines, a cleared text is an empty line, which would match one of the base
+        return None  # as lines, a cleared text is an empty line, which would match one of the base
     if not base.strip() and (joined := _begun(a, b)) is not None:
         return joined
     if base.endswith("\n") and a.endswith("\n") and b.endswith("\n"):
-        # Without its last line end, what was added to a text is at its end, and not before an empty line.
+        # Without the last line end, an appended text is at the end, and not before an empty line.
         merged = _merge_lines(base[:-1], a[:-1], b[:-1])
         return None if merged is None else merged + "\n"
     return _merge_lines(base, a, b)
 
 
 def _begun(a: str, b: str) -> str | None:
-    """The dated blocks of two texts that hold nothing else, where there was no text before; None where they do.
+    """The dated blocks of two texts that hold nothing else, for an empty base; None if they hold other text.
 
-    Blank lines around a block do not tell it from itself: one that begins a text has none before it.
+    Blank lines around a block do not count: a block at the start of a text has none before it.
     """
     sides = [[_stripped(block) for block in _blocks(side.strip().split("\n"))] for side in (a, b)]
     if not all(_timestamp(block) for side in sides for block in side):
@@ -89,7 +89,7 @@ def _appended(a: list[str], b: list[str]) -> list[str]:
 
 
 def _of_both(a: list[Block], b: list[Block]) -> list[Block]:
-    """The blocks of both sides in order, each as often as the side that has it more often."""
+    """The blocks of both sides in order, each as often as in the side that has it more often."""
     return sorted((Counter(a) | Counter(b)).elements(), key=_order)
 
 
@@ -102,7 +102,7 @@ def _order(block: Block) -> tuple[str, bytes]:
 
 
 def _blocks(lines: list[str]) -> list[Block]:
-    """The appended lines cut before each dated separator; blank lines before a separator go with it."""
+    """The appended lines, cut before each dated separator; blank lines before a separator belong to it."""
     starts = [0]
     for n, line in enumerate(lines):
         if n and SEPARATOR.match(line) and TIMESTAMP.search(line):
@@ -133,13 +133,13 @@ def _matches(base: list[str], side: list[str]) -> dict[int, int]:
 
 
 SMALL = 10_000
-"""Pairs of parts that are compared with each other; larger stretches are first cut where something occurs once."""
+"""Maximum number of pairs of parts that are compared with each other; larger stretches are first split at anchors."""
 EFFORT = 3_000_000
-"""Steps of one comparison, about a second."""
+"""Steps of one comparison, about a second. Beyond it a moved part may count as changed."""
 PAIR = 20
 """Steps that a pair of a small stretch counts as."""
 JOINED = 8
-"""Versions before a merge that its parts may have come from."""
+"""Versions before a merge that its parts may come from."""
 
 
 Stretch = tuple[int, int, int, int]
@@ -147,7 +147,7 @@ Stretch = tuple[int, int, int, int]
 
 
 class Run(NamedTuple):
-    """`length` parts that are alike: from `old` on in the one text, from `new` on in the other."""
+    """`length` equal parts: from `old` in one text, from `new` in the other."""
 
     old: int
     new: int
@@ -155,7 +155,7 @@ class Run(NamedTuple):
 
 
 def alike(old: Sequence[str], new: Sequence[str]) -> list[Run]:
-    """What both have, in the order of both. The beginning and the end that they share are always part of it."""
+    """The common parts, in the order of both. A common beginning and end always belong to it."""
     found: list[Run] = []
     stretches = [(0, len(old), 0, len(new))]
     left = EFFORT
@@ -176,12 +176,11 @@ def alike(old: Sequence[str], new: Sequence[str]) -> list[Run]:
 
 
 def blamed(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> list[int]:
-    """Which version each part of the last one came with, by its number.
+    """The number of the version that introduced each part of the last one.
 
     Args:
         versions: Oldest first.
-        merges: Numbers of those that brought several lines of work together, and have parts of more than the one right
-            before them.
+        merges: Numbers of merge versions, which have parts of more versions than the one before.
     """
     past: list[tuple[Sequence[str], list[int]]] = []
     for number, parts in enumerate(versions):
@@ -198,7 +197,7 @@ def blamed(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> l
 
 
 def _trimmed(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: list[Run]) -> Stretch:
-    """The stretch without what both sides of it begin and end with, which is noted."""
+    """The stretch without its common beginning and end, which are added to `found`."""
     a, a_end, b, b_end = stretch
     begin = 0
     while a + begin < a_end and b + begin < b_end and old[a + begin] == new[b + begin]:
@@ -227,7 +226,7 @@ def _between_anchors(old: Sequence[str], new: Sequence[str], stretch: Stretch, f
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """What occurs once on either side, as the longest selection that has the same order on both."""
+    """Parts that occur once on each side, as the longest selection with the same order on both."""
     once_old = {part for part, count in Counter(old).items() if count == 1}
     once_new = {part for part, count in Counter(new).items() if count == 1}
     places = {part: index for index, part in enumerate(new) if part in once_new}
@@ -249,7 +248,7 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _joined(runs: Sequence[Run]) -> list[Run]:
-    """The runs, those that follow each other on both sides as one."""
+    """The runs, with adjacent ones combined."""
     made: list[Run] = []
     for run in runs:
         if made and (made[-1].old + made[-1].length, made[-1].new + made[-1].length) == run[:2]:

@@ -1,12 +1,11 @@
-"""This file is where the values of one disputed field are merged: what each version of a node holds of it, as a set.
+"""The merge of one disputed field's values: each version holds a set of them.
 
-A field holds one value, or, while a conflict about it is open, several, one of which is shown. Two versions are merged
-as sets against what they had in common: what one side decided against is gone, what either side wrote is there. So it
-makes no difference in which order, and how often, replicas meet; and who settles a conflict settles it for all.
+A field holds one value, or several while it has an open conflict; one of them is shown. Two versions are merged as
+sets against their base: values that one side rejected are gone, values that either side wrote are in. So the order and
+number of merges do not matter, and one settlement is valid for all.
 
-To edit the field while it is open is to replace the value that is shown. Where both sides settled the same conflict in
-different ways, it is open again, in the next `round`: without that number, a decision about the first dispute could not
-be told from one about the second.
+Editing the field while it is open replaces the shown value. If both sides settle one conflict differently, it is open
+again in the next `round`; that number separates decisions about the two disputes.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri
 
 Records = Mapping[str, Conflict]
-"""Open conflicts of one version of a node, by field; each is about this field alone."""
+"""Open conflicts of one version of a node, by field; each concerns this field alone."""
 NO_RECORDS: Records = {}
 Tag = tuple[str, int]
-"""A value as its JSON text, and the round of the dispute it belongs to."""
+"""A value as its JSON text, and the round of its dispute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one version holds of a field, by JSON text. `is_open` is whether there is a record of a conflict."""
+    """The values of a field in one version, by JSON text. `is_open` is True if a conflict is recorded."""
 
     values: Mapping[str, Json]
     shown: str
@@ -38,14 +37,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the field holds after the merge, and the conflict about it, where it holds more than one value."""
+    """The field's value after the merge, and the conflict about it, if there are several values."""
 
     value: Json
     conflict: FieldConflict | None = None
 
 
 def held(field: str, value: Json, records: Records) -> Held:
-    """What a version holds whose node has this value."""
+    """The values of a field in a version whose node has this value."""
     key, record = canonical_json(value), records.get(field)
     if record is None:
         return Held({key: value}, key)
@@ -63,7 +62,7 @@ def _apart(old: Json, a: Json, b: Json) -> Json:
 
 
 def merge_held(old: Held, a: Held, b: Held, together: Callable[[Json, Json, Json], Json] = _apart) -> Decided:
-    """What both sides come to. `together` makes one value of two that replaced the same one, or None."""
+    """Merge both sides. `together` combines two values that replaced the same one, or returns None."""
     values = {**old.values, **a.values, **b.values}
     was, ours, theirs = _tags(old, old), _tags(a, old), _tags(b, old)
     both_settled = old.is_open and not a.is_open and not b.is_open and a.shown != b.shown
@@ -90,17 +89,17 @@ def disagreement(base: Json, values: Iterable[Json], round: int = 0) -> FieldCon
 
 
 def conflict_of(uri: Uri, fields: Mapping[str, FieldConflict]) -> Conflict:
-    """The conflict about these fields, with what is shown meanwhile."""
+    """The conflict about these fields, with the values shown meanwhile."""
     return Conflict(uri, fields, {name: shown_of(disputed.sides) for name, disputed in fields.items()})
 
 
 def shown_of(sides: tuple[Json, ...]) -> int:
-    """Which side is served while a conflict is open: the last that is there, in an order all replicas compute."""
+    """The index of the side served while a conflict is open: the last that exists, in an order all replicas compute."""
     return max(n for n, side in enumerate(sides) if side is not None)
 
 
 def by_field(conflicts: Iterable[Conflict]) -> dict[str, Conflict]:
-    """One record for each field, whatever several people wrote into several files."""
+    """One record per field, however many files hold it."""
     found: dict[str, Conflict] = {}
     for conflict in sorted(conflicts, key=lambda each: each.id):
         for one in conflict.by_field():
@@ -124,7 +123,7 @@ def _tags(side: Held, old: Held) -> set[Tag]:
 
 
 def _base(old: Held, a: Held, b: Held) -> Json:
-    """What the disputed values replaced. Of several answers, one that is new; of two, the last in order."""
+    """The value before the dispute. Of several answers a new one; of two, the last in order."""
     known = old.base if old.is_open else old.values[old.shown]
     bases = [side.base for side in (a, b) if side.is_open] or [known]
     new = [base for base in bases if canonical_json(base) != canonical_json(known)] or bases

@@ -1,7 +1,12 @@
-"""This file is where it is counted what conversations read, so that it can be told what goes together, and what not.
+"""Usage: counts of nodes read together, and suggestions for relations and weights.
 
-A conversation is a set of nodes that it named in a question of its own; what answers showed beside them does not count,
-or every relation would confirm itself. After half an hour of silence another one begins.
+A conversation is the set of nodes that it asked for by name. Nodes shown beside them do not count, or every relation
+would confirm itself. After half an hour of silence a new conversation begins.
+
+A suggestion compares use with chance. A new relation is suggested if conversations read two nodes together more often
+than by chance, given how often each is read and how much conversations read. A longer one is suggested if a relation
+was shown repeatedly and never followed, while others are followed. Both tests require odds below `ALPHA`, divided by
+the number of cases (Bonferroni), so that random use suggests nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +24,10 @@ from kgd.model.uri import Uri
 
 IDLE_SECONDS = 1_800
 MOST_READ = 40
-"""Nodes of one conversation that count; who reads more than that is not reading what belongs together."""
+"""Nodes of one conversation that count; a longer list says little about what belongs together."""
 MOST_SHOWN = 500
 CONVERSATIONS = 300
-"""That are under way at a time."""
+"""Maximum number of conversations at a time."""
 
 Pair = tuple[Uri, Uri]
 """Two nodes, in order."""
@@ -32,11 +37,11 @@ Link = tuple[Uri, Uri, str]
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of conversations; those of two spans of time add up.
+    """Counts of conversations; the tallies of two periods add up.
 
-    `reads` and `squares` are the sums of the sizes of all conversations and of their squares: with them it can be told
-    how often two nodes would meet by chance. `offered` relations led from a node that was asked for to one that was not
-    read yet; `followed` are those whose other end was read later on.
+    `reads` and `squares` are the sums of the sizes of all conversations and of their squares, for the expected number
+    of chance meetings. `offered` relations led from a requested node to an unread one; `followed` are those whose
+    other end was read later.
     """
 
     conversations: int = 0
@@ -60,13 +65,13 @@ class _Conversation:
 
 
 class Conversations:
-    """Those that are under way. For one thread."""
+    """The running conversations. For one thread."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Conversation] = OrderedDict()
 
     def read(self, tally: Tally, id: str, uris: Sequence[Uri], now: float) -> None:
-        """A conversation asked for these nodes by name."""
+        """Record that a conversation asked for these nodes by name."""
         one = self._of(id, now)
         for uri in uris:
             if uri in one.read or len(one.read) >= MOST_READ:
@@ -80,7 +85,7 @@ class Conversations:
             one.read.append(uri)
 
     def shown(self, tally: Tally, id: str, links: Iterable[Link], now: float) -> None:
-        """It was shown these relations of nodes that it asked for."""
+        """Record that a conversation was shown these relations of its nodes."""
         one = self._of(id, now)
         for link in islice(links, MOST_SHOWN):
             near = [end for end in link[:2] if end in one.read]
@@ -103,28 +108,28 @@ class Conversations:
 
 
 ALPHA = 0.01
-"""How often at most one of all the suggestions of a workspace may be chance alone."""
+"""Maximum probability that any suggestion of a workspace is chance."""
 LEAST_TOGETHER = 5
-"""Conversations that read both nodes, below which nothing is said."""
+"""Minimum number of conversations that read both nodes."""
 LIFT = 3.0
-"""How many times more often than by chance."""
+"""Minimum multiple of the expected number."""
 LEAST_OFFERED = 20
 LEAST_OFFERED_IN_ALL = 60
-"""Relations shown, in all, below which it cannot be told how often people follow one."""
+"""Minimum number of times all other relations were shown: below it the rate of following is unknown."""
 CLEARLY = 0.1
-"""A weight that differs by less is not worth a suggestion."""
+"""Minimum difference of weights that is worth a suggestion."""
 RELATION = "related_to"
 
 Kind = Literal["relate", "shorten", "lengthen"]
 Between = Callable[[Uri, Uri], tuple[Link, float] | None]
-"""The cheapest relation between two nodes, whichever way it leads, and its weight."""
+"""The cheapest relation between two nodes, in either direction, and its weight."""
 Weight = Callable[[Link], float | None]
-"""The weight of a relation; None where it is not there (any more)."""
+"""The weight of a relation; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A relation to be made, or a weight to be changed. `now` is the present weight, None where there is no relation.
+    """A new relation, or a new weight. `now` is the present weight, None without a relation.
 
     `count` is the number of conversations behind it.
     """
@@ -145,7 +150,7 @@ class Suggestion:
 
 
 def suggestions(tally: Tally, between: Between, weight_of: Weight) -> list[Suggestion]:
-    """What use speaks for, the most telling first. O(pairs that met often enough)."""
+    """All suggestions, the strongest first. O(pairs that met often enough)."""
     return [*_together(tally, between), *_unfollowed(tally, weight_of)]
 
 
@@ -166,7 +171,7 @@ def _together(tally: Tally, between: Between) -> list[Suggestion]:
 
 
 def _pair(tally: Tally, between: Between, a: Uri, b: Uri, count: int, expected: float) -> Suggestion | None:
-    """The nearer the two are to being read only together, the shorter the relation."""
+    """The more often the two are read only together, the shorter the relation."""
     rarer = min(tally.nodes[a], tally.nodes[b])
     weight = round(max(0.1, 1.0 - 0.9 * min(1.0, count / max(1, rarer))), 1)
     told = f"read together in {count} of {rarer} conversations that read one of them; by chance it would be "
@@ -200,10 +205,10 @@ def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
 
 
 def by_chance(tally: Tally, a: Uri, b: Uri) -> float:
-    """In how many conversations two nodes would meet if each conversation drew what it read by lot.
+    """The expected number of conversations with both nodes if each conversation read at random.
 
-    A conversation of `n` reads has n(n - 1) places for the two; long ones count as what they are, or whoever reads much
-    at once would make everything belong together.
+    A conversation of `n` reads has n(n - 1) places for the two. Long conversations weigh more, or their reads would
+    make everything belong together.
     """
     if not tally.reads:
         return 0.0
@@ -211,7 +216,7 @@ def by_chance(tally: Tally, a: Uri, b: Uri) -> float:
 
 
 def at_least(count: int, expected: float) -> float:
-    """The odds of `count` or more where `expected` is usual (Poisson)."""
+    """The odds of `count` or more events if `expected` is the mean (Poisson)."""
     if expected <= 0:
         return 0.0 if count else 1.0
     term = math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))
