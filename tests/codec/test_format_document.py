@@ -1,4 +1,4 @@
-"""What docs/format.md says is what the code does: its examples run here."""
+"""The code agrees with docs/format.md: its examples run here."""
 
 from __future__ import annotations
 

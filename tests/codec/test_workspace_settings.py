@@ -1,4 +1,4 @@
-"""`kgd.yaml` says what belongs to the whole team, and the first commit is the same wherever it is made."""
+"""`kgd.yaml` holds team-wide settings, and the first commit is the same everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgd.codec.settings import Settings
 from kgd.errors import Invalid, KgdError, Unavailable
 
 
-def test_settings_read_back_and_keep_what_this_version_does_not_know() -> None:
+def test_settings_read_back_and_keep_unknown_keys() -> None:
     text = b"workspace: infra\nformat: 1\nmerge_rules: 1\nsharded:\n- message\nshape:\n  /infra/**: ada\n"
     settings = settings_file.decode_settings(text)
     assert settings == Settings("infra", sharded=frozenset({"message"}), others={"shape": {"/infra/**": "ada"}})
@@ -64,7 +64,7 @@ def test_the_first_files_are_a_pure_function() -> None:
         settings_file.first_files("Infra")
 
 
-def test_settings_that_are_no_mapping_are_told_so_and_not_what_a_node_needs() -> None:
+def test_settings_that_are_no_mapping_get_their_own_message() -> None:
     with pytest.raises(Invalid, match="must be a mapping") as refused:
         settings_file.decode_settings(b"- a\n- b\n")
     assert "uri" not in f"{refused.value.message} {refused.value.next}"

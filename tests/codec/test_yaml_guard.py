@@ -1,4 +1,4 @@
-"""Nothing that anybody wrote can make reading it slow, large or dangerous."""
+"""No file can make reading slow, large or dangerous."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ SECRET = "hunter2-this-must-not-be-repeated"
         ("content: |x\n  a\n", 2, "only an indent, + or - may follow the | or > that begins a block of text"),
     ],
 )
-def test_what_is_no_yaml_is_told_in_a_whole_sentence_with_its_line(text: str, line: int, reason: str) -> None:
+def test_invalid_yaml_is_reported_in_a_sentence_with_its_line(text: str, line: int, reason: str) -> None:
     error = refusal(URI + text.encode())
     assert error is not None
     assert (error.at, error.message) == (f"f.yaml:{line}", f"this is not YAML: {reason}")
@@ -145,7 +145,7 @@ def test_a_refusal_never_repeats_the_bytes(text: str) -> None:
     ],
     ids=["brackets in prose", "markers in prose", "indicators in quotes", "explicit document", "some depth"],
 )
-def test_what_only_looks_hostile_is_read(text: bytes) -> None:
+def test_harmless_text_that_looks_hostile_is_read(text: bytes) -> None:
     assert len(text) <= FULL
     assert documents.decode(text).uri == "concept://ws/a"
 

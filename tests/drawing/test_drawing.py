@@ -1,4 +1,4 @@
-"""A picture shows distance as cost, lays nothing over another thing, and says any text as text."""
+"""A picture shows distance as cost, without overlaps, and any text as text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scenes(draw: st.DrawFn, most: int = 60) -> Scene:
 
 @settings(max_examples=40, deadline=None)
 @given(scenes())
-def test_what_costs_more_is_never_nearer(scene: Scene) -> None:
+def test_dearer_nodes_are_never_nearer(scene: Scene) -> None:
     layout = laid_out(scene.dots)
     rings = [ring.radius for ring in layout.rings]
     assert rings == sorted(rings)
@@ -113,7 +113,7 @@ def _answer(nodes: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     return {"nodes": nodes, "edges": [], "broken_links": [], "conflicts": [], **more}
 
 
-def test_a_node_is_marked_by_what_is_said_of_it() -> None:
+def test_a_node_is_marked_by_its_state() -> None:
     a, b, c = (f"concept://w/{name}" for name in "abc")
     nodes = [
         _node(a), _node(b, 0.5, [a], unverified={"reason": "changed"}),
@@ -124,7 +124,7 @@ def test_a_node_is_marked_by_what_is_said_of_it() -> None:
     assert scene.marks == ["start", "conflict", "unverified", "foreign"]
 
 
-def test_what_nobody_has_written_stands_as_far_as_its_cheapest_link() -> None:
+def test_a_missing_node_is_as_far_as_its_cheapest_link() -> None:
     a, b = "concept://w/a", "concept://w/b"
     links = [
         {"source": a, "type": "see", "target": "concept://w/gone", "weight": 0.9, "reason": "missing"},
@@ -138,7 +138,7 @@ def test_what_nobody_has_written_stands_as_far_as_its_cheapest_link() -> None:
     assert by_uri["concept://far/x"].marks == ("unreachable",)
 
 
-def test_a_path_through_what_is_not_shown_is_a_dashed_line() -> None:
+def test_a_path_through_hidden_nodes_is_a_dashed_line() -> None:
     a, c = "concept://w/a", "concept://w/c"
     scene = of_walk(_answer([_node(a), _node(c, 1.0, [a, "file://w/hidden"])]))
     assert scene.lines == (Line(a, c, (), 1.0, is_path=True),)
@@ -151,7 +151,7 @@ def test_a_long_name_is_cut_by_its_width() -> None:
     assert width(shortened("漢" * 100)) <= 26
 
 
-def test_of_too_many_relations_the_cheapest_are_drawn() -> None:
+def test_the_cheapest_of_too_many_relations_are_drawn() -> None:
     nodes = [_node(f"concept://w/{number}") for number in range(100)]
     edges = [
         {"source": f"concept://w/{a}", "target": f"concept://w/{b}", "type": "see", "weight": a / 10}

@@ -39,7 +39,7 @@ VALUES: list[Json] = [None, True, 1, 1.0, 0.5, "red", "green", ["x"], ["x", "y"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is merged, as the files of three trees."""
+    """The files of three trees to merge."""
 
     name: str
     base: Files

@@ -1,4 +1,4 @@
-"""The vectors in docs/format/, made by kgd itself: ``python -m tests.format.vectors`` writes them anew."""
+"""The vectors in docs/format/, made by kgd: ``python -m tests.format.vectors`` writes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Run as a program of its own, in a mount namespace of its own: writes until a small disk is full, for many sizes.
-
-Prints one JSON object: acknowledged, refused, lost, and what a check of each repository complained about; with
-``naive`` as its second argument the same for libgit2's own commit call.
-"""
+"""A separate program in its own mount namespace: writes until a small disk is full, for many sizes."""
 
 from __future__ import annotations
 

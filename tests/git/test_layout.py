@@ -168,7 +168,7 @@ def test_cleaning_the_project_never_takes_knowledge(code: Path, pen: Pen) -> Non
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link", "tracked"])
-def test_something_of_the_persons_named_kgd_is_left_alone(code: Path, kind: str) -> None:
+def test_a_users_folder_named_kgd_is_left_alone(code: Path, kind: str) -> None:
     own = code / ".kgd"
     if kind == "file":
         own.write_text("mine")
@@ -235,7 +235,7 @@ def test_on_its_own_it_is_an_ordinary_repository(tmp_path: Path) -> None:
     assert sorted(path.name for path in made.work_tree.iterdir()) == [".git", ".gitattributes", "kgd.yaml"]
 
 
-def test_a_clone_of_one_on_its_own_becomes_one(tmp_path: Path) -> None:
+def test_a_clone_of_a_standalone_workspace_becomes_a_workspace(tmp_path: Path) -> None:
     first = creation.create_standalone(tmp_path / "w", "demo", FIRST_FILES)
     git(tmp_path, "clone", "-q", "w", "clone")
     assert layout.locate(tmp_path / "clone") is None
@@ -245,7 +245,7 @@ def test_a_clone_of_one_on_its_own_becomes_one(tmp_path: Path) -> None:
     assert git(made.work_tree, "config", "gc.auto") == "0\n"
 
 
-def test_a_directory_with_files_does_not_become_one(code: Path, tmp_path: Path) -> None:
+def test_a_directory_with_files_does_not_become_a_workspace(code: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("x")
     for directory in (tmp_path / "full", code):
@@ -267,7 +267,7 @@ def test_uninstalling_keeps_the_knowledge_and_says_where(code: Path, pen: Pen) -
     assert git(code / ".kgd", "status", "--porcelain") == ""
 
 
-def test_uninstalling_leaves_what_is_not_committed(code: Path, workspace: Layout) -> None:
+def test_uninstalling_leaves_uncommitted_files(code: Path, workspace: Layout) -> None:
     (code / ".kgd/kgd.yaml").write_text("edited by hand")
     (code / ".kgd/nodes").mkdir()
     (code / ".kgd/nodes/draft.yaml").write_text("new")

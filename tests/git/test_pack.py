@@ -91,7 +91,7 @@ def test_a_failed_flush_leaves_nothing_that_was_never_visible(
             with pytest.raises(OSError, match="Input/output"):
                 pack.write(folder, [make("blob", b"%d" % step)])
         left = [path.suffix for path in folder.iterdir() if path not in before]
-        # Only the last flush, that of the folder, fails after the pack was visible: then it stays, unreferenced.
+        # Only the last flush, the folder's, fails after the pack was visible: then it stays, unreferenced.
         assert sorted(left) == ([] if step < 3 else [".idx", ".pack"])
 
 
@@ -102,7 +102,7 @@ def test_short_writes_are_finished(workspace: Layout, monkeypatch: pytest.Monkey
     assert pack.intact(stem)
 
 
-def test_a_flush_beyond_what_the_index_can_say_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_too_large_for_the_index_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "_SIZE_LIMIT", 100)
     with pytest.raises(Limit):
         pack.build([make("blob", os.urandom(200))])
@@ -132,7 +132,7 @@ def test_a_broken_loose_object_is_healed_which_git_does_not_do(workspace: Layout
     assert fsck(workspace.git_dir) == []
 
 
-def test_what_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
+def test_an_object_that_cannot_be_read_back_is_not_acknowledged(pen: Pen) -> None:
     with pytest.raises(Damaged):
         pen.store.confirm([make("blob", b"never written")])
 

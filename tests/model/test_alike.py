@@ -1,4 +1,4 @@
-"""What two texts have in common is found in a bounded time, and each line is ascribed to the version it came with."""
+"""Common parts of two texts are found in bounded time, and each line belongs to the version that introduced it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_no_line_is_ascribed_to_a_version_that_lacks_it_or_before_it_was_lost(ve
 
 
 @given(FEW, FEW)
-def test_what_is_alike_is_in_both_in_one_order(old: list[str], new: list[str]) -> None:
+def test_common_parts_have_the_same_order_in_both_texts(old: list[str], new: list[str]) -> None:
     runs = alike(old, new)
     for run in runs:
         assert run.length > 0
@@ -78,7 +78,7 @@ def test_a_beginning_and_an_end_that_are_shared_are_found(
     assert all(found[len(old) - number] == len(new) - number for number in range(1, len(d) + 1))
 
 
-def test_a_text_of_many_lines_is_compared_by_what_occurs_once_in_it() -> None:
+def test_a_text_of_many_lines_is_compared_by_its_unique_lines() -> None:
     old = [f"line {number}" if number % 3 else "" for number in range(3_000)]
     new = [*old[:1_000], "put in", *old[1_000:2_000], *old[2_100:]]
     assert [(run.old, run.new, run.length) for run in alike(old, new)] == [
@@ -86,18 +86,18 @@ def test_a_text_of_many_lines_is_compared_by_what_occurs_once_in_it() -> None:
     ]  # fmt: skip
 
 
-def test_a_hostile_text_is_given_up_on_instead_of_compared_for_ever() -> None:
+def test_a_hostile_text_is_not_compared_forever() -> None:
     old = ["a", "b"] * 20_000
     new = ["b", "c", "a"] * 13_000
     owners = blamed([old, new])
     assert len(owners) == len(new)
 
 
-def test_what_a_merge_brought_together_is_of_both_sides() -> None:
+def test_lines_of_a_merge_belong_to_both_sides() -> None:
     base, ours, theirs = ["x", "y"], ["a", "x", "y"], ["x", "y", "b"]
     assert blamed([base, ours, theirs, ["a", "x", "y", "b"]], merges={3}) == [1, 0, 0, 2]
 
 
-def test_of_no_version_nothing_is_ascribed() -> None:
+def test_without_versions_no_line_is_ascribed() -> None:
     assert blamed([]) == []
     assert blamed([["a"], []]) == []

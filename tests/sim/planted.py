@@ -69,7 +69,7 @@ BUGS = {
     "decided-twice": Bug(
         "of two decisions the one that changed something wins", "kgd/model/register.py",
         "    if both_settled or not left:", "    if not left:",
-        (f"{MODEL}test_a_decision_for_what_was_shown_is_no_less_than_one_for_something_new",),
+        (f"{MODEL}test_a_decision_for_the_shown_value_counts_like_a_new_value",),
     ),
     "round": Bug(
         "a second dispute is not told from the first", "kgd/model/register.py",
