@@ -97,32 +97,18 @@ def decode_settings(data: bytes, *, at: str = PATH, newer: bool = False) -> Sett
             possible, to serve read-only.
     """
     values = documents.read_mapping(data, at)
-    shape = {name: values[name] for name in _FIELDS if values.get(name) is not None}
-    format = shape.get("format", FORMAT)
-    if type(format) is int and format > FORMAT and not newer:
+    format = values.get("format")
+    if _is_newer(format) and not newer:
         raise Unavailable(
             f"the workspace has format {format}, this kgd knows {FORMAT}", at=_place(data, "format", at),
             next=_UPGRADE,
         )  # fmt: skip
-    sharded = shape.pop("sharded", [])
-    if not isinstance(sharded, list) or not all(isinstance(s, str) for s in sharded):
-        raise Invalid("'sharded' must be a list of schemes", at=_place(data, "sharded", at))
-    if not isinstance(shape.get("workspace"), str):
-        raise Invalid("'workspace' must be the workspace's id", at=_place(data, "workspace", at))
-    others = {key: value for key, value in values.items() if key not in _FIELDS}
     try:
-        rules = read_rules(shape.pop("policy", []))
+        settings = settings_from_plain(values)
     except KgdError as error:
-        if type(format) is not int or format <= FORMAT:
-            rule = re.match(r"policy\[(\d+)\]", error.at)
-            error.message = f"{error.at}: {error.message}" if rule else error.message
-            error.at = _place(data, "policy", at, below=int(rule[1]) if rule else None)
-            raise
-        rules = _NOBODY
-    try:
-        settings = Settings(sharded=frozenset(sharded), rules=rules, others=others, **shape)
-    except Invalid as error:
-        error.at = _place(data, error.at, at)
+        rule = re.match(r"policy\[(\d+)\]", error.at)
+        error.message = f"{error.at}: {error.message}" if rule else error.message
+        error.at = _place(data, "policy" if rule else error.at, at, below=int(rule[1]) if rule else None)
         raise
     if not newer and (why := why_too_new(settings)):
         raise Unavailable(f"the workspace has {why}", at=_place(data, "merge_rules", at), next=_UPGRADE)
@@ -155,18 +141,30 @@ def first_files(workspace: str, sharded: frozenset[str] = frozenset()) -> dict[s
     return {".gitattributes": _ATTRIBUTES.encode(), PATH: encode_settings(Settings(workspace, sharded=sharded))}
 
 
-def settings_from_plain(values: Mapping[str, Json], *, at: str = PATH) -> Settings:
+def settings_from_plain(values: Mapping[str, Json]) -> Settings:
     """The inverse of `plain_settings`.
 
     Raises:
-        Invalid: The values are not settings.
+        Invalid, Limit: The values are not settings; the place is the key, or ``policy[2].agents``.
     """
     known = {name: values[name] for name in _FIELDS if values.get(name) is not None}
-    sharded = known.pop("sharded", [])
-    if not isinstance(sharded, list) or not isinstance(known.get("workspace"), str):
-        raise Invalid("'workspace' must be the workspace's id, 'sharded' a list of schemes", at=at)
+    sharded, policy = known.pop("sharded", []), known.pop("policy", [])
+    if not isinstance(sharded, list) or not all(isinstance(scheme, str) for scheme in sharded):
+        raise Invalid("'sharded' must be a list of schemes", at="sharded")
+    if not isinstance(known.get("workspace"), str):
+        raise Invalid("'workspace' must be the workspace's id", at="workspace")
+    try:
+        rules = read_rules(policy)
+    except KgdError:
+        if not _is_newer(known.get("format")):
+            raise
+        rules = _NOBODY
     others = {key: value for key, value in values.items() if key not in _FIELDS}
-    return Settings(sharded=frozenset(map(str, sharded)), others=others, **known)
+    return Settings(sharded=frozenset(sharded), rules=rules, others=others, **known)
+
+
+def _is_newer(format: Json) -> bool:
+    return type(format) is int and format > FORMAT
 
 
 def plain_settings(settings: Settings) -> dict[str, Json]:

@@ -50,14 +50,6 @@ class Change(NamedTuple):
     """For a merge: the file in its further parents."""
 
 
-def _paths(changes: Sequence[Change]) -> Iterable[str]:
-    return (change.path for change in changes)
-
-
-def _all(changes: Sequence[Change]) -> Sequence[Change]:
-    return changes
-
-
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     commit: Commit
@@ -73,7 +65,7 @@ class _Listed(NamedTuple):
 
 def versions(
     git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None,
-    counted: Callable[[Sequence[Change]], Iterable[str]] = _paths,
+    counted: Callable[[Sequence[Change]], Iterable[str]] = lambda changes: [change.path for change in changes],
 ) -> Iterator[Versioned]:  # fmt: skip
     """Count the commits reachable from `tip`, and not from `since`, that changed each path, with the oldest and the
     newest.
@@ -113,7 +105,7 @@ def log(
     until: int | None = None,
     limit: int = 50,
     after: ObjectId | None = None,
-    select: Callable[[Sequence[Change]], Sequence[Change]] = _all,
+    select: Callable[[Sequence[Change]], Sequence[Change]] = lambda changes: changes,
 ) -> list[LogEntry]:
     """The newest commits reachable from `tip`, over all parents, with the changes of each.
 

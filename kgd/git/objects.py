@@ -174,26 +174,16 @@ def parse_commit(id: ObjectId, body: bytes) -> Commit:
         Damaged: There is no tree, or an id is malformed.
     """
     head, _, message = body.partition(b"\n\n")
-    tree: ObjectId | None = None
-    parents: list[ObjectId] = []
-    author = committer = encoding = b""
+    headers: dict[bytes, list[bytes]] = {}
     for line in head.split(b"\n"):
         key, _, value = line.partition(b" ")
-        if key == b"tree" and tree is None:
-            tree = parse_id(value)
-        elif key == b"parent":
-            parents.append(parse_id(value))
-        elif key == b"author":
-            author = value
-        elif key == b"committer":
-            committer = value
-        elif key == b"encoding":
-            encoding = value
-    if tree is None:
+        headers.setdefault(key, []).append(value)
+    if b"tree" not in headers:
         raise Damaged("a commit object names no tree", at=id.hex())
-    named = encoding.decode("ascii", "replace")
-    by, written_by = _parse_identity(author, named), _parse_identity(committer, named)
-    return Commit(id, tree, tuple(parents), by, written_by, words(message, named))
+    tree, parents = parse_id(headers[b"tree"][0]), tuple(map(parse_id, headers.get(b"parent", ())))
+    encoding = headers.get(b"encoding", [b""])[-1].decode("ascii", "replace")
+    by, written_by = (_parse_identity(headers.get(key, [b""])[-1], encoding) for key in (b"author", b"committer"))
+    return Commit(id, tree, parents, by, written_by, words(message, encoding))
 
 
 def parse_id(digits: bytes | str) -> ObjectId:

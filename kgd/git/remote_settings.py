@@ -142,7 +142,7 @@ def add(layout: Layout, wanted: Remote) -> None:
     }
     if values.get(f"branch.{branch}.remote", wanted.name) == wanted.name:
         settings |= {f"branch.{branch}.remote": wanted.name, f"branch.{branch}.merge": wanted.ref}
-    _write(layout, settings)
+    write(layout, settings)
 
 
 def remove(layout: Layout, name: str) -> Remote:
@@ -157,7 +157,7 @@ def remove(layout: Layout, name: str) -> Remote:
     branch = layout.branch.removeprefix("refs/heads/")
     if values.get(f"branch.{branch}.remote") == name:
         gone += [f"branch.{branch}.remote", f"branch.{branch}.merge"]
-    _write(layout, dict.fromkeys(gone, ""))
+    write(layout, dict.fromkeys(gone, ""))
     forget(layout, name)
     drop(layout, f"refs/remotes/{name}/")
     return known
@@ -188,7 +188,7 @@ def drop(layout: Layout, prefix: str) -> None:
 
 
 def as_written(layout: Layout, name: str) -> dict[str, str]:
-    """All git settings of a remote, kgd's or not, by full name."""
+    """All git settings of a remote, kgd's or not, by full name, for `write`."""
     branch = layout.branch.removeprefix("refs/heads/")
     values = _values(layout)
     upstream = values.get(f"branch.{branch}.remote") == name
@@ -196,11 +196,6 @@ def as_written(layout: Layout, name: str) -> dict[str, str]:
         key: value for key, value in values.items()
         if key.startswith(f"remote.{name}.") or (upstream and key.startswith(f"branch.{branch}."))
     }  # fmt: skip
-
-
-def put_back(layout: Layout, written: dict[str, str]) -> None:
-    """Restore the result of `as_written`."""
-    _write(layout, written)
 
 
 def check_ref(ref: str) -> None:
@@ -244,7 +239,7 @@ def _values(layout: Layout) -> dict[str, str]:
         raise Unavailable(f"the repository's config cannot be read: {error}", at=str(layout.git_dir)) from error
 
 
-def _write(layout: Layout, settings: dict[str, str]) -> None:
+def write(layout: Layout, settings: dict[str, str]) -> None:
     """Set the settings that have a value and remove those without."""
     try:
         config: Any = pygit2.Config(str(layout.git_dir / "config"))

@@ -19,7 +19,7 @@ from kgd.graph.adjacency import Adjacency, TwinIndex
 from kgd.graph.edges import WEIGHT_DIGITS, BrokenLink, Card, Edge
 from kgd.graph.rows import Packer, Rows, Unpacked
 from kgd.model.node import Json, Relation
-from kgd.model.uri import OWNED, Uri, scheme_of
+from kgd.model.uri import Uri
 
 CACHED_OUT = 500_000
 CACHED_IN = 250_000
@@ -142,15 +142,6 @@ class LiveGraph:
         for uri, node in self._listed():
             if node and uri.startswith(prefix) and uri.startswith(start):
                 yield uri
-
-    def nodes_in_namespace(self, namespace: str) -> list[Uri]:
-        """The nodes whose path lies in this namespace or below it, under every owned scheme, in order. O(nodes)."""
-        within = f"{namespace.strip('/')}/" if namespace.strip("/") else ""
-        return sorted(
-            uri
-            for uri, node in self._listed()
-            if node and scheme_of(uri) in OWNED and uri.split("/", 3)[3].startswith(within)
-        )
 
     def _listed(self) -> list[tuple[Uri, dict[str, Card]]]:
         with self.lock:

@@ -24,26 +24,19 @@ FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "sourc
 
 def plain(node: Node) -> dict[str, Json]:
     """The node as JSON-like values in canonical field order, defaults omitted."""
-    out: dict[str, Json] = {"uri": str(node.uri)}
-    if node.type != default_type(node.uri):
-        out["type"] = node.type
-    if node.name:
-        out["name"] = node.name
-    if node.summary:
-        out["summary"] = node.summary
-    if node.aliases:
-        out["aliases"] = [str(alias) for alias in node.aliases]
-    if node.tags:
-        out["tags"] = list(node.tags)
-    if node.content:
-        out["content"] = node.content
-    if node.source:
-        out["source"] = plain_source(node.source)
-    if node.relations:
-        out["relations"] = [plain_relation(r) for r in node.relations]
-    if node.data:
-        out["data"] = dict(node.data)
-    return out
+    values = {
+        "uri": str(node.uri),
+        "type": node.type if node.type != default_type(node.uri) else "",
+        "name": node.name,
+        "summary": node.summary,
+        "aliases": [str(alias) for alias in node.aliases],
+        "tags": list(node.tags),
+        "content": node.content,
+        "source": plain_source(node.source),
+        "relations": [plain_relation(relation) for relation in node.relations],
+        "data": dict(node.data),
+    }
+    return {name: value for name, value in values.items() if value}
 
 
 def plain_source(source: Source | None) -> Json:
@@ -131,11 +124,6 @@ def value_at(values: Json, path: list[str]) -> Json:
     return values
 
 
-def with_value(values: Mapping[str, Json], keys: list[str], value: Json) -> dict[str, Json]:
-    """The mapping with one value below these keys; None removes it."""
-    return _with_key(values, keys, value)
-
-
 def with_field(node: Node, path: str, value: Json) -> Node:
     """The node with one field set to a plain value; None clears it.
 
@@ -154,7 +142,7 @@ def with_field(node: Node, path: str, value: Json) -> Node:
         if head == "aliases" and not rest:
             return replace(node, aliases=tuple(value or ()))
         if head == "data" and rest:
-            return replace(node, data=_with_key(node.data, rest, value))
+            return replace(node, data=with_value(node.data, rest, value))
         if head == "relations" and len(rest) >= 2:
             return _with_relation_field(node, rest[0], Uri(rest[1]), rest[2:], value)
     except (TypeError, KeyError, AttributeError):
@@ -170,12 +158,13 @@ def _text(value: Json) -> str:
     return value
 
 
-def _with_key(values: Mapping[str, Json], path: list[str], value: Json) -> dict[str, Json]:
+def with_value(values: Mapping[str, Json], path: list[str], value: Json) -> dict[str, Json]:
+    """The mapping with one value below these keys; None removes it."""
     head, *rest = path
     out = dict(values)
     if rest:
         inner = out.get(head)
-        out[head] = _with_key(inner if isinstance(inner, Mapping) else {}, rest, value)
+        out[head] = with_value(inner if isinstance(inner, Mapping) else {}, rest, value)
     elif value is None:
         out.pop(head, None)
     else:
@@ -194,5 +183,5 @@ def _with_relation_field(node: Node, type: str, target: Uri, rest: list[str], va
     if rest[0] == "weight":
         return node.with_relation(replace(relation, weight=1.0 if value is None else value))
     if rest[0] == "data" and len(rest) > 1:
-        return node.with_relation(replace(relation, data=_with_key(relation.data, rest[1:], value)))
+        return node.with_relation(replace(relation, data=with_value(relation.data, rest[1:], value)))
     raise Invalid(f"'{'/'.join(rest)[:80]}' is not a field of a relation", at="fields")

@@ -12,7 +12,22 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from kgd.errors import KgdError
-from kgd.model.conflict import PLACE, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.conflict import (
+    NO_RECORDS,
+    PLACE,
+    WHOLE,
+    Conflict,
+    FieldConflict,
+    Held,
+    Records,
+    by_field,
+    canonical_json,
+    conflict_of,
+    disagreement,
+    held,
+    merge_held,
+    shown_of,
+)
 from kgd.model.fields import (
     FIELDS,
     field_of,
@@ -29,17 +44,6 @@ from kgd.model.fields import (
 )
 from kgd.model.node import Json, Node, Relation, Source
 from kgd.model.prose import merge_text
-from kgd.model.register import (
-    NO_RECORDS,
-    Held,
-    Records,
-    by_field,
-    conflict_of,
-    disagreement,
-    held,
-    merge_held,
-    shown_of,
-)
 from kgd.model.uri import Uri
 
 RULES_VERSION = 1
@@ -72,6 +76,10 @@ class Merged:
         return Conflict(ones[0].uri, disputed, {name: n for one in ones for name, n in one.shown.items()})
 
 
+Together = Callable[[Json, Json, Json], Json]
+"""Combines two values that replaced the same one, or gives None."""
+
+
 @dataclass(slots=True)
 class _Clashes:
     """The disagreements found so far. Fields in `is_open` are merged as registers instead."""
@@ -85,6 +93,14 @@ class _Clashes:
         if name not in self.is_open:
             self.fields[name] = clash
         return clash.sides[shown_of(clash.sides)]
+
+    def decide(self, name: str, values: Iterable[Json], records: Three, *together: Together) -> Json:
+        """Merge a field that was open in a version, given its values in base, a and b; returns the new value."""
+        was, ours, theirs = (held(name, value, each) for value, each in zip(values, records, strict=True))
+        decided = merge_held(was, ours, theirs, *together)
+        if decided.conflict:
+            self.fields[name] = decided.conflict
+        return decided.value
 
 
 Three = tuple[Records, Records, Records]
@@ -203,13 +219,10 @@ def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged
     values = [(each.name, *(getattr(side, each.name) for side in (common, a, b))) for each in fields(Node)]
     node = Node(**{name: FIELD_RULES[name](name, *three, clashes) for name, *three in values})
     for name in sorted(names):
-        versions = zip((common, a, b), records, strict=True)
-        was, ours, theirs = (held(name, field_of(version, name), each) for version, each in versions)
-        decided = merge_held(was, ours, theirs, *([_texts_together] if name == "content" else []))
-        if canonical_json(field_of(node, name)) != canonical_json(decided.value):
-            node = with_field(node, name, decided.value)
-        if decided.conflict:
-            clashes.fields[name] = decided.conflict
+        fields_now = [field_of(version, name) for version in (common, a, b)]
+        value = clashes.decide(name, fields_now, records, *([_texts_together] if name == "content" else []))
+        if canonical_json(field_of(node, name)) != canonical_json(value):
+            node = with_field(node, name, value)
     return Merged(node, by_field([conflict_of(node.uri, clashes.fields)] if clashes.fields else []))
 
 
@@ -230,12 +243,8 @@ def merge_values(
     values = _data(base, a, b, path, clashes)
     for name in sorted(names):
         keys = split(name)[len(path) :]
-        versions = zip((base, a, b), records, strict=True)
-        was, ours, theirs = (held(name, value_at(side, keys), each) for side, each in versions)
-        decided = merge_held(was, ours, theirs)
-        values = with_value(values, keys, decided.value)
-        if decided.conflict:
-            clashes.fields[name] = decided.conflict
+        value = clashes.decide(name, [value_at(side, keys) for side in (base, a, b)], records)
+        values = with_value(values, keys, value)
     return values, clashes.fields
 
 

@@ -13,11 +13,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kgd.errors import Invalid
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict
+from kgd.model.conflict import (
+    NO_RECORDS,
+    PLACE,
+    TWIN,
+    WHOLE,
+    Conflict,
+    Decided,
+    Records,
+    by_field,
+    disagreement,
+    held,
+    merge_held,
+)
 from kgd.model.fields import from_plain, with_field
 from kgd.model.merge import Merged, Three, is_of_node, merge, same
 from kgd.model.node import Json, Node, default_type
-from kgd.model.register import NO_RECORDS, Decided, Records, by_field, disagreement, held, merge_held
 from kgd.model.uri import Uri, collision_key
 
 Conflicts = Mapping[str, Conflict]

@@ -198,7 +198,7 @@ def _add(
     error = answers[0].error
     if isinstance(error, Trouble) and error.kind in GIVEN_UP and shared.get(wanted.name) != wanted.ref:
         remote_settings.remove(layout, wanted.name)
-        remote_settings.put_back(layout, before)
+        remote_settings.write(layout, before)
         syncing.reload()
         if "`kgd remote remove" in error.next:
             error.next = "Nothing was added. Look at the address."

@@ -19,12 +19,11 @@ from kgd.errors import KgdError
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Changes, changes_of
-from kgd.model.conflict import PLACE, TWIN, Conflict
+from kgd.model.conflict import NO_RECORDS, PLACE, TWIN, Conflict, Records, by_field
 from kgd.model.fields import split
 from kgd.model.merge import either, is_of_node, same
 from kgd.model.merge_graph import Graph, MergedGraph, merge_graphs, moved
 from kgd.model.node import Node
-from kgd.model.register import NO_RECORDS, Records, by_field
 from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
 from kgd.workspace import memory_files, merge_twins
 from kgd.workspace.merge_files import (

@@ -8,12 +8,11 @@ from kgd.codec import documents, memories
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
-from kgd.model.conflict import PLACE, TWIN, Conflict
+from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
 from kgd.model.fields import split, with_value
 from kgd.model.merge import Merged, is_of_node
 from kgd.model.merge_graph import as_one, renamed, with_decision
 from kgd.model.node import Json, Node
-from kgd.model.register import by_field
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace.draft import Draft
 from kgd.workspace.merge_files import MEMORIES

@@ -9,6 +9,7 @@ import pytest
 from kgd.codec import settings as settings_file
 from kgd.codec.settings import Settings
 from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.workspace.merge_files import merge_file
 
 
 def test_settings_read_back_and_keep_unknown_keys() -> None:
@@ -68,3 +69,19 @@ def test_settings_that_are_no_mapping_get_their_own_message() -> None:
     with pytest.raises(Invalid, match="must be a mapping") as refused:
         settings_file.decode_settings(b"- a\n- b\n")
     assert "uri" not in f"{refused.value.message} {refused.value.next}"
+
+
+def test_settings_with_a_policy_survive_as_plain_values() -> None:
+    """Merges and settlements work on the plain values."""
+    text = b'workspace: infra\npolicy:\n- paths:\n  - "/**"\n  agents: propose\nowner: ann\n'
+    settings = settings_file.decode_settings(text)
+    assert settings_file.settings_from_plain(settings_file.plain_settings(settings)) == settings
+
+
+def test_both_sides_of_a_merge_may_change_settings_with_a_policy() -> None:
+    policy = '\npolicy:\n- paths:\n  - "/**"\n  agents: propose\n'
+    base, ours, theirs = (f"workspace: infra{policy}{more}".encode() for more in ("", "owner: ann\n", "team: web\n"))
+    merged = merge_file("kgd.yaml", base, ours, theirs)
+    assert merged.data is not None
+    settings = settings_file.decode_settings(merged.data)
+    assert (settings.others, len(settings.rules)) == ({"owner": "ann", "team": "web"}, 1)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.model.conflict import PLACE, TWIN
+from kgd.model.conflict import PLACE, TWIN, conflict_of, disagreement
 from kgd.model.merge_graph import EMPTY, Graph, merge_graphs, twins
 from kgd.model.node import Node
-from kgd.model.register import conflict_of, disagreement
 from kgd.model.uri import Uri
 
 URIS = [Uri(f"concept://ws/{name}") for name in "abc"]

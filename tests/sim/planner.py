@@ -17,12 +17,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from kgd.model.ancestry import in_common
-from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, canonical_json
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_field, canonical_json, disagreement, held
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
 from kgd.model.merge_graph import EMPTY, Graph, as_one, merge_graphs, renamed, twins, with_decision
 from kgd.model.node import Node, Relation
-from kgd.model.register import by_field, disagreement, held
 from kgd.model.uri import Uri
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
