@@ -50,6 +50,10 @@ class Change(NamedTuple):
     """For a merge: the file in its further parents."""
 
 
+def _paths(changes: Sequence[Change]) -> Iterable[str]:
+    return (change.path for change in changes)
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     commit: Commit
@@ -65,7 +69,7 @@ class _Listed(NamedTuple):
 
 def versions(
     git_dir: Path, tip: ObjectId, *, since: ObjectId | None = None,
-    counted: Callable[[Sequence[Change]], Iterable[str]] = lambda changes: [change.path for change in changes],
+    counted: Callable[[Sequence[Change]], Iterable[str]] = _paths,
 ) -> Iterator[Versioned]:  # fmt: skip
     """Count the commits reachable from `tip`, and not from `since`, that changed each path, with the oldest and the
     newest.
