@@ -11,6 +11,7 @@ import pytest
 from kgd.codec import bulk, canonical, documents, paths
 from kgd.codec import settings as settings_file
 from kgd.git.creation import first_commit
+from kgd.model.change import LogEntry
 from kgd.model.uri import OWNED, parse, settings_uri
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs/format.md").read_text()
@@ -67,3 +68,11 @@ def test_the_first_commit_is_the_one_the_document_names() -> None:
     files = settings_file.first_files("infra")
     assert files[".gitattributes"].decode() in TEXT
     assert first_commit("infra", files)[-1].id.hex() in TEXT
+
+
+def test_a_changelog_entry_keeps_keys_that_this_version_does_not_know() -> None:
+    entry = documents.encode_entry(
+        LogEntry("01KA0000000000000000000001", parse("molecule://ws/auth"), "t1", "x", "now")
+    )
+    written = entry + b"author: ann\ntags:\n- a\n"
+    assert documents.encode_entry(documents.decode_entry(written)) == written
