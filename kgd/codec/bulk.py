@@ -176,7 +176,7 @@ def encode(part: Part, *, at: str = "") -> bytes:
     return data
 
 
-def joined(entries: Entries) -> bytes:
+def encode_entries(entries: Entries) -> bytes:
     """The bytes of a part with these entries; equal to `encode` if they are canonical. The caller limits their
     number."""
     head = canonical.dump({"source": entries.source} if entries.source else {}).encode()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kgd.graph.edges import WEIGHT_DIGITS, Edge
 from kgd.model.fields import plain_weight
-from kgd.model.node import stands_back
+from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri
 from kgd.model.usage import ALPHA, LEAST_OFFERED, LEAST_OFFERED_IN_ALL, Tally
 
@@ -42,7 +42,7 @@ def redundant(source: Uri, out: Out) -> Iterator[Pruned]:
 
 
 def _is_telling(edge: Edge) -> bool:
-    return not _says_least(edge.type) and not stands_back(edge.type)
+    return not _says_least(edge.type) and not ranks_behind(edge.type)
 
 
 def _says_least(type: str) -> bool:

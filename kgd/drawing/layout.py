@@ -50,7 +50,7 @@ class Layout:
     radius: float
 
 
-def laid_out(dots: Sequence[Dot]) -> Layout:
+def layout_dots(dots: Sequence[Dot]) -> Layout:
     """Positions of all dots. O(n log n); dots are in the order of a scene, each behind its parent."""
     angles = _angles(dots)
     step = _step([dot.cost for dot in dots])
@@ -152,7 +152,7 @@ class Label:
     size: int
 
 
-def labelled(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
+def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
     """The label of each dot; starts and then the nearest dots come first."""
     texts = {dot.uri: shortened(dot.name or dot.uri) for dot in dots}
     found: dict[str, Label] = {}

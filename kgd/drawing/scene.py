@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import log10
 from typing import Any, Literal
 
@@ -89,11 +89,11 @@ class Scene:
         return [shape for shape in SHAPES if shape in occurring]
 
 
-def of_walk(answer: Mapping[str, Any]) -> Scene:
+def scene_of_walk(answer: Mapping[str, Any]) -> Scene:
     """The scene of a `traverse` answer, including broken links."""
-    found = _Found(answer["nodes"])
+    known = {node["uri"] for node in answer["nodes"]}
     disputed = {one["uri"] for one in answer.get("conflicts", ())}
-    dots = [_dot(node, found, disputed) for node in answer["nodes"]]
+    dots = [_dot(node, known, disputed) for node in answer["nodes"]]
     dots += _missing(answer.get("broken_links", ()), {dot.uri: dot for dot in dots})
     by_uri = {dot.uri: dot for dot in dots}
     edges = [*answer["edges"], *(one for one in answer.get("broken_links", ()) if one["source"] in by_uri)]
@@ -102,7 +102,7 @@ def of_walk(answer: Mapping[str, Any]) -> Scene:
     return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept))
 
 
-def of_whole(workspace: str, areas: Sequence[Mapping[str, Any]], types: Mapping[str, int]) -> Scene:
+def scene_of_workspace(workspace: str, areas: Sequence[Mapping[str, Any]], types: Mapping[str, int]) -> Scene:
     """The scene of a workspace: its areas, and the number of nodes of each type around them."""
     middle = Dot(f"workspace:{workspace}", workspace, "workspace", 0.0, marks=("start",), told="all of it")
     dots = [middle]
@@ -130,23 +130,14 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {one}s" + (f" {rest.replace('leads', 'lead')}" if rest else "")
 
 
-@dataclass(slots=True)
-class _Found:
-    """The nodes of an answer; finds the visible node before another."""
-
-    nodes: Sequence[Mapping[str, Any]]
-    known: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.known = {node["uri"] for node in self.nodes}
-
-    def parent(self, node: Mapping[str, Any]) -> str:
-        via = node.get("via")
-        before = [via, *reversed(via.get("through", ()))] if via else []
-        return next((step["from"] for step in before if step["from"] in self.known), "")
+def _parent(node: Mapping[str, Any], known: Collection[str]) -> str:
+    """The visible node before a node on its path."""
+    via = node.get("via")
+    before = [via, *reversed(via.get("through", ()))] if via else []
+    return next((step["from"] for step in before if step["from"] in known), "")
 
 
-def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot:
+def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str]) -> Dot:
     marks: list[Mark] = [] if "via" in node else ["start"]
     if node["uri"] in disputed:
         marks.append("conflict")
@@ -155,7 +146,7 @@ def _dot(node: Mapping[str, Any], found: _Found, disputed: Iterable[str]) -> Dot
     if node.get("origin", {}).get("trust") == "remote":
         marks.append("foreign")
     return Dot(
-        node["uri"], node["name"], _type(node), node["cost"], found.parent(node), _shape(node["uri"]),
+        node["uri"], node["name"], _type(node), node["cost"], _parent(node, known), _shape(node["uri"]),
         node.get("summary", ""), tuple(marks),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from math import cos, pi, sin
 
-from kgd.drawing.layout import LONGEST, OFF, Label, Layout, Point, Ring, labelled, laid_out
+from kgd.drawing.layout import LONGEST, OFF, Label, Layout, Point, Ring, layout_dots, place_labels
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, Shape
 from kgd.model.fence import fenced
 
@@ -25,14 +25,14 @@ Leads = Callable[[Dot], str]
 """The address behind a dot; empty without a link."""
 
 
-def drawn(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False) -> str:
+def draw(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False) -> str:
     """The picture. Its size follows from its dots; `viewBox` is its visible part.
 
     Args:
         alone: Whether it is a separate file, with a background.
     """
-    layout = laid_out(scene.dots)
-    labels = labelled(scene.dots, layout)
+    layout = layout_dots(scene.dots)
+    labels = place_labels(scene.dots, layout)
     left, top, wide, high = _frame(layout, labels)
     view = f"{left:g} {top:g} {wide:g} {high:g}"
     name = f"<title>{_text(title)}</title>" if title and alone else ""
@@ -51,7 +51,7 @@ def drawn(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone
     ])  # fmt: skip
 
 
-def described(dot: Dot) -> str:
+def description(dot: Dot) -> str:
     """A dot in words: name, type, distance and marks."""
     kind = f", {dot.type}" if dot.type else ""
     marks = "".join(f"; {MEANINGS[mark]}" for mark in dot.marks)
@@ -98,7 +98,7 @@ def _line(line: Line, layout: Layout) -> str:
 
 
 def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
-    said = _text(described(dot))
+    said = _text(description(dot))
     # Users of voice control say the visible text.
     cut = f", shown as {_text(label.text)}" if label.text.endswith("…") else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""

@@ -140,7 +140,7 @@ def _tracking(place: Place, remote: str, ref: str) -> str | None:
 
 def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None) -> Layout:
     made = layouts.code_layout(place)
-    creation.refuse_foreign(place, made)
+    creation.check_place_is_free(place, made)
     creation.build_repository(made, lambda half: _fill(half, made, source, ref, environment, allow))
     creation.finish(place, made)
     return made
@@ -174,7 +174,7 @@ def vet(store: ObjectStore, tip: ObjectId) -> None:
         Limit: The tree exceeds all bounds.
     """
     try:
-        store.walk_through(tip)
+        store.check_history(tip)
     except (Damaged, Limit) as error:
         raise Refused(
             f"the remote's workspace cannot be adopted: {error.message}", at=error.at,

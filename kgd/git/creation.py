@@ -58,7 +58,7 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
         raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
     layout = code_layout(place)
     if not is_workspace(layout.git_dir):
-        refuse_foreign(place, layout)
+        check_place_is_free(place, layout)
         build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
     finish(place, layout)
     return layout
@@ -180,7 +180,7 @@ def fill_work_tree(layout: Layout) -> list[str]:
     return skipped
 
 
-def refuse_foreign(place: Place, layout: Layout) -> None:
+def check_place_is_free(place: Place, layout: Layout) -> None:
     """Refuse a place that holds foreign files.
 
     Raises:

@@ -86,7 +86,7 @@ def copied(
 
 
 def _borrowing(other: ObjectStore | None) -> program.Person | None:
-    return program.nobody({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(other.objects_dir)}) if other else None
+    return program.without_user({"GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(other.objects_dir)}) if other else None
 
 
 def quoted(path: Path) -> str:
@@ -222,7 +222,7 @@ def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> N
             raise Limit(f"all objects together have more than {most.bytes} bytes; send fewer at once")
 
 
-def harm_of(path: str, mode: bytes, most: Allowance) -> str:
+def unsafe_reason(path: str, mode: bytes, most: Allowance) -> str:
     """Why a file must not reach a work tree, as the object of a sentence; empty if it may."""
     if not mode.startswith(PLAIN):
         return "a symbolic link" if mode == LINK else "a submodule, or an entry of no known kind"

@@ -87,7 +87,7 @@ def checkpoint(layout: Layout) -> None:
     replace(layout.derived_dir / _CHECKPOINT, json.dumps(tips).encode() + b"\n")
 
 
-def way_out(layout: Layout) -> str:
+def recovery_advice(layout: Layout) -> str:
     """The next step for the user if the newest change cannot be read: fetch it from a copy, or go back by one command.
 
     kgd does not go back by itself: the later changes were acknowledged, and a copy may have them.

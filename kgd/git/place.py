@@ -119,7 +119,7 @@ def open_bare(git_dir: Path) -> pygit2.Repository:
     return repository
 
 
-def refuse_surprises(git_dir: Path, work_tree: Path | None) -> None:
+def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
     """Refuse a repository whose own configuration would lead libgit2 elsewhere, or that kgd cannot read.
 
     Raises:

@@ -104,7 +104,7 @@ class Person:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def nobody(variables: Mapping[str, str]) -> Person:
+def without_user(variables: Mapping[str, str]) -> Person:
     """An empty user environment with these variables."""
     return Person({}, {**_HARDENED, **variables})
 

@@ -107,7 +107,7 @@ def kept_notes(store: ObjectStore) -> list[str]:
         head = store.ref(refs.HEAD)
         for name, tip in refs.list_refs(store.git_dir, KEPT).items():
             if head and not store.is_ancestor(tip, head):
-                ahead = store.apart(tip, head)[0]
+                ahead = store.ahead_behind(tip, head)[0]
                 notes.append(
                     f"refs/kgd/head was moved back or lost: {ahead} commits are only in {name} now; `git merge {name}` "
                     f"in the work tree brings them back, `git update-ref -d {name}` drops them"

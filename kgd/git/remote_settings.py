@@ -187,7 +187,7 @@ def drop(layout: Layout, prefix: str) -> None:
         raise Unavailable(f"refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again.") from error
 
 
-def as_written(layout: Layout, name: str) -> dict[str, str]:
+def settings_of(layout: Layout, name: str) -> dict[str, str]:
     """All git settings of a remote, kgd's or not, by full name, for `write`."""
     branch = layout.branch.removeprefix("refs/heads/")
     values = _values(layout)

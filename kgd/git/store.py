@@ -32,7 +32,7 @@ from kgd.git.objects import (
     parse_tree,
     raw,
 )
-from kgd.git.place import open_bare, refuse_surprises
+from kgd.git.place import check_configuration, open_bare
 from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
@@ -100,7 +100,7 @@ class ObjectStore:
         self._reopening = threading.Lock()
         self._packs = frozenset[str]()
         """Names of the pack files that `renew` last saw."""
-        refuse_surprises(git_dir, work_tree)
+        check_configuration(git_dir, work_tree)
         self._repository = self._open()
 
     # ---- objects
@@ -245,7 +245,7 @@ class ObjectStore:
             raise Limit(f"there are more than {limit} new commits", at=tip.hex())
         return found
 
-    def walk_through(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
+    def check_history(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
         """Read the changes of each commit between `known` and `tip`, to prove that every tree is within the limits.
 
         A bomb may be in an old tree and would hit a reader of the past. About 0.3 ms a commit.
@@ -285,7 +285,7 @@ class ObjectStore:
         except _UNREADABLE as error:
             raise Damaged("history cannot be read", at=tip.hex()) from error
 
-    def apart(self, a: ObjectId, b: ObjectId) -> tuple[int, int]:
+    def ahead_behind(self, a: ObjectId, b: ObjectId) -> tuple[int, int]:
         """The number of commits reachable from `a` alone, and from `b` alone.
 
         Raises:
@@ -442,7 +442,7 @@ class ObjectStore:
         """The variables that make the git program see the same objects."""
         if len(self._places) == 1:
             return None
-        return program.nobody(
+        return program.without_user(
             {"GIT_OBJECT_DIRECTORY": str(self._places[1]), "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self._places[0])}
         )
 

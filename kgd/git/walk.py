@@ -94,7 +94,7 @@ def changes_of(
     """The files that each side changed since `base`, by path, in no order.
 
     Unchanged folders are not read, and of the others only differing entries are parsed: entries are compared as stored
-    bytes. For trees that `ObjectStore.walk_through` has checked.
+    bytes. For trees that `ObjectStore.check_history` has checked.
 
     Raises:
         Damaged: A folder cannot be read.

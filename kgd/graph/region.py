@@ -24,7 +24,7 @@ class Reach(NamedTuple):
     hops: int
 
 
-class Told(NamedTuple):
+class AnsweredNode(NamedTuple):
     """One node of an answer: its card, and its distance from the nearest start."""
 
     card: Card
@@ -40,7 +40,7 @@ class Patch:
     URIs; `gone` and `forbidden` are nodes that the hub cannot serve.
     """
 
-    nodes: tuple[Told, ...]
+    nodes: tuple[AnsweredNode, ...]
     links: tuple[tuple[Uri, Edge], ...]
     reach: Reach
     moved: Mapping[Uri, Uri] = field(default_factory=dict)

@@ -68,7 +68,7 @@ class Conflict:
             return (self,)
         return tuple(Conflict(self.uri, {n: f}, {n: self.shown[n]}) for n, f in sorted(self.fields.items()))
 
-    def spoken_of(self) -> set[Uri]:
+    def mentioned_uris(self) -> set[Uri]:
         """The URIs that a merge or a decision could give to a node, or take from one, because of this record."""
         said: list[Json] = []
         for name, disputed in self.fields.items():

@@ -326,7 +326,7 @@ def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> R
 def with_decision(node: Node | None, uri: Uri, field: str, value: Json) -> Node | None:
     """The node at `uri` with one disputed field decided; None if the decision is deletion.
 
-    Not for `TWIN`, which concerns two nodes: see `as_one`.
+    Not for `TWIN`, which concerns two nodes: see `combined`.
 
     Raises:
         Invalid: The value does not fit the field.
@@ -353,7 +353,7 @@ def renamed(node: Node, to: Uri) -> Node:
     return replace(there, aliases=(*there.aliases, node.uri))
 
 
-def as_one(kept: Merged, other: Merged) -> Merged:
+def combined(kept: Merged, other: Merged) -> Merged:
     """Two nodes combined: the first, with the other's content and the other's URI as an alias.
 
     Both must exist, with all open conflicts about their fields; so does the result.

@@ -186,6 +186,6 @@ SUMMARISED_BY = "summarised_by"
 _STANDS_BACK = frozenset([SUPERSEDED_BY, SUMMARISED_BY])
 
 
-def stands_back(type: str) -> bool:
+def ranks_behind(type: str) -> bool:
     """Whether a relation of this type ranks its source behind its equals; search still finds it."""
     return type.lower() in _STANDS_BACK

@@ -154,7 +154,7 @@ class Run(NamedTuple):
     length: int
 
 
-def alike(old: Sequence[str], new: Sequence[str]) -> list[Run]:
+def common_parts(old: Sequence[str], new: Sequence[str]) -> list[Run]:
     """The common parts, in the order of both. A common beginning and end always belong to it."""
     found: list[Run] = []
     stretches = [(0, len(old), 0, len(new))]
@@ -175,7 +175,7 @@ def alike(old: Sequence[str], new: Sequence[str]) -> list[Run]:
     return _joined(sorted(found))
 
 
-def blamed(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> list[int]:
+def origin_versions(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> list[int]:
     """The number of the version that introduced each part of the last one.
 
     Args:
@@ -188,7 +188,7 @@ def blamed(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> l
         for before, known in reversed(past[-(JOINED if number in merges else 1) :]):
             if number not in owners:
                 break
-            for run in alike(before, parts):
+            for run in common_parts(before, parts):
                 for step in range(run.length):
                     if owners[run.new + step] == number:
                         owners[run.new + step] = known[run.old + step]

@@ -161,8 +161,8 @@ def _together(tally: Tally, between: Between) -> list[Suggestion]:
     for (a, b), count in tally.pairs.items():
         if count < LEAST_TOGETHER:
             continue
-        expected = by_chance(tally, a, b)
-        odds = at_least(count, expected)
+        expected = expected_meetings(tally, a, b)
+        odds = poisson_tail(count, expected)
         if count < LIFT * expected or odds * looked_at >= ALPHA:
             continue
         if one := _pair(tally, between, a, b, count, expected):
@@ -204,7 +204,7 @@ def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
     return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].source, item[1].target))]
 
 
-def by_chance(tally: Tally, a: Uri, b: Uri) -> float:
+def expected_meetings(tally: Tally, a: Uri, b: Uri) -> float:
     """The expected number of conversations with both nodes if each conversation read at random.
 
     A conversation of `n` reads has n(n - 1) places for the two. Long conversations weigh more, or their reads would
@@ -215,7 +215,7 @@ def by_chance(tally: Tally, a: Uri, b: Uri) -> float:
     return tally.nodes[a] * tally.nodes[b] * (tally.squares - tally.reads) / tally.reads**2
 
 
-def at_least(count: int, expected: float) -> float:
+def poisson_tail(count: int, expected: float) -> float:
     """The odds of `count` or more events if `expected` is the mean (Poisson)."""
     if expected <= 0:
         return 0.0 if count else 1.0

@@ -55,7 +55,7 @@ def clone_to(
     """
     if isinstance(where, Place):
         layout = layouts.code_layout(where)
-        creation.refuse_foreign(where, layout)
+        creation.check_place_is_free(where, layout)
     else:
         layout = _free(where)
     url = parse_url(remote_of(entry), layout.work_tree)

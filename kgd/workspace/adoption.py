@@ -179,7 +179,7 @@ def _look_through(host: Host, branch: ObjectId) -> None:
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
         tip = bytes.fromhex(host.tip)
-        store.walk_through(branch, [tip, *store.merge_bases(tip, branch)])
+        store.check_history(branch, [tip, *store.merge_bases(tip, branch)])
         _check_top(host, store.tree_of(branch))
     except Unavailable:
         raise  # a newer format: nothing is wrong with it

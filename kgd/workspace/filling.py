@@ -131,7 +131,7 @@ class Folder:
     def files(self, source: str | None = None) -> dict[str, bytes | None]:
         """The files that differ then. With `source` every part of them says that it was made from that."""
         return {
-            path: bulk.joined(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
+            path: bulk.encode_entries(bulk.Entries(nodes, self.sources.get(path, "") if source is None else source))
             if nodes
             else None
             for path, nodes in self.changed.items()

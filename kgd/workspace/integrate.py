@@ -15,7 +15,7 @@ from kgd.errors import Invalid, Limit, Refused, Unavailable
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging, Unwritten
 from kgd.git.store import ObjectStore
-from kgd.model.ancestry import in_common
+from kgd.model.ancestry import common_content
 from kgd.model.conflict import Conflict
 from kgd.model.merge import RULES_VERSION
 from kgd.workspace import merge_twins
@@ -90,7 +90,7 @@ def base_tree(view: Unwritten, a: ObjectId, b: ObjectId, sharded: frozenset[str]
     def merge_held(base: ObjectId | None, ours: ObjectId, theirs: ObjectId) -> ObjectId:
         return _written(view, ours, merge_trees(view, base, ours, theirs, sharded))
 
-    return in_common(a, b, bases=view.merge_bases, held=view.tree_of, merge=merge_held)
+    return common_content(a, b, bases=view.merge_bases, held=view.tree_of, merge=merge_held)
 
 
 def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:

@@ -28,7 +28,7 @@ class NodeFiles(ObjectStore):
     """The same repository, with nodes in place of parts: for one thread, as long as one computation takes.
 
     A part that cannot be read, or that holds what does not belong there, stays a file of its own path. `tree` and what
-    is built on it (`Lookup`, `walk_through`) see the repository as it is.
+    is built on it (`Lookup`, `check_history`) see the repository as it is.
 
     Args:
         hint: In which part a node is now, for who knows it: there it is looked for first.

@@ -284,7 +284,7 @@ class _Look:
                     return frozenset()
                 found.add(conflict.uri)
             if conflict and blob is new:
-                found |= conflict.spoken_of()
+                found |= conflict.mentioned_uris()
                 self.disputed |= {f"{first}/{rest[0]}" for first, *rest in map(split, conflict.fields)
                                   if first == "memories" and rest}  # fmt: skip
         return frozenset(found)

@@ -36,7 +36,7 @@ def test_the_folders_of_parts_are_those_of_the_code() -> None:
 
 def test_its_examples_are_in_the_canonical_form() -> None:
     node, conflict, part, settings = (text.encode() for text in YAML)
-    assert bulk.encode(bulk.decode(part)) == bulk.joined(bulk.split(part)) == part
+    assert bulk.encode(bulk.decode(part)) == bulk.encode_entries(bulk.split(part)) == part
     assert documents.encode(documents.decode(node)) == node
     assert documents.encode_conflict(documents.decode_conflict(conflict)) == conflict
     assert settings_file.encode_settings(settings_file.decode_settings(settings)) == settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.model.ancestry import MOST, in_common
+from kgd.model.ancestry import MOST, common_content
 
 
 class Graph:
@@ -29,7 +29,7 @@ class Graph:
         return a | b
 
     def common(self, a: int, b: int) -> frozenset[int] | None:
-        return in_common(a, b, bases=self.bases, held=self.behind.__getitem__, merge=self.merge)
+        return common_content(a, b, bases=self.bases, held=self.behind.__getitem__, merge=self.merge)
 
 
 def test_one_common_ancestor_is_itself_and_none_is_nothing() -> None:
