@@ -28,6 +28,7 @@ from kgd.model.uri import (
     build,
     decode_segment,
     encode_segment,
+    percent_encoded,
     scheme_of,
     workspace_of,
 )
@@ -167,7 +168,7 @@ def escape_name(raw: bytes, *, folder: bool) -> str:
         marked.add(len(text) - 5)
     if not marked and not _ESCAPED.search(text):
         return text
-    return "".join(_escape(c) if i in marked or _ESCAPED.match(c) else c for i, c in enumerate(text))
+    return "".join(percent_encoded(c) if i in marked or _ESCAPED.match(c) else c for i, c in enumerate(text))
 
 
 def _names(uri: Uri, sharded: frozenset[str], *, last_is_folder: bool = False) -> list[str]:
@@ -241,10 +242,6 @@ def _cut(name: str, uri: str) -> str:
     kept = name.encode()[:_KEPT].decode("utf-8", "ignore")
     kept = re.sub(r"%[0-9A-F]?\Z", "", kept)
     return f"{kept}~{hashlib.sha256(uri.encode()).hexdigest()[:16]}"
-
-
-def _escape(char: str) -> str:
-    return "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogateescape"))
 
 
 def _node_names(path: str) -> tuple[str, list[str]]:

@@ -35,16 +35,11 @@ def scratch_repository(parent: Path, haves: Iterable[ObjectId] = ()) -> Path:
     made = Path(tempfile.mkdtemp(prefix="net-", dir=parent))
     for folder in ("objects/pack", "objects/info", "refs/heads"):
         (made / folder).mkdir(parents=True)
-    lines = [f"{id.hex()} refs/ours/{number}\n" for number, id in enumerate(haves)]
-    write_new(made / "packed-refs", "".join(["# pack-refs with: sorted \n", *sorted(lines, key=_name)]).encode(),
-              flush=False)  # fmt: skip
+    lines = sorted((f"{id.hex()} refs/ours/{number}\n" for number, id in enumerate(haves)), key=lambda line: line[41:])
+    write_new(made / "packed-refs", "".join(["# pack-refs with: sorted \n", *lines]).encode(), flush=False)
     write_new(made / "config", _CONFIG, flush=False)
     write_new(made / "HEAD", b"ref: refs/heads/none\n", flush=False)
     return made
-
-
-def _name(line: str) -> str:
-    return line[41:]
 
 
 def copied(

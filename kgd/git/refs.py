@@ -341,9 +341,10 @@ def read_foreign(git_dir: Path, ref: str, prefix: str, limit: int) -> dict[str, 
     """
     found: dict[str, ObjectId] = {}
     for line in (_content(git_dir / "packed-refs", _PACKED_LIMIT) or b"").splitlines():
-        id, blank, raw = line.partition(b" ")
-        if blank and len(id) == 40 and _wanted(os.fsdecode(raw), ref, prefix):
-            found[os.fsdecode(raw)] = _id(id)
+        id, _, named = line.partition(b" ")
+        name = os.fsdecode(named)
+        if len(id) == 40 and (name == ref or (prefix and name.startswith(prefix))):
+            found[name] = _id(id)
     for name in [ref, *(_below(git_dir, prefix, limit) if prefix else [])]:
         content = _content(git_dir / name, _LOOSE_LIMIT)
         if content is not None:
@@ -351,10 +352,6 @@ def read_foreign(git_dir: Path, ref: str, prefix: str, limit: int) -> dict[str, 
     if len(found) > limit:
         raise ValueError("too many refs")
     return found
-
-
-def _wanted(name: str, ref: str, prefix: str) -> bool:
-    return name == ref or bool(prefix and name.startswith(prefix))
 
 
 def _below(git_dir: Path, prefix: str, limit: int) -> list[str]:

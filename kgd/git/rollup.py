@@ -138,7 +138,14 @@ def _level(count: int) -> int:
 
 def _listed(git_dir: Path, stems: list[Path]) -> bytes:
     """The objects of some packs for git, in the order of writing: versions of one tree are neighbours."""
-    names = dict.fromkeys((id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)), b"")
+    names = dict.fromkeys(
+        (
+            id
+            for stem in sorted(stems, key=lambda stem: stem.with_suffix(".pack").stat().st_mtime_ns)
+            for id in pack.ids_of(stem)
+        ),
+        b"",
+    )
     _name(ObjectStore(git_dir), names)
     lines = bytearray()  # a list of lines would take five times as much
     for id, name in names.items():
@@ -155,7 +162,3 @@ def _name(store: ObjectStore, names: dict[ObjectId, bytes]) -> None:
             for name, (_, child) in store.tree(id).items():
                 if child in names and b"\n" not in name:
                     names[child] = once.setdefault(name, name)
-
-
-def _written(stem: Path) -> int:
-    return stem.with_suffix(".pack").stat().st_mtime_ns

@@ -133,7 +133,7 @@ class Staging:
 
     def write_tree(self) -> ObjectId:
         """Make the trees of all edits and return the root's id. Cost: the entries of the touched folders."""
-        for path in sorted(self._dirty, key=_depth, reverse=True):
+        for path in sorted(self._dirty, key=lambda path: path.count("/") + 1 if path else 0, reverse=True):
             entries = self._folders[path]
             up, name = _split(path)
             made = make("tree", tree_body(entries))
@@ -242,10 +242,6 @@ class Staging:
 def _split(path: str) -> tuple[str, str]:
     folder, _, name = path.rpartition("/")
     return folder, name
-
-
-def _depth(path: str) -> int:
-    return path.count("/") + 1 if path else 0
 
 
 def _check_names(path: str) -> None:

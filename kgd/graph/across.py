@@ -239,7 +239,8 @@ class _State:
                     news |= self.enter(holder)
         self.short = self._look_further(found)
         for uri, met in self.short.items():
-            wanted[self._hub_with(uri)][uri] = met
+            hub = next(hub for hub, region in sorted(self.regions.items()) if uri in region.reached)
+            wanted[hub][uri] = met
         return (self._ask(wanted) or news) if may_ask else False
 
     def _denied(self, owner: str, uri: Uri) -> bool:
@@ -257,9 +258,6 @@ class _State:
             if (met := found.met.get(uri)) and workspace_of(uri) not in self.absences
             and (reach.cost < end - met.cost or reach.hops < self.max_depth - met.hops)
         }  # fmt: skip
-
-    def _hub_with(self, uri: Uri) -> str:
-        return next(hub for hub, region in sorted(self.regions.items()) if uri in region.reached)
 
     def _ask(self, wanted: Mapping[str, Mapping[Uri, Met]]) -> bool:
         """Ask all hubs at once, nearest nodes first if they exceed one call; True if one answered."""

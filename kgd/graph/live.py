@@ -139,13 +139,11 @@ class LiveGraph:
     def uris(self, *, scheme: str | None = None, prefix: str = "") -> Iterator[Uri]:
         """The existing nodes, in no order; concurrent writes may or may not be included. O(nodes)."""
         start = f"{scheme}:" if scheme else ""
-        for uri, node in self._listed():
+        with self.lock:
+            listed = list(self._nodes.items())
+        for uri, node in listed:
             if node and uri.startswith(prefix) and uri.startswith(start):
                 yield uri
-
-    def _listed(self) -> list[tuple[Uri, dict[str, Card]]]:
-        with self.lock:
-            return list(self._nodes.items())
 
     def twin(self, uri: Uri) -> Uri | None:
         """Another node whose name is equal on some file systems. The first call is O(nodes)."""

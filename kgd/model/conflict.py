@@ -104,6 +104,8 @@ def canonical_json(value: Json) -> str:
 Records = Mapping[str, Conflict]
 """Open conflicts of one version of a node, by field; each concerns this field alone."""
 NO_RECORDS: Records = {}
+Together = Callable[[Json, Json, Json], Json]
+"""Combines two values that replaced the same one, or gives None."""
 Tag = tuple[str, int]
 """A value as its JSON text, and the round of its dispute."""
 
@@ -141,11 +143,7 @@ def held(field: str, value: Json, records: Records) -> Held:
     return Held(values, key, disputed.round, disputed.base, True)
 
 
-def _apart(old: Json, a: Json, b: Json) -> Json:
-    return None
-
-
-def merge_held(old: Held, a: Held, b: Held, together: Callable[[Json, Json, Json], Json] = _apart) -> Decided:
+def merge_held(old: Held, a: Held, b: Held, together: Together | None = None) -> Decided:
     """Merge both sides. `together` combines two values that replaced the same one, or returns None."""
     values = {**old.values, **a.values, **b.values}
     was, ours, theirs = _tags(old, old), _tags(a, old), _tags(b, old)
@@ -156,7 +154,7 @@ def merge_held(old: Held, a: Held, b: Held, together: Callable[[Json, Json, Json
         left, round = ours | theirs, max(old.round, a.round, b.round) + 1
     elif a.shown != b.shown:
         two = {tag for tag in left - was if tag[0] in (a.shown, b.shown)}
-        made = together(values[old.shown], values[a.shown], values[b.shown]) if len(two) == 2 else None
+        made = together(values[old.shown], values[a.shown], values[b.shown]) if together and len(two) == 2 else None
         if made is not None:
             key = canonical_json(made)
             values[key], left = made, (left - two) | {(key, round)}

@@ -18,8 +18,8 @@ from kgd.model.conflict import (
     WHOLE,
     Conflict,
     FieldConflict,
-    Held,
     Records,
+    Together,
     by_field,
     canonical_json,
     conflict_of,
@@ -76,10 +76,6 @@ class Merged:
         return Conflict(ones[0].uri, disputed, {name: n for one in ones for name, n in one.shown.items()})
 
 
-Together = Callable[[Json, Json, Json], Json]
-"""Combines two values that replaced the same one, or gives None."""
-
-
 @dataclass(slots=True)
 class _Clashes:
     """The disagreements found so far. Fields in `is_open` are merged as registers instead."""
@@ -94,10 +90,10 @@ class _Clashes:
             self.fields[name] = clash
         return clash.sides[shown_of(clash.sides)]
 
-    def decide(self, name: str, values: Iterable[Json], records: Three, *together: Together) -> Json:
+    def decide(self, name: str, values: Iterable[Json], records: Three, together: Together | None = None) -> Json:
         """Merge a field that was open in a version, given its values in base, a and b; returns the new value."""
         was, ours, theirs = (held(name, value, each) for value, each in zip(values, records, strict=True))
-        decided = merge_held(was, ours, theirs, *together)
+        decided = merge_held(was, ours, theirs, together)
         if decided.conflict:
             self.fields[name] = decided.conflict
         return decided.value
@@ -148,7 +144,7 @@ def _merge_existence(versions: tuple[Node | None, ...], records: Three, merged: 
     if a and b and not any(WHOLE in each for each in records):
         return merged
     assert merged.node is not None
-    was, ours, theirs = (_state(node, each) for node, each in zip(versions, records, strict=True))
+    was, ours, theirs = (held(WHOLE, _whole(node, each), each) for node, each in zip(versions, records, strict=True))
     decided = merge_held(was, ours, theirs)
     sides = list(decided.conflict.sides) if decided.conflict else [decided.value]
     if sides == [None]:
@@ -172,21 +168,12 @@ def _merge_existence(versions: tuple[Node | None, ...], records: Three, merged: 
 _MARK = "open"
 
 
-def _state(node: Node | None, records: Records) -> Held:
-    return held(WHOLE, _whole(node, records), _marked(records))
-
-
 def _whole(node: Node | None, records: Records) -> Json:
     """The node and its open conflicts: adding or settling a conflict counts as a change of the node."""
     if node is None:
         return None
     about = sorted(record.digest for name, record in records.items() if name != WHOLE)
     return plain(node) | ({_MARK: about} if about else {})
-
-
-def _marked(records: Records) -> Records:
-    """The record about the whole node, with the version it shows."""
-    return {name: record for name, record in records.items() if name == WHOLE}
 
 
 def _without_mark(value: Json) -> Json:
@@ -220,7 +207,7 @@ def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged
     node = Node(**{name: FIELD_RULES[name](name, *three, clashes) for name, *three in values})
     for name in sorted(names):
         fields_now = [field_of(version, name) for version in (common, a, b)]
-        value = clashes.decide(name, fields_now, records, *([_texts_together] if name == "content" else []))
+        value = clashes.decide(name, fields_now, records, _texts_together if name == "content" else None)
         if canonical_json(field_of(node, name)) != canonical_json(value):
             node = with_field(node, name, value)
     return Merged(node, by_field([conflict_of(node.uri, clashes.fields)] if clashes.fields else []))

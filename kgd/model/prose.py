@@ -80,12 +80,8 @@ def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[st
     if a == base:
         return b
     if at_end and not base:
-        return _appended(a, b)
+        return [line for block in _of_both(_blocks(a), _blocks(b)) for line in block]
     return None
-
-
-def _appended(a: list[str], b: list[str]) -> list[str]:
-    return [line for block in _of_both(_blocks(a), _blocks(b)) for line in block]
 
 
 def _of_both(a: list[Block], b: list[Block]) -> list[Block]:

@@ -239,7 +239,7 @@ def encode_segment(raw: bytes) -> str:
         raise Limit(f"a segment has at most {MAX_SEGMENT_BYTES} bytes, this one has {len(raw)}", at="uri")
     text = raw.decode("utf-8", "surrogateescape")
     composed = unicodedata.is_normalized("NFC", text)
-    return "".join(c if _is_plain(c, composed) else _escape(c) for c in text)
+    return "".join(c if _is_plain(c, composed) else percent_encoded(c) for c in text)
 
 
 def decode_segment(text: str) -> bytes:
@@ -273,7 +273,8 @@ def _is_plain(char: str, composed: bool) -> bool:
     return composed and code > 0x9F and not 0xD800 <= code <= 0xDFFF
 
 
-def _escape(char: str) -> str:
+def percent_encoded(char: str) -> str:
+    """The bytes of a character as ``%XX``."""
     return "".join(f"%{b:02X}" for b in char.encode("utf-8", "surrogateescape"))
 
 
