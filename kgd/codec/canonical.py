@@ -1,6 +1,6 @@
 """The canonical byte form: written, and read back strictly (docs/format.md "Bytes").
 
-The form is a small subset of YAML 1.2: block mappings and sequences (a sequence stands at its parent's indent), plain
+The form is a small subset of YAML 1.2: block mappings and sequences (a sequence has its parent's indent), plain
 scalars of a safe shape, JSON strings, JSON numbers, ``true false null [] {}``, and literal blocks for text of several
 lines. `load` accepts nothing else, which makes it safe and fast: accepted bytes mean the same to every YAML 1.2
 reader. Every other form is `NotCanonical` and goes through the guard (kgd.codec.guard).
@@ -52,7 +52,7 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uf
 _SURROGATE = re.compile("[\ud800-\udfff]").search
 _TO_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 # Plain: begins with a letter, `/` or `_`; no ': ', no ' #', no blank or ':' at the end; never a word that YAML 1.1 or
-# 1.2 takes for something else.
+# 1.2 reads as another type.
 _PLAIN = re.compile(
     r"(?:[A-Za-z/_\u00c0-\u1fff\u3040-\ud7ff\U00010000-\U0010ffff](?:[^:#\t\n]|:(?=[^\s])|(?<=\S)#)*+)(?<![\s:])\Z"
 ).match
@@ -110,13 +110,13 @@ def is_plain(text: str) -> bool:
     return _PLAIN(text) is not None and text not in _RESERVED
 
 
-def check_depth(value: Json, depth: int = DEPTH - 1) -> None:
+def check_depth(value: Json) -> None:
     """Check that mappings and lists are not nested deeper; not recursive, so that any depth can be checked.
 
     Raises:
         Limit: They are.
     """
-    level = [value]
+    level, depth = [value], DEPTH - 1
     while level := [item for item in level if isinstance(item, Mapping | list | tuple)]:
         _check_depth(depth)
         depth -= 1

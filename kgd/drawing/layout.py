@@ -177,11 +177,11 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
     return {dot.uri: found.get(dot.uri) or Label(texts[dot.uri], False, 0) for dot in dots}
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
-    """The text, cut to this width with a sign."""
-    if width(text) <= longest:
+def shortened(text: str) -> str:
+    """The text, cut to the width `LONGEST` with a sign."""
+    if width(text) <= LONGEST:
         return text
-    kept, room = "", longest - 1
+    kept, room = "", LONGEST - 1
     for character in text:
         room -= width(character)
         if room < 0:

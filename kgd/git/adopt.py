@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +48,12 @@ def adopt(
     directory: Path,
     *,
     environment: Mapping[str, str],
-    where: Sequence[str] = WHERE,
-    remote: str | None = None,
     deadline: float = DEADLINE,
     allow: _Allow | None = None,
 ) -> Adopted:
     """Adopt the workspace that a remote of the code repository already has, with all its history.
 
-    Asks the remotes (`remote` alone, or ``origin`` first), then the refs that an earlier ``git fetch`` left here.
+    Asks the remotes, ``origin`` first, then looks for the branch that an earlier ``git fetch`` left here.
     Afterwards the workspace is complete, as `create_in_code_repository` makes one, or nothing has changed.
 
     Args:
@@ -73,19 +71,18 @@ def adopt(
     if found is not None:
         return Adopted(found)
     end, unreachable = time.monotonic() + deadline, ""
-    for name in [remote] if remote else _remotes(place):
+    for name in _remotes(place):
         try:
-            ref = _ask(place, name, where, environment, end)
+            ref = _ask(place, name, environment, end)
             if ref:
                 url = _url(place, name, environment)
                 return Adopted(_take(place, url, ref, environment, allow), name, ref)
         except (Unavailable, Limit, program.GitFailed) as error:
             unreachable = unreachable or f"{name}: {error}"
-        for ref in where:
-            tracked = _tracking(place, name, ref)
-            if tracked:
-                made = _take(place, str(place.common_dir), tracked, environment, allow)
-                return Adopted(made, name, ref, unreachable)
+        tracked = f"refs/remotes/{name}/{CODE_BRANCH.removeprefix('refs/heads/')}"
+        if refs.read_ref(place.common_dir, tracked):
+            made = _take(place, str(place.common_dir), tracked, environment, allow)
+            return Adopted(made, name, CODE_BRANCH, unreachable)
     return Adopted(unreachable=unreachable)
 
 
@@ -111,14 +108,14 @@ def _remotes(place: Place) -> list[str]:
     return []
 
 
-def _ask(place: Place, remote: str, where: Sequence[str], environment: Mapping[str, str], end: float) -> str | None:
+def _ask(place: Place, remote: str, environment: Mapping[str, str], end: float) -> str | None:
     left = max(0.1, end - time.monotonic())
-    arguments = ["ls-remote", "--quiet", "--", remote, *where]
+    arguments = ["ls-remote", "--quiet", "--", remote, *WHERE]
     output = program.run(
         place.common_dir, arguments, deadline=left, limit=1 << 20, cwd=_cwd(place), environment=environment
     )
     there = {line.split("\t")[1] for line in output.decode("utf-8", "replace").splitlines() if "\t" in line}
-    return next((ref for ref in where if ref in there), None)
+    return next((ref for ref in WHERE if ref in there), None)
 
 
 def _url(place: Place, remote: str, environment: Mapping[str, str]) -> str:
@@ -131,11 +128,6 @@ def _url(place: Place, remote: str, environment: Mapping[str, str]) -> str:
 def _cwd(place: Place) -> Path:
     """The directory to which git resolves relative URLs."""
     return place.main_tree or place.common_dir
-
-
-def _tracking(place: Place, remote: str, ref: str) -> str | None:
-    name = f"refs/remotes/{remote}/{ref.removeprefix('refs/heads/')}"
-    return name if ref.startswith("refs/heads/") and refs.read_ref(place.common_dir, name) else None
 
 
 def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None) -> Layout:
@@ -187,4 +179,4 @@ def vet(store: ObjectStore, tip: ObjectId) -> None:
             raise Refused("the remote's workspace holds a file that is not plain and small", at=path)
         settings = settings or path == "kgd.yaml"
     if not settings:
-        raise Refused("the remote's ref holds no workspace", next="Choose another ref with --ref.")
+        raise Refused("the remote's ref holds no workspace", next="Use `kgd up --standalone` in another folder.")

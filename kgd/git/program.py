@@ -254,7 +254,7 @@ def _started(
     environment: Mapping[str, str] | Person | None,
 ) -> Iterator[_Running]:
     program = path()
-    # git refuses to start where core.worktree names a folder that is missing just now; plumbing needs none.
+    # git refuses to start where core.worktree names a missing folder; plumbing needs none.
     where = [f"--git-dir={git_dir}", f"--work-tree={git_dir}"] if git_dir else []
     switches = [word for switch in _SWITCHES for word in ("-c", switch)]
     try:

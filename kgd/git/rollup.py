@@ -61,7 +61,7 @@ def maintain(git_dir: Path) -> Upkeep:
         try:
             roll_up(git_dir, stems)
         except (program.GitFailed, KgdError, OSError, ValueError) as error:
-            tries, failed = tries + 1, str(error)  # list again: a gc took some, and has their objects
+            tries, failed = tries + 1, str(error)  # list again: a gc has replaced some
             continue
         rolled, large, failed, tries = rolled + 1, large or level > 0, "", 0
     graph = False

@@ -34,8 +34,8 @@ CACHED_ENTRIES = 400_000
 class Staging:
     """Edits of one tree, commit by commit, for one thread.
 
-    Only touched folders are rewritten. Every object that the previous tree lacks is made anew and stays pending, even
-    if the repository has it: an unreferenced object may disappear before our commit does.
+    Only touched folders are rewritten. Every object that the previous tree lacks is created again and stays pending,
+    even if the repository has it: an unreferenced object may disappear before our commit does.
 
     The life of a batch: for each change `put`/`remove`, then `write_tree` and `commit`, or `discard`; at last write
     `objects` and call `flushed`, or `reset` to the value of the ref.
@@ -219,7 +219,7 @@ class Staging:
             if at not in self._folders:
                 up, name = _split(at)
                 if raw(name) in self._folder(up):
-                    raise InvariantViolation("a file stands where a folder is needed", at=at)
+                    raise InvariantViolation("a file is in the way of a folder", at=at)
                 self._folders[at] = entries
                 self._folders[up][raw(name)] = (FOLDER, EMPTY_TREE)  # until `write_tree` knows better
                 self._entries += 1

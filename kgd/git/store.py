@@ -110,7 +110,7 @@ class ObjectStore:
 
         Raises:
             Damaged: It is missing or broken.
-            Limit: It has more than `limit` bytes; nothing of it was inflated.
+            Limit: It has more than `limit` bytes; it was not inflated.
         """
         return self._read(id, limit)[1]
 

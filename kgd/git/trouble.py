@@ -67,7 +67,7 @@ _KNOWN = (
            r"|invalid index-pack|unpack-objects|early EOF|inflate|pack is corrupted|bad object|did not send all"
            r"|remote error|pack has bad object|invalid.*pack",
            "bad-objects", "the remote's objects are cut, damaged or invalid",
-           "Nothing was taken. Ask its maintainer to run `git fsck` there."),
+           "Nothing was stored. Ask its maintainer to run `git fsck` there."),
     _Known(r"hung up unexpectedly|unexpected disconnect|RPC failed|Broken pipe|EOF", "cut",
            "the connection was lost"),
 )  # fmt: skip

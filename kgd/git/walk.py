@@ -88,8 +88,6 @@ def changes_of(
     base: ObjectId | None,
     ours: ObjectId,
     theirs: ObjectId,
-    *,
-    budget: int = ENTRY_BUDGET,
 ) -> tuple[Changes, Changes]:
     """The files that each side changed since `base`, by path, in no order.
 
@@ -98,9 +96,10 @@ def changes_of(
 
     Raises:
         Damaged: A folder cannot be read.
-        Limit: Folders are nested too deeply, or more than `budget` entries were compared.
+        Limit: Folders are nested too deeply, or more than `ENTRY_BUDGET` entries were compared.
     """
     found: tuple[Changes, Changes] = ({}, {})
+    budget = ENTRY_BUDGET
     stack: list[tuple[bytes, int, ObjectId | None, ObjectId | None, ObjectId | None]] = [(b"", 0, base, ours, theirs)]
     while stack:
         path, depth, *ids = stack.pop()

@@ -101,9 +101,9 @@ class Walk:
         self.broken = list(walker.broken)
         self.missing = missing
         self.unknown = walker.unknown
-        """What no source has: how relations came there, the cheapest way first, a later one only with fewer hops."""
+        """Missing nodes: the ways on which relations led there, the cheapest first, later ones only with fewer hops."""
         self.met = walker.met
-        """Of every node that was settled, listed or not, where that was; empty unless it was asked for."""
+        """The point where each settled node was reached, listed or not; empty unless requested."""
         self._walker = walker
 
     @cached_property
@@ -182,7 +182,7 @@ class _Walker:
     neighbours: list[tuple[Direction, Callable[[Uri], Sequence[Edge]]]] = field(default_factory=list)
     ways: int = 0
     reached: dict[Uri, int] = field(default_factory=dict)
-    """The fewest hops of the ways taken to a node so far; without `max_depth` the first way is the only one."""
+    """The fewest hops of the ways to a node so far; without `max_depth` the first way is the only one."""
     nodes: list[Visited] = field(default_factory=list)
     broken: dict[BrokenLink, None] = field(default_factory=dict)
     cut: dict[Limit, Cut] = field(default_factory=dict)

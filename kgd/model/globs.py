@@ -103,7 +103,7 @@ def _check(segment: str, text: str) -> None:
     if not segment:
         raise _refused(text, "no path has an empty segment", "Write one / between names, and none at the end.")
     if ANY in segment:
-        raise _refused(text, "** stands alone between slashes", "Write * inside a name.")
+        raise _refused(text, "** must be a whole segment", "Write * inside a name.")
     try:
         # `*` is a wildcard here; the rest has to be spelled as in a URI.
         canonical = "*".join(encode_segment(decode_segment(part)) if part else "" for part in segment.split("*"))

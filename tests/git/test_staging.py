@@ -89,7 +89,7 @@ def test_one_change_of_a_batch_can_be_discarded(pen: Pen) -> None:
 
 def test_a_refused_edit_leaves_nothing_half_marked(pen: Pen) -> None:
     pen.write({"nodes/a.yaml": b"1\n"})
-    with pytest.raises(InvariantViolation, match="file stands"):
+    with pytest.raises(InvariantViolation, match="in the way"):
         pen.staging.put("nodes/a.yaml/b/c.yaml", b"x")
     with pytest.raises(InvariantViolation, match="folder has this name"):
         pen.staging.put("nodes", b"x")
