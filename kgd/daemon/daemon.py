@@ -30,10 +30,12 @@ from kgd.daemon.tending import Tending
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.place import is_workspace
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
+from kgd.model.uri import Uri
 from kgd.resolution.attempts import Attempts
 from kgd.sync.clones import Clones
 from kgd.sync.network import network_of
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
     from kgd.workspace.outcome import Stage
     from kgd.workspace.workspace import Workspace
 
-OnCommit = Callable[[str, frozenset[str]], None]
-"""Told (workspace id, the URIs that changed) after a commit, on the thread that made it; must not block."""
+OnChange = Callable[[str, frozenset[Uri]], object]
+"""Told (workspace id, the URIs that changed), on the thread that changed them; must not block."""
 
 log = logging.getLogger("kgd.daemon")
 
@@ -88,8 +90,8 @@ class Daemon:
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
-        self._listeners: list[OnCommit] = []
-        self._watchers: list[Callable[[str], object]] = []
+        self._listeners: list[OnChange] = []
+        self._watchers: list[OnChange] = []
         self._calls = 0
         self._closed = False
 
@@ -228,13 +230,13 @@ class Daemon:
         ]
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
-    def on_commit(self, listener: OnCommit) -> None:
+    def on_commit(self, listener: OnChange) -> None:
         """Tell `listener` of every commit of every workspace, also of those that are opened later."""
         self._listeners.append(listener)
 
-    def on_code(self, watcher: Callable[[str], object]) -> None:
-        """Tell `watcher` of every workspace where something changed without a commit: its code, what of its nodes is
-        unverified since, or what waits as a proposal."""
+    def on_code(self, watcher: OnChange) -> None:
+        """Tell `watcher` of every workspace where something changed without a commit: its code, which of its nodes are
+        unverified, or, without URIs, which proposals wait and which files cannot be read."""
         self._watchers.append(watcher)
 
     def forget(self, workspace: Workspace) -> None:
@@ -302,15 +304,16 @@ class Daemon:
     def _surround(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
         """Start the work beside an open workspace; `undo` ends what was started."""
         workspace.is_registered = lambda id: id in self.registry.current().entries
-        workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
-        workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
+        workspace.on_commit(lambda uris: self._announce(workspace.id, uris))
+        workspace.on_uncommitted(lambda: self._announce_code(workspace.id, frozenset()))
         workspace.on_displaced(
             lambda: threading.Thread(target=self._open_anew, args=(workspace.layout,), daemon=True).start()
         )
         workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
         tending = Tending(
-            workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
-        )
+            workspace, self.registry.current().settings.rescan_seconds,
+            lambda uris: self._announce_code(workspace.id, uris),
+        )  # fmt: skip
         undo.callback(_quietly, tending.close)
         tending.start()
         syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
@@ -324,7 +327,7 @@ class Daemon:
     def _open_anew(self, layout: Layout) -> None:
         """The folder of what is derived was removed under an open workspace."""
         try:
-            if layout.git_dir.exists():
+            if is_workspace(layout.git_dir):
                 self._at(layout)
         except (KgdError, OSError):
             log.exception("not opened anew", extra={"path": layout.git_dir})
@@ -357,13 +360,13 @@ class Daemon:
             log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})
             _close(one)
 
-    def _announce(self, id: str, uris: frozenset[str]) -> None:
+    def _announce(self, id: str, uris: frozenset[Uri]) -> None:
         for listener in self._listeners:
             listener(id, uris)
 
-    def _announce_code(self, id: str) -> None:
+    def _announce_code(self, id: str, uris: frozenset[Uri]) -> None:
         for watcher in self._watchers:
-            watcher(id)
+            watcher(id, uris)
 
     def _still_there(self, entry: Entry) -> bool:
         """Whether a registered place still holds a workspace of that id."""

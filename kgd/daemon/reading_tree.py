@@ -58,8 +58,12 @@ log = logging.getLogger("kgd.reading")
 class ReadingTree:
     """Keeps what is known of the insides of one workspace's code tree current, until it is closed."""
 
-    def __init__(self, workspace: Workspace, overlay: Overlay, folder: Path) -> None:
-        self._workspace, self._overlay = workspace, overlay
+    def __init__(
+        self, workspace: Workspace, overlay: Overlay, folder: Path, told: Callable[[frozenset[Uri]], object]
+    ) -> None:
+        self._workspace, self._overlay, self._told = workspace, overlay, told
+        self._touched: set[Uri] = set()
+        """Files that were read anew, with what was and what is in them, until `told` hears of them."""
         self._path = folder / "code.sqlite"
         self._index = CodeIndex(self._path, VERSION)
         self._inside = Inside(self._index, workspace.id)
@@ -188,6 +192,7 @@ class ReadingTree:
         self._left = len(files)
         self._forget(gone)
         for start in range(0, len(files), BATCH):
+            self._announce()
             self._read(files[start : start + BATCH])
             self._left = max(0, len(files) - start - BATCH)
             self._tell_new()
@@ -195,6 +200,15 @@ class ReadingTree:
         self._left = 0
         self._follow_names()
         self._tell_new()
+        self._announce()
+
+    def _announce(self) -> None:
+        if self._touched:
+            touched, self._touched = frozenset(self._touched), set()
+            self._told(touched)
+
+    def _touch(self, paths: Iterable[str]) -> None:
+        self._touched.update(node.uri for path in paths for node in self._inside.nodes(path))
 
     def _take_what_came(self) -> None:
         """What somebody changes while a whole tree is read is not kept waiting for all of it."""
@@ -210,6 +224,7 @@ class ReadingTree:
 
     def _forget(self, gone: list[str]) -> None:
         if gone:
+            self._touch(gone)
             self._order({"gone": gone})
             for path in gone:
                 self._tell(path, ())
@@ -267,6 +282,7 @@ class ReadingTree:
 
     def _read(self, files: list[list[str]]) -> None:
         """Has a batch of files read. A file that ends the process, or never ends, is left out and said."""
+        self._touch(file[0] for file in files)
         failed = {file[0]: file[3] for file in files if len(file) > 3}
         for _ in range(len(files) + 1):
             try:
@@ -321,7 +337,9 @@ class ReadingTree:
             self._workspace.note_tree(uri, self._docs(known[uri]))
 
     def _tell(self, path: str, docs: Sequence[Doc]) -> None:
-        self._workspace.note_tree(self._inside.file_uri(path), docs)
+        file = self._inside.file_uri(path)
+        self._workspace.note_tree(file, docs)
+        self._touched.update((file, *(doc.uri for doc in docs)))
 
     def _docs(self, path: str) -> list[Doc]:
         return [_doc(node) for node in self._inside.nodes(path)]

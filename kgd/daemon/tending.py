@@ -33,12 +33,13 @@ log = logging.getLogger("kgd.tending")
 class Tending:
     """Watches for one workspace until it is closed: `overlay` follows the code tree, hand edits become hints.
 
-    `told` is called when a file of the code came, went or changed, and when other nodes are unverified by that.
+    `told` is called with the files, directories, symbols and chunks of the code that came, went or changed, and with
+    the nodes that are unverified by that, or verified again.
     """
 
     def __init__(
-        self, workspace: Workspace, rescan_seconds: float, told: Callable[[], object] = lambda: None
-    ) -> None:  # fmt: skip
+        self, workspace: Workspace, rescan_seconds: float, told: Callable[[frozenset[Uri]], object] = lambda uris: None
+    ) -> None:
         self._workspace, layout, self._told = workspace, workspace.layout, told
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
@@ -54,7 +55,7 @@ class Tending:
             workspace.overlay = overlay = self._overlay
             workspace.code_files = lambda: _files(overlay, overlay.uris())
             try:
-                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir)
+                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir, told)
             except KgdError:
                 log.exception("symbols and documents of the code tree are not read")
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
@@ -128,7 +129,7 @@ class Tending:
             if self.reading:
                 self.reading.note(changed_now)
             self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
-            self._told()
+            self._told(frozenset(changed_now))
 
     def _belongs(self, path: str) -> bool:
         """Whether the code tree has this file, and does not ignore it."""

@@ -14,9 +14,9 @@ import pygit2
 from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
-from kgd.git.layout import FORMAT, OWN_BRANCH, RETIRED, Layout, code_layout, is_workspace, removed, standalone_layout
+from kgd.git.layout import FORMAT, OWN_BRANCH, RETIRED, Layout, code_layout, removed, standalone_layout
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
-from kgd.git.place import Place, find_place
+from kgd.git.place import Place, find_place, is_workspace
 from kgd.git.store import ObjectStore
 
 FIRST_TIME = 1_700_000_000
@@ -25,6 +25,8 @@ EXCLUDE = "/.kgd/"
 """The line in ``info/exclude`` of the code repository."""
 _HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
 """The name of an unfinished git directory, with the pid of its process."""
+_REMAINS = {"kgd", "refs", "logs", "HEAD", "index"}
+"""Names that a daemon may write into the git directory of a workspace while it is being deleted."""
 _SETTINGS = {
     "core.filemode": "false",
     "core.autocrlf": "false",
@@ -189,7 +191,7 @@ def check_place_is_free(place: Place, layout: Layout) -> None:
     tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
     if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())) and not _tied(layout):
         raise InvariantViolation(".kgd exists and is not kgd's", at=str(tree), next=next_step)
-    if os.path.lexists(layout.git_dir):
+    if os.path.lexists(layout.git_dir) and not _clear_remains(layout.git_dir):
         raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
     index = place.git_dir / "index"
     try:
@@ -198,6 +200,17 @@ def check_place_is_free(place: Place, layout: Layout) -> None:
         tracked = False  # split or sparse: libgit2 cannot read it
     if tracked:
         raise InvariantViolation("the code repository tracks files in .kgd", at=str(tree), next=next_step)
+
+
+def _clear_remains(git_dir: Path) -> bool:
+    """Remove locks, refs and logs that a daemon wrote while the repository was being deleted; True if nothing is left.
+
+    They are worthless without objects. A folder with anything else is left alone.
+    """
+    if git_dir.is_symlink() or not git_dir.is_dir() or {one.name for one in git_dir.iterdir()} - _REMAINS:
+        return False
+    shutil.rmtree(git_dir)
+    return True
 
 
 def _tied(layout: Layout) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kgd.errors import KgdError
 from kgd.git import refs
-from kgd.git.place import Place, find_place, setting
+from kgd.git.place import Place, find_place, is_workspace, setting
 from kgd.git.store import ObjectStore
 
 FORMAT = 1
@@ -100,10 +100,6 @@ def code_layout(place: Place) -> Layout:
 def standalone_layout(place: Place) -> Layout:
     branch = setting(place.common_dir, "kgd.branch") or OWN_BRANCH
     return Layout(place.common_dir, place.main_tree or place.common_dir, None, branch)
-
-
-def is_workspace(git_dir: Path) -> bool:
-    return (git_dir / "HEAD").exists() and setting(git_dir, "kgd.format") is not None
 
 
 def is_clone(place: Place) -> bool:

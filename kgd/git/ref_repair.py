@@ -42,7 +42,8 @@ def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
     repository are kept under refs of their own.
     """
     done, git_dir, scratch = Repair(), layout.git_dir, layout.derived_dir
-    _repair_head_file(layout, done)
+    if repair_head_file(layout):
+        done.repaired.append("HEAD")
     if refs.mend_packed_refs(git_dir, scratch):
         done.repaired.append("packed-refs")
     for name in (layout.branch, refs.HEAD, *_lost(git_dir)):
@@ -125,13 +126,15 @@ def is_whole(store: ObjectStore, id: ObjectId) -> bool:
         return False
 
 
-def _repair_head_file(layout: Layout, done: Repair) -> None:
-    """Restore HEAD, which names the checked-out branch; without it git and libgit2 see no repository."""
+def repair_head_file(layout: Layout) -> bool:
+    """Restore a lost or damaged HEAD, without which git sees no repository; True if it was."""
+    (layout.git_dir / "refs").mkdir(exist_ok=True)  # git needs this folder as well
     try:
         refs.checked_out(layout.git_dir)
     except KgdError:
         replace(layout.git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
-        done.repaired.append("HEAD")
+        return True
+    return False
 
 
 def _lost(git_dir: Path) -> list[str]:

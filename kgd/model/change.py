@@ -44,10 +44,12 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add a paragraph to `content`; create the node if it is missing."""
+    """Add a paragraph to `content`. A missing node is created if `creates`, or if its URI is a file of the workspace or
+    external."""
 
     uri: Uri
     text: str
+    creates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
