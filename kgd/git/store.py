@@ -99,7 +99,7 @@ class ObjectStore:
         self.reopened = 0
         self._reopening = threading.Lock()
         self._ending = ""
-        """Of the path by which the open handle knows its packs."""
+        """Suffix of the path under which the open handle knows its packs."""
         self._packs = frozenset[str]()
         """Names of the pack files that `renew` last saw."""
         check_configuration(git_dir, work_tree)
@@ -433,7 +433,7 @@ class ObjectStore:
             repository = open_bare(self.git_dir)
             # Packs only: loose objects are read by `pack.read_loose`, since a cut one would stop every thread forever.
             objects = pygit2.Odb()
-            # Packs that are open under the same path are shared with the handle before, and all that they remember.
+            # libgit2 shares packs of the same path with the earlier handle, caches included.
             self._ending = "" if self._ending else "/."
             for place in self._places:
                 objects.add_backend(pygit2.OdbBackendPack(f"{place}{self._ending}"), 1)

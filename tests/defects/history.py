@@ -141,7 +141,7 @@ BUGS: dict[str, Bug] = {
     ),
     "7-remains": Bug(
         "what a daemon wrote into a deleted repository keeps a new one away",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         " and not _clear_remains(layout.git_dir):",
         ":",
         ("tests/git/test_layout.py::test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle",),
