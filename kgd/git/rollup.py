@@ -32,8 +32,8 @@ also a twelfth of all bytes."""
 LISTED = 20_000
 """Maximum number of objects of a roll-up that are listed here. Above that, git walks all of history."""
 LISTED_HERE = 4_000
-"""Maximum number of objects that this process reads for a list. For more it starts a child process, in some 0.2 s: reading
-takes up to 60 MB, part of which the heaps would keep, and blocks the interpreter for seconds."""
+"""Maximum number of objects that this process reads for a list. For more it starts a child process, in some 0.2 s:
+reading takes up to 60 MB, part of which the heaps would keep, and blocks the interpreter for seconds."""
 TRIES = 3
 DEADLINE = 600.0
 
