@@ -38,6 +38,7 @@ from kgd.index.hub_state import SqliteHubState
 from kgd.model.uri import Uri
 from kgd.resolution.attempts import Attempts
 from kgd.sync.clones import Clones
+from kgd.sync.network import network_of
 
 if TYPE_CHECKING:
     from kgd.daemon.browsers import Pages
@@ -387,7 +388,7 @@ class _Opened(NamedTuple):
 
 def _network(entry: Entry, stop: threading.Event) -> Network:
     """How a remote that only the registry names is spoken to: as the person, with the credential that it refers to."""
-    return Network(person_environment(), secret(entry.token) if entry.token else "", stop=stop)
+    return network_of(entry.token, stop=stop)
 
 
 def _inode(place: Path) -> int:

@@ -9,8 +9,7 @@ from pathlib import Path
 from kgd.codec.settings import PATH, Settings, decode_settings
 from kgd.config.registry import Entry
 from kgd.errors import Refused
-from kgd.git import layout as layouts
-from kgd.git import refs, remote_settings
+from kgd.git import creation, refs, remote_settings
 from kgd.git.adopt import WHERE
 from kgd.git.incoming import Incoming
 from kgd.git.layout import OWN_BRANCH, Layout
@@ -49,7 +48,7 @@ def clone(
 
     def fill(half: Path) -> None:
         nonlocal cloned
-        remote = GitRemote(url, ObjectStore(half, layout.work_tree), half / "kgd" / "sync", network)
+        remote = GitRemote(url, ObjectStore(half, layout.work_tree), network)
         usual = WHERE if layout.in_code else (*WHERE, OWN_BRANCH)
         cloned, tip = _look(remote, [entry.ref] if entry.ref else usual)
         with remote.fetch({cloned: tip}) as incoming:
@@ -64,7 +63,7 @@ def clone(
         made = replace(layout, git_dir=half)
         remote_settings.add(made, Remote("origin", url, cloned, entry.token, entry.sync, direction))
 
-    layouts.build_repository(layout, fill)
+    creation.build_repository(layout, fill)
     return cloned
 
 

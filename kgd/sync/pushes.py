@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kgd.errors import KgdError
-from kgd.git.foreign import Allowance, measure
-from kgd.git.incoming import Incoming
+from kgd.git.incoming import Allowance, Incoming, measure
 from kgd.git.objects import ObjectId
 from kgd.git.refs import NOTES
 from kgd.workspace import pushers

@@ -393,7 +393,7 @@ def test_a_push_never_replaces_what_came_between_the_look_and_the_push(ann: Pers
 
     ann.put("a", summary="a")
     (remote,) = remotes(ann.workspace.layout)
-    transport = Slow(remote.url, ann.workspace.store, ann.folder / "scratch", network)
+    transport = Slow(remote.url, ann.workspace.store, network)
     slept: list[float] = []
     done = rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
     assert (done.pulled, done.pushed, len(slept)) == (1, 2, 1)
@@ -410,7 +410,7 @@ def test_who_always_loses_gives_up_after_five_pushes_and_says_so(ann: Person, hu
     ann.share(hub, sync=0)
     ann.put("a", summary="a")
     (remote,) = remotes(ann.workspace.layout)
-    transport = Beaten(remote.url, ann.workspace.store, ann.folder / "scratch", Network(dict(os.environ)))
+    transport = Beaten(remote.url, ann.workspace.store, Network(dict(os.environ)))
     slept: list[float] = []
     with pytest.raises(Trouble, match="others were faster 5 times"):
         rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
