@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kgd.config.credentials import check_reference
 from kgd.errors import Invalid
@@ -18,17 +18,6 @@ from kgd.vectors.choosing import Choice
 
 SYNC_LIMIT = 86_400
 SHARED_LIMIT = 1 << 20
-
-
-class Placed(Protocol):
-    """What a registry entry is made from."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def work_tree(self) -> Path: ...
-    @property
-    def code_tree(self) -> Path | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +42,11 @@ class Entry:
     sync: float | None = None
 
     @classmethod
-    def of(cls, placed: Placed) -> Entry:
+    def of(cls, id: str, work_tree: Path, code: Path | None) -> Entry:
         """The entry of a workspace: the code repository it lives in, or its own folder."""
-        code = placed.code_tree
-        if code is not None and placed.work_tree.parent == code:
-            return cls(placed.id, str(code))
-        return cls(placed.id, str(placed.work_tree), code=str(code or ""), standalone=True)
+        if code is not None and work_tree.parent == code:
+            return cls(id, str(code))
+        return cls(id, str(work_tree), code=str(code or ""), standalone=True)
 
     def written(self) -> dict[str, str | bool | float]:
         """As the file has it; what is at its default is left out."""

@@ -37,8 +37,8 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 
 from kgd import __version__
+from kgd.daemon.calls import LineReader, LineWriter
 from kgd.daemon.daemon import Daemon
-from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import KgdError, NotFound, of_defect
 from kgd.mcp import apps, prompts, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing

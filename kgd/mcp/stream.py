@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
 
 from kgd.client import oversized
-from kgd.daemon.outstanding import LineReader, LineWriter, Oversized
+from kgd.daemon.calls import LineReader, LineWriter, Oversized
 
 log = logging.getLogger("kgd.mcp")
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    from kgd.daemon.calls import Call, Peer
+    from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
     from kgd.daemon.endpoint import Endpoint
-    from kgd.daemon.outstanding import LineReader, LineWriter
 
     class Served(Protocol):
         """What stands behind the socket; `kgd.serve.parts.Parts` is the real one."""
@@ -109,7 +108,7 @@ def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *
 
     from kgd.config import one_thread_each
     from kgd.config.registry import RegistryFile
-    from kgd.daemon import descriptors, logs
+    from kgd.daemon import logs, process
 
     logs.start(home.log, RegistryFile(home).current().settings.log_level, to_stderr=to_stderr)
     log = logging.getLogger("kgd.serve")
@@ -117,7 +116,7 @@ def _run(home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, *
     faulthandler.enable(crash)
     sys.setswitchinterval(SWITCH_SECONDS)
     one_thread_each()
-    descriptors.raise_limit()
+    process.raise_limit()
     _share_memory()
     gc.set_threshold(COLLECT_EVERY)
     gc.disable()  # all that is imported stays: to look for garbage among it is a tenth of the start

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from kgd.config import Home
 from kgd.config.own_token import token_of
-from kgd.daemon import descriptors
+from kgd.daemon import process
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, NotFound, Unavailable
 from kgd.hub.app import HostCheck, tool_routes
@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="off",
                 timeout_graceful_shutdown=STOP_SECONDS, http=Connection,
-                limit_concurrency=min(CONNECTIONS_LIMIT, descriptors.for_clients() // 2),
+                limit_concurrency=min(CONNECTIONS_LIMIT, process.for_clients() // 2),
                 h11_max_incomplete_event_size=HEADER_LIMIT,
             )
         )  # fmt: skip

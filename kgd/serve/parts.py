@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgd.config import Home
-from kgd.daemon.calls import Call, Peer
+from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
 from kgd.daemon.daemon import Daemon
-from kgd.daemon.outstanding import LineReader, LineWriter
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
 from kgd.serve.visiting import Visiting

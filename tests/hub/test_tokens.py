@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.daemon.tokens import DAY, GENERATIONS, HubState, Minted, Tokens, TooMuch
+from kgd.daemon.tokens import DAY, GENERATIONS, Minted, Tokens, TooMuch
 from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token
@@ -39,16 +39,15 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["sqlite"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HubState]:
-    """Every implementation; a further one is a further name here."""
-    made = {"sqlite": lambda: SqliteHubState(tmp_path / "hub.db")}[request.param]()
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[SqliteHubState]:
+    made = SqliteHubState(tmp_path / "hub.db")
     yield made
     made.close()
 
 
 @pytest.fixture
-def tokens(state: HubState, clock: Clock) -> Tokens:
+def tokens(state: SqliteHubState, clock: Clock) -> Tokens:
     chance = random.Random(7)
     return Tokens(lambda: state, clock, chance.randbytes)
 
@@ -240,21 +239,21 @@ def test_a_request_id_answers_the_first_result_and_no_other_request(tokens: Toke
 # ---- the contract of a state
 
 
-def test_the_state_keeps_what_it_was_given(state: HubState, tokens: Tokens) -> None:
+def test_the_state_keeps_what_it_was_given(state: SqliteHubState, tokens: Tokens) -> None:
     made = tokens.mint("Ann", "person", (*ALL, *SERVICES), START + 10, quota=Quota(pending_proposals=3))
     assert state.find(made.record.holder.id) == made.record
     assert state.find("nobody00") is None
     assert [one.holder.name for one in state.all()] == ["Ann"]
 
 
-def test_the_trail_is_told_newest_first_and_by_token(state: HubState) -> None:
+def test_the_trail_is_told_newest_first_and_by_token(state: SqliteHubState) -> None:
     for number in range(5):
         state.note(AuditEntry(START + number, f"t{number % 2}", "put", "infra", f"n{number}"))
     assert [one.detail for one in state.trail(None, 3)] == ["n4", "n3", "n2"]
     assert [one.detail for one in state.trail("t1", 10)] == ["n3", "n1"]
 
 
-def test_spending_is_by_token_kind_and_window(state: HubState) -> None:
+def test_spending_is_by_token_kind_and_window(state: SqliteHubState) -> None:
     assert state.spend({"a": 5}, "x", 1, 5)
     assert not state.spend({"a": 5}, "x", 1, 1)
     assert state.spend({"b": 5}, "x", 1, 5)
@@ -262,14 +261,14 @@ def test_spending_is_by_token_kind_and_window(state: HubState) -> None:
     assert state.spend({"a": 5}, "x", 2, 5)
 
 
-def test_spending_of_several_is_whole_or_not_at_all(state: HubState) -> None:
+def test_spending_of_several_is_whole_or_not_at_all(state: SqliteHubState) -> None:
     assert state.spend({"child": 5, "parent": 5}, "x", 1, 3)
     assert state.spend({"sister": 5, "parent": 5}, "x", 1, 2)
     assert not state.spend({"child": 5, "parent": 5}, "x", 1, 1)
     assert state.spend({"child": 5}, "x", 1, 2), "what was refused was not counted"
 
 
-def test_old_answers_are_let_go(state: HubState) -> None:
+def test_old_answers_are_let_go(state: SqliteHubState) -> None:
     state.keep_answer("a", "old", b"", "1", START, 0)
     state.keep_answer("a", "new", b"", "2", START + 10, START + 5)
     assert state.answer("a", "old") is None

@@ -232,7 +232,7 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
         "from kgd.daemon.reading_process import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    monkeypatch.setattr("kgd.daemon.reading_tree.PROGRAM", (str(crashing),))
+    monkeypatch.setattr("kgd.daemon.reading_process.PROGRAM", (str(crashing),))
     session = start()
     report = call(session, "status")["code"]
     assert report["left_out"] == {"its parser crashed": 1}

@@ -1,6 +1,6 @@
-"""File descriptors of the daemon: how many it may have open, how many it has, and how many are kept for its own work.
+"""The daemon's process: file descriptors and memory.
 
-A daemon without a free descriptor can neither write nor say so. Clients are therefore refused while some are left.
+A daemon without a free descriptor can neither write nor report it. Clients are therefore refused while some are free.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import resource
 
 MOST = 1 << 20
-"""The soft limit is raised no further: some programs that kgd starts close every number below it."""
+"""Upper bound for the soft limit: some programs that kgd starts close every number below it."""
 RESERVE = 128
-"""Kept for packs, locks, databases and the git program. A quarter of the limit where that is less."""
+"""Reserved for packs, locks, databases and the git program; at most a quarter of the limit."""
 
 
 def raise_limit() -> None:
@@ -20,7 +20,7 @@ def raise_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # macOS allows less than its hard limit says
+        with contextlib.suppress(OSError, ValueError):  # macOS allows less than its hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
@@ -30,20 +30,20 @@ def limit() -> int:
 
 
 def for_clients() -> int:
-    """Descriptors that connections may take in all."""
+    """Descriptors that all connections together may use."""
     return limit() - min(RESERVE, limit() // 4)
 
 
 def in_use() -> int:
-    """Open descriptors of this process. Takes some 0.1 ms for every thousand."""
+    """Open descriptors of this process. Costs about 0.1 ms per thousand."""
     try:
         return len(os.listdir("/dev/fd"))
-    except OSError:  # none is left for the listing
+    except OSError:  # no descriptor is free to list them
         return limit()
 
 
 def shortage() -> str:
-    """Empty, or one sentence where new connections are refused for lack of descriptors."""
+    """One sentence if new connections are refused for lack of descriptors, else empty."""
     used = in_use()
     if used < for_clients():
         return ""
