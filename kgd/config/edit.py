@@ -1,7 +1,7 @@
-"""This file is where one entry of ``workspaces.yaml`` is changed as text, so that a person's comments and order stay.
+"""Text edits of one entry in ``workspaces.yaml``, which keep the user's comments and order.
 
-It knows the block style that kgd writes and people copy from ``workspaces.example.yaml``. Anything else it refuses to
-touch; whoever calls it parses the result before it is kept.
+Only the block style of ``workspaces.example.yaml`` is supported; other styles are refused. The caller parses the result
+before it is saved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"/[A-Za-z0-9/._-]*\Z").match
 
 
 def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float]) -> str:
-    """`text` with that entry added at the end, or with those fields of it replaced and its others removed.
+    """`text` with this entry added at the end, or with its fields replaced.
 
     Raises:
         Invalid: ``workspaces`` is not written as a block.
@@ -41,7 +41,7 @@ def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float]) -> 
 
 
 def without_entry(text: str, id: str) -> str:
-    """`text` without that entry, with the comments inside of it."""
+    """`text` without this entry and the comments inside it."""
     lines = text.splitlines()
     start, end, indent = _block(lines)
     first, last = _entry(lines, start, end, indent, id)
@@ -53,7 +53,7 @@ def without_entry(text: str, id: str) -> str:
 
 
 def _block(lines: list[str]) -> tuple[int, int, str]:
-    """(line of ``workspaces:``, line after its last entry, indent of its entries); -1 where it is not there."""
+    """(line of ``workspaces:``, line after its last entry, indent of its entries); -1 if missing."""
     for number, line in enumerate(lines):
         if line.strip() in ("workspaces: {}", "workspaces: null", "workspaces: ~"):
             lines[number] = "workspaces:"
@@ -75,7 +75,7 @@ def _block(lines: list[str]) -> tuple[int, int, str]:
 
 
 def _entry(lines: list[str], start: int, end: int, indent: str, id: str) -> tuple[int, int]:
-    """(line of the entry's key, line after its last field); -1 where it is not there."""
+    """(line of the entry's key, line after its last field); -1 if missing."""
     is_key = re.compile(rf"{indent}(['\"]?){re.escape(id)}\1:[ ]*(#.*)?$").match
     for first in range(start + 1, end):
         if not is_key(lines[first]):
@@ -107,7 +107,7 @@ def _is_field(line: str, names: tuple[str, ...]) -> bool:
 
 
 def _comment(line: str) -> str:
-    """What follows the value: a blank, ``#`` and the person's words."""
+    """The comment after a value, with its leading blank."""
     found = re.search(r"""(?:"[^"]*"|'[^']*'|[^"'#\s][^#]*?)(\s+#.*)$""", line.partition(":")[2].lstrip())
     return found.group(1) if found else ""
 

@@ -1,4 +1,4 @@
-"""This file is where the environment says where the programs that agents run in keep a person's configuration."""
+"""Configuration folders of the programs that agents run in, from the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class HostFolders:
-    """Folders of one person. `claude_json` is a file; `code` is the folder of VS Code's own settings."""
+    """Folders of one user. `claude_json` is a file; `code` is the folder of VS Code's settings."""
 
     home: Path
     claude: Path
@@ -21,7 +21,7 @@ class HostFolders:
 
 
 def host_folders(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> HostFolders:
-    """As `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and the platform say."""
+    """The folders, from `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and the platform's defaults."""
     env = os.environ if environ is None else environ
     home = Path(env.get("HOME") or os.path.expanduser("~"))
     claude = env.get("CLAUDE_CONFIG_DIR")

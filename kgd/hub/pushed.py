@@ -1,10 +1,10 @@
 """The verdict on a pushed update (a merge, a proposal, or a refusal), and the refs of pushed proposals.
 
 `kgd.hooks.receive` checks the right to push, as on any git server. The client's old value of a ref is not trusted: it
-could name a commit that others only proposed, and thereby publish their changes.
+could name a commit that others only proposed, and so publish their changes.
 
-A proposal is named ``proposals/<holder>-<number>`` after a push to the branch, ``proposals/<holder>/<name>`` after a push
-to another name. Only its holder can move it.
+A proposal is named ``proposals/<holder>-<number>`` after a push to the branch, ``proposals/<holder>/<name>`` after
+a push to another name. Only its holder can move it.
 """
 
 from __future__ import annotations

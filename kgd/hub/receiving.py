@@ -192,7 +192,7 @@ class Receiving:
         self._record(push, update.new)
         name = offer(push.workspace, push.record, update.ref, update.new)
         self._note(push, "propose", name)
-        said.append(f"waits for review as the proposal {name}")
+        said.append(f"waits for review: {name}")
         if name == update.ref:
             return [f"ok {update.ref}"]
         return [f"ok {update.ref}", f"option refname {name}", f"option old-oid {ZERO}",

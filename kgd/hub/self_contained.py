@@ -1,7 +1,7 @@
 """The check that pushes of restricted tokens contain all objects that they refer to.
 
 Git accepts a pack whose objects are deltas against, or refer to, any object of the repository. A token that may read
-only a part could thereby test whether a guessed text exists. Its pushes are therefore unpacked separately first, and an
+only a part could so test whether a guessed text exists. Its pushes are therefore unpacked separately first, and an
 omitted object must exist at the same path in a commit that the token may build on.
 """
 

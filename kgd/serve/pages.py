@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kgd.config import Home
-from kgd.config.own_token import token_of
+from kgd.config.credentials import token_of
 from kgd.daemon import process
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, NotFound, Unavailable

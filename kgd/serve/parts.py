@@ -118,7 +118,7 @@ class Parts:
 
     async def _start_http(self, port: int) -> None:
         surface = await self._usual_surface()
-        from kgd.config.own_token import token_of
+        from kgd.config.credentials import token_of
         from kgd.mcp.http import HttpServer
 
         server = HttpServer(surface, token_of(Path(self._home.state) / "http.token"), port)

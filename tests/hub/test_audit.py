@@ -56,7 +56,8 @@ def test_a_revoked_token_that_is_used_is_noted(hub: Hub) -> None:
     assert hub.post(token, "infra/status").status == 401
     assert hub.post(token, "infra/get", {"uris": [AUTH]}).status == 401
     assert log_of(hub, token)[0] == (
-        "sign in refused", "", "UNAUTHORIZED: the token was revoked. Ask the hub's administrator for a new one. (2 times)"
+        "sign in refused", "",
+        "UNAUTHORIZED: the token was revoked. Ask the hub's administrator for a new one. (2 times)",
     )  # fmt: skip
 
 

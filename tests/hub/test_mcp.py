@@ -243,4 +243,4 @@ async def test_every_body_counts_as_bytes_of_its_token(hub: Hub, is_chunked: boo
         first = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
         second = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
     assert (first.status_code == 429, second.status_code) == (False, 429)
-    assert "bytes a day" in second.text
+    assert "bytes per day" in second.text

@@ -98,7 +98,7 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
     answer = ask.ingest(source=str(folder))
     assert answer["counts"]["documents_new"] == 2, answer
     told = "\n".join(answer["trouble"])
-    for why in ("1,024 MiB, more than", "pipe, socket or device", "symbolic link", "binary", "no UTF-8"):
+    for why in ("1,024 MiB, more than", "pipe, socket or device", "symbolic link", "binary", "not valid UTF-8"):
         assert why in told, told
     for single, error in (("pipe.md", Invalid), ("huge.md", Invalid), ("loop.md", Invalid), ("none.md", NotFound)):
         with pytest.raises(error):
