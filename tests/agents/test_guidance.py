@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from kgd.agents.guidance import BLOCK, skill
+from kgd.agents.clients import BLOCK, skill
 from kgd.cli.verbs import VERBS
 from kgd.mcp.instructions import INSTRUCTIONS
 from kgd.mcp.server import Surface

@@ -289,7 +289,7 @@ def test_what_several_hosts_read_stays_until_the_last_of_them_goes(desk: Desk) -
     ("words", "says"),
     [
         (["install"], "none of the clients"),
-        (["install", "--client", "zed"], "no client that kgd can set up"),
+        (["install", "--client", "zed"], "kgd cannot set up"),
         (["install", "--client", "cursor", "--user", "--project"], "two places"),
     ],
 )

@@ -99,7 +99,7 @@ def test_settings_that_a_person_added_to_our_table_make_it_theirs() -> None:
 
 
 def test_a_table_that_has_no_place_is_refused() -> None:
-    with pytest.raises(Invalid, match="no place"):
+    with pytest.raises(Invalid, match="cannot be added"):
         TABLE.put("mcp_servers = { a = { command = 'x' } }\n")
 
 

@@ -101,7 +101,7 @@ def test_a_blob_that_inflates_without_end_is_refused_by_its_header(smith: Smith,
 @pytest.mark.slow
 def test_an_unrelated_history_and_a_tag_are_no_workspace(bob: Person, guarded: Path) -> None:
     bob.git("tag", "-a", "v1", "-m", "a tag")
-    assert "this is no commit" in bob.run("git", "push", "origin", "v1^{tag}:refs/heads/proposals/tag").stderr
+    assert "this is not a commit" in bob.run("git", "push", "origin", "v1^{tag}:refs/heads/proposals/tag").stderr
     bob.git("switch", "-q", "--orphan", "other")
     bob.write("x", name="other")
     bob.commit()
@@ -129,4 +129,4 @@ def test_the_settings_that_make_the_workspace_stay(bob: Person, guarded: Path) -
     assert "cannot be changed" in bob.run("git", "push").stderr
     bob.git("rm", "-q", "kgd.yaml")
     bob.commit()
-    assert "without this file it is no workspace" in bob.run("git", "push").stderr
+    assert "a workspace needs this file" in bob.run("git", "push").stderr

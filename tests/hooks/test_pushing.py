@@ -125,7 +125,7 @@ def test_a_node_of_others_cannot_be_moved_into_the_scope(billing: Person) -> Non
 def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
     billing.write(INFRA, name="dns", summary="two")
     billing.commit()
-    refused(billing, "origin", f"HEAD:{ref}", because="nothing is pushed to this ref")
+    refused(billing, "origin", f"HEAD:{ref}", because="this ref cannot be pushed to")
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(pla
     agent = plain.clone("agent", {"KGD_PRINCIPAL": json.dumps(PROPOSER)})
     agent.write(INFRA, name="dns", summary="proposed")
     agent.commit()
-    refused(agent, "origin", "HEAD:main", because="Push it to proposals/<a name of yours> instead")
+    refused(agent, "origin", "HEAD:main", because="Push it to proposals/<your name> instead")
     agent.git("push", "-q", "origin", "HEAD:refs/heads/proposals/dns")
     assert plain.git("rev-parse", "proposals/dns").strip() == agent.head()
     agent.write(APP, name="outside")
