@@ -129,6 +129,16 @@ def one_thread_each() -> None:
         os.environ.setdefault(name, "1")
 
 
+def log_level() -> str:
+    """The level of the daemon's log from `KGD_LOG`, or empty. Raises Invalid for an unknown level."""
+    level = os.environ.get("KGD_LOG", "").lower()
+    if level not in ("", "debug", "info", "warning", "error"):
+        from kgd.errors import Invalid
+
+        raise Invalid(f"'{level[:20]}' is not a log level", at="KGD_LOG", next="Use debug, info, warning or error.")
+    return level
+
+
 def editor() -> str:
     """The command line of the user's editor."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"

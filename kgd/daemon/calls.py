@@ -73,6 +73,7 @@ Dispatch = Callable[[Call, str, dict[str, Any]], dict[str, Any]]
 
 def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> bytes:
     """The answer to a call as a line; an error becomes a refusal."""
+    log.debug("call", extra={"call": name[:64], "client": call.peer.client})
     try:
         line = orjson.dumps({"id": call.key, "result": dispatch(call, name, args)}) + b"\n"
         if len(line) > ANSWER_LIMIT:

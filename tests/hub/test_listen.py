@@ -149,7 +149,7 @@ def _places(hub: Hub) -> tuple[str, str, str]:
 def test_a_workspace_that_is_not_here_is_not_served_in_silence(own_hub: Callable[..., Hub]) -> None:
     done = kgd(own_hub(), "serve", "--listen", "127.0.0.1:0", "-w", "infra,nosuch")
     assert done.returncode == 2
-    assert "no workspace 'nosuch' is here to be served" in done.stderr
+    assert "there is no workspace 'nosuch' to serve" in done.stderr
     assert "Known here: infra" in done.stderr
 
 
