@@ -1,7 +1,7 @@
-"""This file is where pages are that hosts of agents show an answer with: MCP Apps (SEP-1865).
+"""MCP Apps (SEP-1865): pages in which hosts display answers.
 
-A page is a file of ours that loads nothing; what it shows comes with the answer. A host that shows no pages is given
-the answer without what only a page has a use for.
+A page is a static file that loads no other resource; its data comes with the answer. Hosts without support for pages
+receive the answer without the fields for the page.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kgd.tools.tool import Tool
 from kgd.tools.viewing import APP
 
 PAGES: Mapping[str, tuple[str, str]] = {APP: ("graph.html", "The graph, drawn outward by cost")}
-"""By their addresses: the file, and what it shows."""
+"""File and title of each page by its URI."""
 UI = {"ui": {"csp": {}, "prefersBorder": True}}
-"""What a host is told of every page: it asks nothing of any other place."""
+"""Metadata of every page: it makes no requests."""
 
 
 def extensions(tools: Mapping[str, Tool]) -> dict[str, dict[str, Any]]:
-    """What a server with these tools says it can do."""
+    """The capabilities of a server with these tools."""
     return {EXTENSION_ID: {}} if any(tool.app for tool in tools.values()) else {}
 
 
@@ -37,7 +37,7 @@ def listed(tools: Mapping[str, Tool]) -> list[Resource]:
 
 
 def read(tools: Mapping[str, Tool], uri: str) -> TextResourceContents | None:
-    """A page of one of these tools; None for every other address."""
+    """A page of one of these tools; None for other URIs."""
     if not any(tool.app == uri for tool in tools.values() if tool.app):
         return None
     text = files("kgd.mcp").joinpath(PAGES[uri][0]).read_text(encoding="utf-8")
@@ -45,12 +45,12 @@ def read(tools: Mapping[str, Tool], uri: str) -> TextResourceContents | None:
 
 
 def meta(tool: Tool) -> dict[str, Any] | None:
-    """What a tool's description says of its page."""
+    """The metadata that names a tool's page."""
     return {"ui": {"resourceUri": tool.app}} if tool.app else None
 
 
 def for_host(ctx: ServerRequestContext[Any], tool: Tool | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer as this host has a use for it."""
+    """The answer for this host: without the page's fields if it shows no pages."""
     if tool is None or not tool.for_app or client_supports_apps(ctx):
         return answer
     return {name: value for name, value in answer.items() if name not in tool.for_app}

@@ -20,7 +20,7 @@ from kgd.hub.problems import problem
 from kgd.hub.receiving import Receiving
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
-from kgd.mcp.hub_http import HubHttp
+from kgd.mcp.http import HubHttp
 from kgd.ui.asked import ROOT
 from kgd.ui.live import Live
 from kgd.ui.server import Place, Ui

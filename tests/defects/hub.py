@@ -18,7 +18,7 @@ BUGS = {
         (STRANGERS + "test_large_bodies_of_one_token_wait_for_each_other",),
     ),
     "20-mcp-body-before-token": Bug(
-        "a body for /mcp is read before its token is looked up", "kgd/mcp/hub_http.py",
+        "a body for /mcp is read before its token is looked up", "kgd/mcp/http.py",
         """            record = await anyio.to_thread.run_sync(self._door.admit""",
         """            await request.body()
             record = await anyio.to_thread.run_sync(self._door.admit""",
@@ -146,7 +146,7 @@ BUGS = {
         ("tests/hub/test_api.py::test_whoever_may_search_may_recall",),
     ),
     "28-chunked-bodies": Bug(
-        "a chunked body for /mcp costs no quota", "kgd/mcp/hub_http.py",
+        "a chunked body for /mcp costs no quota", "kgd/mcp/http.py",
         "            await anyio.to_thread.run_sync(self._door.spend, record, len(body))\n",
         "            await anyio.to_thread.run_sync(self._door.spend, record, int(declared or 0))\n",
         ("tests/hub/test_mcp.py::test_every_body_counts_as_bytes_of_its_token",),

@@ -95,7 +95,7 @@ BUGS = {
         ("tests/hub/test_api.py::test_an_unchanged_read_is_answered_without_a_body_until_something_changes",),
     ),
     "hub-session": Bug(
-        "a session of MCP is anybody's", "kgd/mcp/hub_http.py",
+        "a session of MCP is anybody's", "kgd/mcp/http.py",
         "client_id=id, subject=id", 'client_id="x", subject="x"',
         ("tests/hub/test_mcp.py::test_a_session_belongs_to_its_token",),
     ),
