@@ -1,8 +1,8 @@
 """MCP over HTTP: on loopback with the token of the home, and on a hub for token holders.
 
-On loopback it is off by default, and web pages cannot reach it, because Host and Origin must name this machine. On a hub
-each request is authenticated separately. A session belongs to the token that started it, and is not found with another
-token; the scopes of the current request apply. Revoking a token ends its open streams.
+On loopback it is off by default, and web pages cannot reach it, because Host and Origin must name this machine. On a
+hub each request is authenticated separately. A session belongs to the token that started it, and is not found with
+another token; the scopes of the current request apply. Revoking a token ends its open streams.
 """
 
 from __future__ import annotations

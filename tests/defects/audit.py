@@ -82,7 +82,7 @@ BUGS = {
     ),
     "25-clones-lack-the-record": Bug(
         "a clone does not fetch who pushed", "kgd/sync/round.py",
-        "            pushes.take(host, transport)\n", "            pass\n",
+        "            _take_ledger(host, transport)\n", "            pass\n",
         (f"{_AUTHORS}::test_a_clone_that_kgd_keeps_in_step_shows_who_pushed",),
     ),
     "25-who-accepted": Bug(
@@ -127,7 +127,7 @@ BUGS = {
         (f"{_AUDIT}::test_writes_that_change_nothing_are_one_line_a_minute",),
     ),
     "26-flood-of-refusals": Bug(
-        "each refusal is a line", "kgd/daemon/tally.py",
+        "each refusal is a line", "kgd/daemon/tokens.py",
         "            line = self._lines.get(key)\n", "            line = None\n",
         (f"{_AUDIT}::test_refusals_of_one_kind_are_one_line_a_minute",),
     ),
