@@ -65,7 +65,7 @@ KINDS = {"decision", "gotcha", "pattern", "insight", "about", "tasks", "unverifi
 
 
 @pytest.mark.requirement("A18")
-def test_the_skill_is_a_skill_and_names_only_what_there_is() -> None:
+def test_the_skill_is_valid_and_names_only_existing_tools() -> None:
     text = skill()
     front = re.match(r"---\nname: kgd\ndescription: >-\n((?:  .*\n)+)---\n", text)
     assert front is not None
@@ -78,7 +78,7 @@ def test_the_skill_is_a_skill_and_names_only_what_there_is() -> None:
         assert heading in text
 
 
-def test_instructions_and_block_name_only_what_there_is() -> None:
+def test_instructions_and_block_name_only_existing_tools() -> None:
     for text in (INSTRUCTIONS, BLOCK, TEXTS.read_text()):
         assert quoted(text) - words_there_are() - KINDS == set()
     for tool in ("context", "search", "traverse", "get", "put", "history", "status", "query_graph", "manage_graph",

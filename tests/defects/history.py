@@ -14,7 +14,7 @@ BUGS: dict[str, Bug] = {
         "return copied(self._home, self._scratch, wanted, haves)",
         "return Incoming(scratch_repository(self._scratch), self._home, wanted)",
         (
-            f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",
+            f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",
             f"{_TIDYING}test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repack",
         ),
     ),
@@ -27,7 +27,7 @@ BUGS: dict[str, Bug] = {
                 continue
             while there.with_suffix(".pack").exists():
 """,
-        (f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",),
+        (f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",),
     ),
     "2-half-pruned": Bug(
         "a commit whose files were pruned stops the sync",
@@ -118,7 +118,7 @@ BUGS: dict[str, Bug] = {
         "        except FileNotFoundError:\n            return True\n",
         (
             "tests/daemon/test_removed_folder.py::test_writes_and_publication_go_on",
-            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_anew_by_itself",
+            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_again",
         ),
     ),
     "8-mode-left-staged": Bug(

@@ -60,7 +60,7 @@ BUGS = {
         "completion offers nodes that a token may not read", "kgd/mcp/completing.py",
         "for uri in workspace.graph.uris() if sees is None or sees(uri)", "for uri in workspace.graph.uris()",
         ("tests/hub/test_mcp.py::"
-         "test_a_holder_is_offered_what_they_may_read_as_completion[auto]",),
+         "test_a_holder_is_offered_readable_nodes_as_completion[auto]",),
     ),
     "33-log-level-lost": Bug(
         "a new daemon does not know the log level that a client set", "kgd/client/ledger.py",

@@ -66,7 +66,7 @@ ATTACKS: dict[str, tuple[Callable[[Smith], bytes], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ATTACKS)
-def test_what_harms_is_refused_and_nothing_of_it_stays(what: str, smith: Smith, bob: Person, guarded: Path) -> None:
+def test_harmful_pushes_are_refused_and_leave_no_objects(what: str, smith: Smith, bob: Person, guarded: Path) -> None:
     make, said = ATTACKS[what]
     before = Person(guarded).git("rev-parse", "main")
     smith.commit(make(smith), "refs/heads/main")

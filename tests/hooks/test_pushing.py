@@ -141,7 +141,7 @@ def test_the_branch_is_not_deleted(billing: Person) -> None:
 
 
 @pytest.mark.slow
-def test_a_merge_that_carries_what_others_have_on_the_server_already_is_taken(
+def test_a_merge_of_commits_that_the_server_already_has_is_accepted(
     server: Server, billing: Person, owner: Person
 ) -> None:
     owner.write(APP, name="theirs")
@@ -169,7 +169,7 @@ def test_a_merge_that_changes_something_on_the_way_is_refused(server: Server, bi
 
 
 @over_ssh_too
-def test_a_merge_that_drops_what_others_did_is_refused(server: Server, billing: Person, owner: Person) -> None:
+def test_a_merge_that_drops_others_changes_is_refused(server: Server, billing: Person, owner: Person) -> None:
     owner.write(APP, name="theirs")
     owner.commit()
     owner.git("push", "-q", "origin", "HEAD:main")
@@ -193,7 +193,7 @@ def plain(upstream: Path, tmp_path: Path) -> Server:
 
 
 @pytest.mark.slow
-def test_who_may_only_propose_is_told_where_to_and_proposes_inside_the_scope(plain: Server) -> None:
+def test_a_holder_who_may_only_propose_learns_where_and_proposes_inside_the_scope(plain: Server) -> None:
     agent = plain.clone("agent", {"KGD_PRINCIPAL": json.dumps(PROPOSER)})
     agent.write(INFRA, name="dns", summary="proposed")
     agent.commit()
@@ -225,7 +225,7 @@ def test_the_policy_holds_people_of_whom_the_server_says_nothing(plain: Server, 
 
 
 @pytest.mark.slow
-def test_a_policy_cannot_be_lifted_by_who_is_held_by_it(billing: Person) -> None:
+def test_a_restricted_holder_cannot_lift_the_policy(billing: Person) -> None:
     with (billing.tree / "kgd.yaml").open("a") as settings:
         settings.write("policy:\n- paths:\n  - /**\n  agents: write\n")
     billing.commit()
@@ -256,7 +256,7 @@ def test_a_foreign_pre_receive_is_asked_first_and_may_protect_the_branch(upstrea
 
 
 @pytest.mark.slow
-def test_code_beside_the_workspace_is_nobodys_business(tmp_path: Path, template: Path, programs: Path) -> None:
+def test_code_beside_the_workspace_is_not_checked(tmp_path: Path, template: Path, programs: Path) -> None:
     bare = tmp_path / "shop.git"
     Person(tmp_path).git("init", "-q", "--bare", "--template=", str(bare))
     (bare / "hooks").mkdir()

@@ -55,7 +55,7 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
         Listen.parse(address)
 
 
-def test_a_certificate_that_cannot_be_used_is_told(certificate: tuple[str, str], tmp_path: Path) -> None:
+def test_an_unusable_certificate_is_reported(certificate: tuple[str, str], tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="key"):
         Listen.parse("0.0.0.0:1", cert=certificate[0])
     with pytest.raises(Invalid, match="cannot be used"):
@@ -64,7 +64,7 @@ def test_a_certificate_that_cannot_be_used_is_told(certificate: tuple[str, str],
         Listen.parse("0.0.0.0:1", cert=str(tmp_path / "none"), key=certificate[1])
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Unavailable, match="another port"):
         Listen.parse(f"127.0.0.1:{taken.getsockname()[1]}").open()
 

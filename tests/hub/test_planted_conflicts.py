@@ -37,9 +37,7 @@ PLANTS = {
     *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][:1], *[*PLANTS][1:2],
     *[pytest.param(name, marks=pytest.mark.slow) for name in PLANTS][2:],
 ])  # fmt: skip
-def test_a_conflict_about_what_is_out_of_scope_is_not_planted(
-    hub: Hub, clone: Callable[..., Clone], plant: str
-) -> None:
+def test_a_conflict_out_of_scope_cannot_be_planted(hub: Hub, clone: Callable[..., Clone], plant: str) -> None:
     mine = clone(hub.mint("write,propose", "/services/**", name="mallory"))
     for path, data in PLANTS[plant].items():
         (mine.at / path).parent.mkdir(parents=True, exist_ok=True)

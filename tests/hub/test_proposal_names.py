@@ -44,7 +44,7 @@ def test_a_holder_of_the_same_name_does_not_move_a_proposal(hub: Hub, clone: Clo
 
 
 @pytest.mark.slow
-def test_a_token_goes_on_from_its_own_proposal_and_so_does_its_rotation(hub: Hub, clone: Cloned) -> None:  # noqa: F811
+def test_a_token_continues_its_own_proposal_and_so_does_its_rotation(hub: Hub, clone: Cloned) -> None:  # noqa: F811
     token = hub.mint("propose", "/services/**", name="steady")
     one = clone(token)
     one.edit(AUTH, "First")
@@ -59,7 +59,7 @@ def test_a_token_goes_on_from_its_own_proposal_and_so_does_its_rotation(hub: Hub
 
 
 @pytest.mark.slow
-def test_a_child_neither_sees_nor_takes_back_what_its_parent_put_up_elsewhere(hub: Hub) -> None:
+def test_a_child_neither_sees_nor_withdraws_its_parents_proposals_elsewhere(hub: Hub) -> None:
     parent = hub.mint("read,propose", "/services/**", name="wide", also=["read,propose:/app/**"])
     change = {"op": "upsert", "uri": "concept://infra/app/hidden", "summary": "not for the child"}
     made = hub.post(parent, "infra/submit_subgraph", {"changes": [change]}).json["proposal"]
@@ -89,7 +89,7 @@ def test_a_name_that_git_cannot_keep_beside_another_is_refused_with_the_reason(h
 
 
 @pytest.mark.requirement("B5")
-def test_a_proposal_that_changes_what_is_hidden_is_not_there_whatever_is_asked_of_it(hub: Hub) -> None:
+def test_a_proposal_about_hidden_nodes_looks_missing_to_every_call(hub: Hub) -> None:
     """Not even where the caller could take a part of it: its message speaks of the rest."""
     seen, hidden = "concept://infra/services/in-sight", "concept://infra/app/out-of-sight"
     changes = [{"op": "upsert", "uri": uri, "summary": "more"} for uri in (seen, hidden)]

@@ -56,7 +56,7 @@ def half_sent(hub: Hub) -> Iterator[list[socket.socket]]:
 
 
 @pytest.mark.requirement("B5")
-def test_requests_that_were_half_sent_hold_up_nobody(hub: Hub, half_sent: list[socket.socket]) -> None:
+def test_half_sent_requests_block_no_others(hub: Hub, half_sent: list[socket.socket]) -> None:
     url = hub.git_url(hub.mint(name="quick"))
     for _ in range(2):
         said = subprocess.run(["git", "ls-remote", url, "refs/heads/main"], capture_output=True, text=True,

@@ -68,7 +68,9 @@ def test_a_token_names_kgd_its_kind_and_its_id_and_has_a_check(tokens: Tokens) -
 
 
 @given(st.binary(min_size=6, max_size=6), st.binary(min_size=32, max_size=32), st.integers(0, 68), st.data())
-def test_one_wrong_letter_anywhere_is_told_as_a_slip(id: bytes, secret: bytes, place: int, data: st.DataObject) -> None:
+def test_one_wrong_letter_anywhere_is_reported_as_a_typo(
+    id: bytes, secret: bytes, place: int, data: st.DataObject
+) -> None:
     text, _, _ = token.write("person", id, secret)
     place %= len(text)
     other = data.draw(st.sampled_from(string.ascii_letters + string.digits).filter(lambda c: c != text[place]))
@@ -79,7 +81,7 @@ def test_one_wrong_letter_anywhere_is_told_as_a_slip(id: bytes, secret: bytes, p
 
 
 @pytest.mark.parametrize("text", ["", "kgd", "Bearer x", "kgd_agent_", "ghp_" + "a" * 40, "kgd_root_" + "a" * 60, "\0"])
-def test_what_is_no_token_is_refused_without_being_quoted(text: str) -> None:
+def test_a_malformed_token_is_refused_without_being_quoted(text: str) -> None:
     with pytest.raises(Unauthorized) as refused:
         token.read(text)
     assert "_" * 2 not in str(refused.value)
@@ -124,7 +126,7 @@ def test_a_foreign_token_and_one_with_a_foreign_secret_are_not_known(tokens: Tok
         tokens.recognise(f"{person}_{token._check(person)}")
 
 
-def test_a_revoked_token_takes_those_made_from_it_along(tokens: Tokens) -> None:
+def test_revoking_a_token_revokes_its_children(tokens: Tokens) -> None:
     parent = mint(tokens)
     child = tokens.mint_child(parent.record.holder.id, "child", "agent", SERVICES, START + 100)
     grandchild = tokens.mint_child(child.record.holder.id, "grandchild", "agent", SERVICES, START + 50)
@@ -239,14 +241,14 @@ def test_a_request_id_answers_the_first_result_and_no_other_request(tokens: Toke
 # ---- the contract of a state
 
 
-def test_the_state_keeps_what_it_was_given(state: SqliteHubState, tokens: Tokens) -> None:
+def test_the_state_keeps_tokens_over_a_restart(state: SqliteHubState, tokens: Tokens) -> None:
     made = tokens.mint("Ann", "person", (*ALL, *SERVICES), START + 10, quota=Quota(pending_proposals=3))
     assert state.find(made.record.holder.id) == made.record
     assert state.find("nobody00") is None
     assert [one.holder.name for one in state.all()] == ["Ann"]
 
 
-def test_the_trail_is_told_newest_first_and_by_token(state: SqliteHubState) -> None:
+def test_the_trail_is_listed_newest_first_and_by_token(state: SqliteHubState) -> None:
     for number in range(5):
         state.note(AuditEntry(START + number, f"t{number % 2}", "put", "infra", f"n{number}"))
     assert [one.detail for one in state.trail(None, 3)] == ["n4", "n3", "n2"]
@@ -307,7 +309,7 @@ def _folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_garbage, _world_readable, _link, _folder])
-def test_a_state_that_cannot_be_trusted_lets_nobody_in_and_is_left_as_it_is(
+def test_an_untrusted_state_admits_no_token_and_is_not_changed(
     tmp_path: Path, clock: Clock, spoil: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "hub.db"

@@ -68,7 +68,7 @@ async def test_all_other_hosts_are_given_the_same_in_words(known: Session, mode:
 
 
 @pytest.mark.anyio
-async def test_without_the_toolset_nothing_is_said_of_apps(known: Session) -> None:
+async def test_without_the_toolset_apps_are_not_announced(known: Session) -> None:
     async with Client(Surface(known.daemon, TOOLS).server, extensions=SHOWS_APPS) as client:
         assert EXTENSION_ID not in (client.server_capabilities.extensions or {})
         assert APP not in [resource.uri for resource in (await client.list_resources()).resources]
@@ -76,7 +76,7 @@ async def test_without_the_toolset_nothing_is_said_of_apps(known: Session) -> No
             await client.read_resource(APP)
 
 
-def test_without_a_start_the_whole_is_told_by_area_and_type(known: Session) -> None:
+def test_without_a_start_the_whole_graph_is_summed_up_by_area_and_type(known: Session) -> None:
     area = {"operation": "create", "entityType": "atom", "name": "Auth", "knowledge": "-", "paths": ["src/auth/**"],
             "createdByTaskId": "https://example.org/1", "workspace": "shop"}  # fmt: skip
     assert call(known, "manage_graph", area)["success"]
@@ -123,7 +123,7 @@ def test_a_picture_takes_one_more_walk_however_small_the_answer(known: Session, 
     assert len(walks) == 2
 
 
-def test_the_newest_of_a_type_are_those_in_sight(known: Session) -> None:
+def test_the_newest_of_a_type_are_shown(known: Session) -> None:
     call(known, "put", {"changes": [upsert("seen/old", type="fact")]})
     call(known, "put", {"changes": [upsert(f"hidden/{number}", type="fact") for number in range(15)]})
     scope = Scope.of("shop", [Verb.READ], ["/seen/**"])

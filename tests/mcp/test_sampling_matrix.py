@@ -48,7 +48,7 @@ def opened(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.requirement("B6")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_clients_model_settles_what_two_people_wrote(opened: Any, way: str, mode: Mode) -> None:
+async def test_a_clients_model_settles_two_edits_of_one_field(opened: Any, way: str, mode: Mode) -> None:
     model = Model(ANSWER)
     async with opened(way) as place, place.client(mode, model) as client:
         uri = await disagree(client)

@@ -74,7 +74,7 @@ def test_failures_are_tried_again_later_and_later_up_to_a_bound_with_jitter() ->
     assert (one.failures, one.state) == (0, "ok")
 
 
-def test_what_somebody_has_to_end_is_not_tried_in_a_hurry_nor_for_each_commit() -> None:
+def test_a_trouble_that_needs_a_person_is_not_retried_quickly_nor_for_each_commit() -> None:
     one = machine()
     one.went_wrong(Trouble("host-key", "it is another"), "fetch", at(0), Middle())
     assert one.next_at == PATIENT_BACKOFF
@@ -86,7 +86,7 @@ def test_what_somebody_has_to_end_is_not_tried_in_a_hurry_nor_for_each_commit() 
     assert other.state == "waiting"
 
 
-def test_a_blocker_is_told_with_its_stage_and_since_when() -> None:
+def test_a_blocker_is_shown_with_its_stage_and_age() -> None:
     one = machine()
     one.went_well(Done(theirs=TIP, stage="push"), at(1), Middle())
     one.went_wrong(Trouble("refused", "main is protected"), "push", at(5), Middle())
@@ -98,7 +98,7 @@ def test_a_blocker_is_told_with_its_stage_and_since_when() -> None:
 
 
 @pytest.mark.parametrize("kind", ["held", "diverged", "emptied"])
-def test_what_waits_for_somebody_is_loud_until_it_is_decided(kind: str) -> None:
+def test_a_wait_is_shown_until_it_is_decided(kind: str) -> None:
     one = machine()
     one.went_well(Done(theirs=TIP, waits=[Wait(kind, "a reason", "a step")]), at(3), Middle())
     assert one.state == kind
@@ -108,7 +108,7 @@ def test_what_waits_for_somebody_is_loud_until_it_is_decided(kind: str) -> None:
     assert one.state == "ok"
 
 
-def test_a_lost_race_is_no_trouble() -> None:
+def test_a_lost_race_is_not_a_trouble() -> None:
     assert not isinstance(LostRace("x"), Trouble)
 
 

@@ -91,9 +91,7 @@ SLOW = {"a million entries", "folders without end", "a huge file"}
 
 
 @pytest.mark.parametrize("attack", ["a symbolic link", "a submodule", "an executable bit"])
-def test_what_a_person_fetched_themselves_is_looked_through_all_the_same(
-    shared: Person, smith: Smith, attack: str
-) -> None:
+def test_commits_fetched_by_the_user_are_vetted_too(shared: Person, smith: Smith, attack: str) -> None:
     tip, before = ATTACKS[attack](smith), shared.tip
     git(shared.tree, "fetch", "-q", "origin")
     assert git(shared.tree, "rev-parse", "origin/main") == tip
@@ -123,7 +121,7 @@ def test_a_large_one_is_refused_as_well(shared: Person, smith: Smith, attack: st
 
 
 @pytest.mark.parametrize("newer", ["format", "merge_rules"])
-def test_what_a_newer_kgd_wrote_is_not_taken_and_here_writing_goes_on(
+def test_a_newer_format_is_not_merged_and_local_writes_continue(
     shared: Person, smith: Smith, hub: Path, newer: str
 ) -> None:
     settings = {"workspace": "infra", "format": 1, "merge_rules": 1, newer: 99}
@@ -149,7 +147,7 @@ def test_what_a_newer_kgd_wrote_is_not_taken_and_here_writing_goes_on(
 
 
 @pytest.mark.slow
-def test_what_was_refused_is_not_fetched_again_by_itself(shared: Person, smith: Smith, hub: Path) -> None:
+def test_a_refused_tip_is_not_fetched_again(shared: Person, smith: Smith, hub: Path) -> None:
     at(smith, b"nodes/concept/x.yaml", LINK, smith.blob(b"/etc/passwd"))
     shared.sync()
     (runner,) = shared.daemon.syncing(shared.workspace)._runners.values()
@@ -221,7 +219,7 @@ def test_sizes_and_counts_are_asked_of_headers_before_anything_is_read(shared: P
 
 
 @pytest.mark.slow
-def test_what_was_fetched_and_not_kept_is_gone(shared: Person, hub: Path, tmp_path: Path) -> None:
+def test_fetched_objects_that_were_not_kept_are_removed(shared: Person, hub: Path, tmp_path: Path) -> None:
     scratch = scratch_repository(tmp_path / "scratch")
     with Incoming(scratch, shared.workspace.store, {}) as incoming:
         assert incoming.ids == frozenset()
