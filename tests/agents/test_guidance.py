@@ -1,4 +1,4 @@
-"""What agents are told: prompts, instructions and the skill name only what there is, and say when to call it."""
+"""Texts for agents: prompts, instructions and the skill name only existing tools, and when to call them."""
 
 from __future__ import annotations
 

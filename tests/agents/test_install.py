@@ -1,4 +1,4 @@
-"""`kgd agents`: a home with all four hosts in it is set up, works, and is afterwards what it was, byte for byte."""
+"""`kgd agents`: a home with all four hosts is set up, works, and is restored byte for byte."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_home_with_all_four_clients_is_set_up_and_given_back(desk: Desk) -> No
     codex = tomllib.loads((desk.home / ".codex/config.toml").read_text())
     assert codex["mcp_servers"].pop("kgd")["args"] == ["mcp"]
     assert codex == tomllib.loads(CODEX.replace("\r\n", "\n"))
-    for name in FILES:  # comments, line ends and marks: what was there is there, in its order
+    for name in FILES:  # comments, line ends and marks stay, in their order
         assert _is_within(FILES[name].encode(), (desk.home / name).read_bytes())
 
     assert set(desk.states("uninstall", "--user", "--dry-run").values()) == {"removed"}
@@ -245,7 +245,7 @@ def test_a_file_behind_a_link_is_edited_and_the_link_stays(desk: Desk) -> None:
 
 
 def test_a_project_does_not_choose_by_a_link_which_file_of_mine_is_edited(desk: Desk) -> None:
-    """A rule file that somebody checked in as a link to a start file of the shell would be run by it."""
+    """A rule file checked in as a link to a start file of the shell would be executed."""
     desk.write({".bashrc": "# mine\n", "other/mcp.json": CURSOR})
     desk.write({"docs/rules.md": "# Rules\n"}, desk.project)
     (desk.project / "AGENTS.md").symlink_to(desk.home / ".bashrc")

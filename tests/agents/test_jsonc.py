@@ -71,7 +71,7 @@ def test_removal_restores_the_text_before_insertion(text: str, entry: JsonEntry)
             return
         new = entry.put(text)
     except Invalid:
-        return  # what is there is no object, or no list
+        return  # the value is not an object, or not a list
     assert jsonc.parse(new).data == with_entry(before, entry)
     assert entry.state(new, known=False) == "present"
     event("checked")

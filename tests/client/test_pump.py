@@ -1,4 +1,4 @@
-"""`kgd mcp`: a host sees one server, whatever becomes of the daemon behind it."""
+"""`kgd mcp`: a host sees one server, even if the daemon behind it is replaced or dies."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_daemon_that_retires_is_followed_and_no_request_is_lost(
          "start.retire(Home.at(sys.argv[1]))", home.config], env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     until(lambda: not os.path.exists(home.socket))
-    late = host.send("tools/call")  # read by nobody: the old daemon takes no requests any more
+    late = host.send("tools/call")  # not read: the old daemon accepts no more requests
     (tmp_path / "go").touch()
     first, second = host.read(), host.read()
     assert (first["id"], first["result"]["pid"]) == (waiting, old)

@@ -1,4 +1,4 @@
-"""The socket: no client, however slow, rude or short-lived, stops another one or a call that began."""
+"""The socket: slow, rude or short-lived clients do not disturb other clients or running calls."""
 
 from __future__ import annotations
 

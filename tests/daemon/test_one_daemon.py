@@ -1,4 +1,4 @@
-"""One daemon per home: by a lock that dies with its holder, whoever starts it and however it ended."""
+"""One daemon per home, by a lock that the kernel releases with its holder."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_hundred_clients_that_find_no_daemon_start_one(home: RehearsalHome) ->
 def test_a_second_daemon_is_refused_within_a_second_with_pid_version_and_start(home: RehearsalHome) -> None:
     pid = pid_of(home)
     took = []
-    while not took or (took[-1] >= 1.0 and len(took) < 3):  # one that the machine was busy in says nothing
+    while not took or (took[-1] >= 1.0 and len(took) < 3):  # a measurement on a busy machine proves nothing
         began = time.monotonic()
         second = subprocess.run(home.daemon_command(), capture_output=True, text=True, check=False)
         took.append(time.monotonic() - began)

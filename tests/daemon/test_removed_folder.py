@@ -1,4 +1,4 @@
-"""The folder of what is derived is removed under a running daemon: work goes on, published as before."""
+"""The folder of derived data is removed under a running daemon: work continues and is published."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.waiting import until
 
 
 class Heard:
-    """What a watch told: every path, and how often it said "everything"."""
+    """Records the calls of a watch: all paths, and the number of full scans."""
 
     def __init__(self) -> None:
         self.paths: set[str] = set()
@@ -72,7 +72,7 @@ def test_a_new_folder_is_watched_with_its_content(tree: Path, heard: Heard) -> N
     before = heard.everything
     (tree / "new" / "er").mkdir(parents=True)
     (tree / "new" / "er" / "early").write_text("1")
-    until(lambda: heard.everything > before)  # what came before the folder was under watch
+    until(lambda: heard.everything > before)  # files created before the folder was watched
     (tree / "new" / "er" / "late").write_text("1")
     until(lambda: str(tree / "new" / "er" / "late") in heard.paths)
 

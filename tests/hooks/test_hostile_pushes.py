@@ -46,7 +46,7 @@ def at(path: bytes, mode: bytes, data: bytes = NODE) -> Callable[[Smith], bytes]
 
 ATTACKS: dict[str, tuple[Callable[[Smith], bytes], str]] = {
     "a symbolic link": (at(b"nodes/concept/link.yaml", LINK, b"/etc/passwd"), "a symbolic link"),
-    "a link in the place of a folder": (at(b"memories", LINK, b"/tmp"), "a symbolic link"),
+    "a link instead of a folder": (at(b"memories", LINK, b"/tmp"), "a symbolic link"),
     "a submodule": (lambda s: s.grafted("HEAD:", b"nodes/sub", (SUBMODULE, b"\1" * 20)), "a submodule"),
     "its list": (at(b".gitmodules", FILE, b'[submodule "x"]\n'), "cannot be let into a work tree"),
     "a program": (at(b"nodes/concept/run.yaml", PROGRAM), "an executable file"),

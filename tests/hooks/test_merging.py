@@ -1,4 +1,4 @@
-"""Plain git merges node by node: the tree after a merge on the command line is the one that the daemon makes."""
+"""Plain git merges node by node: the tree after a merge on the command line equals the daemon's."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ over_ssh_too = pytest.mark.parametrize(
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, upstream: Path, tmp_path: Path) -> Iterator[Server]:
-    """A directory; the same over ssh for those who ask for it: what is judged does not depend on the way in."""
+    """A directory, or over ssh on request: the check does not depend on the transport."""
     Person(upstream).kgd("install")
     if getattr(request, "param", "file") == "file":
         yield Server(upstream, str(upstream), tmp_path)
@@ -72,7 +72,7 @@ def billing(server: Server) -> Person:
 
 @pytest.fixture
 def owner(server: Server) -> Person:
-    """Somebody of whom the server says nothing."""
+    """A pusher that the server does not name."""
     return Server(server.bare, str(server.bare), server.bare.parent).clone("owner", {})
 
 

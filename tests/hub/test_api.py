@@ -1,4 +1,4 @@
-"""The HTTP API: who comes in, what they see, and how they are refused."""
+"""The HTTP API: authentication, visibility and refusals."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_a_validator_changes_once_what_was_written_is_found_by_its_meaning(own_h
         tagged = {"If_None_Match": first.headers["etag"]} if "etag" in first.headers else {}
         asked, fresh = hub.post(token, "infra/search", question, **tagged), hub.post(token, "infra/search", question)
         if fresh.json["hits"] and asked.status == 304:
-            assert first.json["hits"], "answered as unchanged, although by now something is found"
+            assert first.json["hits"], "answered as unchanged, although there is a new result"
         return bool(fresh.json["hits"])
 
     assert not first.json["hits"], "it is found by its meaning alone"

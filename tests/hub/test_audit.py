@@ -36,7 +36,7 @@ def log_of(hub: Hub, token: str) -> list[tuple[str, str, str]]:
     return [line for line in told if line[0] != "mint"]
 
 
-# ---- what is in it
+# ---- content
 
 
 def test_a_refused_write_a_refused_read_and_an_unknown_tool_are_noted(hub: Hub) -> None:

@@ -52,7 +52,7 @@ class Clone:
 
 @pytest.fixture
 def clone(hub: Hub, tmp_path: Path) -> Callable[..., Clone]:
-    """A clone that pushes with a token; it is made by somebody who may read everything."""
+    """A clone that pushes with a token; made with a token that may read everything."""
     reader = hub.mint()
 
     def make(token: str, name: str = "clone") -> Clone:
@@ -145,7 +145,7 @@ def test_a_push_inside_the_scope_of_propose_becomes_a_proposal(hub: Hub, clone: 
     assert "proposals/billing-agent-1-1" in proposals(hub)
     assert mine.git("ls-remote", "origin", "refs/heads/proposals/billing-agent-1-1").split()[0] == tip
     (shown,) = hub.call("proposals", workspace="infra", name="billing-agent-1-1")["proposals"]
-    assert shown["pushed_by"].startswith("billing agent 1 ("), "whatever author the commit names"
+    assert shown["pushed_by"].startswith("billing agent 1 ("), "regardless of the commit's author"
     assert summary_of(hub, "services/auth") == before
     assert "proposals/billing-agent-1-1" in mine.git("push", "origin", "HEAD:main"), "again, it is the same one"
     mine.edit(AUTH, "Proposed otherwise")
@@ -429,7 +429,7 @@ def test_only_the_three_addresses_of_the_protocol_are_there(hub: Hub) -> None:
 
 
 def test_a_clients_claim_about_the_old_value_is_not_trusted(hub: Hub, clone: Callable[..., Clone]) -> None:
-    """Named as the old value, a commit that somebody else only proposed would pass for what is there already."""
+    """A proposed commit, named as the old value, would count as merged already."""
     proposer = clone(hub.mint("propose", "/app/**", name="proposer"), "proposer")
     proposed = proposer.edit(CHECKOUT, "Only proposed")
     proposer.git("push", "-q", "origin", "HEAD:proposals/later")

@@ -124,12 +124,12 @@ def test_the_command_line_mints_a_token_alone_on_its_output(own_hub: Callable[..
         shown["id"]: "revoked", child["id"]: "revoked", fresh["id"]: "live",
     }  # fmt: skip
     assert "revoke" in kgd(hub, "token", "log").stdout
-    assert "there is no token 'nobody'" in kgd(hub, "token", "log", "nobody").stderr
+    assert "there is no token 'missing'" in kgd(hub, "token", "log", "nobody").stderr
     assert kgd(hub, "token", "revoke").returncode == 2
     assert kgd(hub, "token", "revoke", "nobody00").returncode == 3
     assert kgd(hub, "token", "mint", "nowhere", "--name", "x").returncode == 3
     assert kgd(hub, "token", "mint", "infra", "--name", "x", "--expires", "soon").returncode == 2
-    # A daemon runs in the background now; a hub takes its place, and is told of where it listens.
+    # A hub replaces a daemon in the background, and prints its URL.
     hub.start()
     assert hub.call("status")["daemon"]["listening"] == hub.url
     second = kgd(hub, "serve", "--listen", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""Pushes of tokens that may not read everything: they go through, and tell nothing of what is out of their sight."""
+"""Pushes of restricted tokens: they succeed, and reveal no hidden nodes."""
 
 from __future__ import annotations
 

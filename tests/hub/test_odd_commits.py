@@ -77,7 +77,7 @@ def test_any_author_of_pushed_commits_leaves_answers_to_others_intact(served: Hu
     served.put("concept://infra/services/later", summary="wombat later")
     until(lambda: found(served, admin, "wombat") == {"odd0", "odd1", "odd2", "later"}, say=lambda: "not all are found")
     served.put("concept://infra/services/odd0", name="edited")
-    until(lambda: found(served, admin, "edited") == {"odd0"}, say=lambda: "what was edited is not found")
+    until(lambda: found(served, admin, "edited") == {"odd0"}, say=lambda: "the edited text is not found")
     assert {stage["name"]: stage["state"] for stage in served.call("status", workspace="infra")["stages"]}[
         "index"
     ] == "ok"

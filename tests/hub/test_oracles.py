@@ -1,4 +1,4 @@
-"""The holder of a narrow token learns nothing of what is beyond it: hidden and missing look alike, commits too."""
+"""A narrow token reveals no hidden content: hidden and missing nodes and commits look alike."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_hidden_node_looks_like_a_missing_one(hub: Hub, narrow: str, question:
 
 
 def commits(hub: Hub) -> dict[str, str]:
-    """A commit that only waits as a proposal, one that is nowhere, and a branch that leads to the first."""
+    """A commit of a pending proposal, an unknown commit, and a branch that points to the first."""
     at = hub.workspace("infra")
     here = ["git", "-C", str(at), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     made = subprocess.run([*here, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "waits"], check=True,

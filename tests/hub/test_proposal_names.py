@@ -1,4 +1,4 @@
-"""What a pushed proposal is called and whose it is: by the token, whatever its holder is named."""
+"""The name and the owner of a pushed proposal come from the token, not from its holder's name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_name_that_git_cannot_keep_beside_another_is_refused_with_the_reason(h
     numbered.edit(AUTH, "Two")
     numbered.git("push", "origin", "HEAD:proposals/z")
     one.edit(AUTH, "Three")
-    assert "proposals/folder-2" in one.git("push", "origin", "HEAD:main"), "folder-1 is a folder by now"
+    assert "proposals/folder-2" in one.git("push", "origin", "HEAD:main"), "folder-1 is a folder now"
 
 
 @pytest.mark.requirement("B5")
@@ -94,7 +94,7 @@ def test_a_proposal_about_hidden_nodes_looks_missing_to_every_call(hub: Hub) -> 
     seen, hidden = "concept://infra/services/in-sight", "concept://infra/app/out-of-sight"
     changes = [{"op": "upsert", "uri": uri, "summary": "more"} for uri in (seen, hidden)]
     mint = hub.mint("propose,read", name="far-reaching")
-    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about what is hidden"}).json[
+    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about hidden nodes"}).json[
         "proposal"
     ]
     name, _, commit = id.partition("@")

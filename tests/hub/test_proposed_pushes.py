@@ -1,4 +1,4 @@
-"""A person whose token may only propose: what they push waits at the hub, is told as that, and heals once decided."""
+"""Pushes of a token that may only propose: pending at the hub, shown as such, and settled by the decision."""
 
 from __future__ import annotations
 

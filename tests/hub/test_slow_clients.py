@@ -1,4 +1,4 @@
-"""Git clients that send slowly, take nothing or lose their token: they hold up themselves and nobody else."""
+"""Git clients that send slowly, read nothing or lose their token delay only themselves."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_half_sent_requests_block_no_others(hub: Hub, half_sent: list[socket.soc
         said = subprocess.run(["git", "ls-remote", url, "refs/heads/main"], capture_output=True, text=True,
                               check=True, timeout=8)  # fmt: skip
         assert said.stdout.endswith("refs/heads/main\n")
-    assert not programs(hub), "no program is started for what has not arrived"
+    assert not programs(hub), "no program is started before the body has arrived"
 
 
 @pytest.mark.slow

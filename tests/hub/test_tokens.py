@@ -1,4 +1,4 @@
-"""Tokens: their text, what is kept of them, and the contract of every state that a hub may keep them in."""
+"""Tokens: their text, their stored state, and its contract."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_token_is_recognised_until_it_expires_and_a_minute_more(tokens: Tokens
     clock.now += 2
     with pytest.raises(Unauthorized, match="expired"):
         tokens.recognise(made.text)
-    clock.now -= 10_000  # a clock that was set back does not lock anybody out
+    clock.now -= 10_000  # a clock that was set back locks no holder out
     assert tokens.recognise(made.text)
 
 
@@ -267,7 +267,7 @@ def test_spending_of_several_is_whole_or_not_at_all(state: SqliteHubState) -> No
     assert state.spend({"child": 5, "parent": 5}, "x", 1, 3)
     assert state.spend({"sister": 5, "parent": 5}, "x", 1, 2)
     assert not state.spend({"child": 5, "parent": 5}, "x", 1, 1)
-    assert state.spend({"child": 5}, "x", 1, 2), "what was refused was not counted"
+    assert state.spend({"child": 5}, "x", 1, 2), "the refused amount was not counted"
 
 
 def test_old_answers_are_let_go(state: SqliteHubState) -> None:

@@ -1,4 +1,4 @@
-"""The picture of the graph inside hosts of agents: what such a host is told, and what all others are."""
+"""The picture of the graph in hosts of agents: answers for hosts with and without pages."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Heard:
 
 
 def tool(run: Callable[[Session], None]) -> dict[str, Tool]:
-    """The usual tools and one that does this."""
+    """The usual tools and a tool that does this."""
 
     def answer(session: Session, params: Params) -> dict[str, Any]:
         run(session)

@@ -71,7 +71,7 @@ async def test_a_put_is_executed_although_no_model_settled_its_conflict(
 
 
 async def late(client: Any, *, mine: str = TEXT.format("daily")) -> tuple[str, dict[str, Any]]:
-    """A node that somebody rewrote after it was read, and the change of whoever read it."""
+    """A node that was rewritten after it was read, and the reader's change."""
     uri = "concept://shop/late"
     first = {"op": "upsert", "uri": uri, "content": TEXT.format("never"), "tags": ["keys"]}
     await call(client, "put", changes=first)

@@ -1,4 +1,4 @@
-"""Between the rounds of one call nothing is held: not by a restart, a repeat, a forger or somebody who walks away."""
+"""Between the rounds of a call the server keeps no state: restarts, repeats and forgeries do no harm."""
 
 from __future__ import annotations
 

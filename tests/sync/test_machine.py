@@ -1,4 +1,4 @@
-"""When a remote is looked at again, and how what went wrong is told: values alone, with a clock of our own."""
+"""The time of the next round, and the state shown after failures: values only, with a test clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refs of a directory that belongs to somebody else: read where they are plain, and never waited for."""
+"""Refs of another user's directory: read if they are plain files, and never waited for."""
 
 from __future__ import annotations
 

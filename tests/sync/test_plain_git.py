@@ -32,7 +32,7 @@ def code_on(server: Path, at: Path) -> Path:
 
 @pytest.fixture(params=["on its own", "on the code's remote"])
 def shared(request: pytest.FixtureRequest, person: People, hub: Path, tmp_path: Path) -> tuple[Person, str]:
-    """Ann, who has shared a node, and the branch that it is on."""
+    """Ann, with a shared node, and its branch."""
     if request.param == "on its own":
         ann, branch = person("ann"), "main"
         ann.share(hub)

@@ -369,7 +369,7 @@ def test_a_commit_does_not_wait_for_a_remote_that_hangs(ann: Person, hub: Path) 
     until(lambda: (hub / "called").exists())
     ann.put("b", summary="b")
     assert ann.has("b")
-    ann.daemon.close()  # returns at once all the same
+    ann.daemon.close()  # returns at once
 
 
 def test_a_push_never_replaces_commits_that_arrived_after_the_listing(ann: Person, bob: Person, hub: Path) -> None:

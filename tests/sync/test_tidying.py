@@ -1,4 +1,4 @@
-"""A person's git tidies up beside a sync: nothing that the sync merged goes with what nobody needed before."""
+"""The user's git collects garbage during a sync: no merged object is removed with the unused ones."""
 
 from __future__ import annotations
 

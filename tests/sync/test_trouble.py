@@ -42,7 +42,7 @@ def shared(ann: Person, hub: Path) -> Person:
     return ann
 
 
-# ---- its history is another one
+# ---- its history is unrelated
 
 
 def test_a_force_push_is_not_followed_and_the_old_tip_is_kept(shared: Person, hub: Path, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_force_push_is_not_followed_and_the_old_tip_is_kept(shared: Person, hu
     kept = git(shared.tree, "for-each-ref", "--format=%(refname) %(objectname)", "refs/kgd/kept/")
     assert kept == f"refs/kgd/kept/origin/main/{old[:12]} {old}"
     again = shared.sync()
-    assert again["state"] == "diverged", "it stays so until somebody decides"
+    assert again["state"] == "diverged", "it stays so until the user decides"
     confirmed = shared.sync(confirm=forced[:10])
     assert confirmed["state"] == "ok"
     assert shared.has("other")
@@ -176,7 +176,7 @@ def test_a_new_server_in_place_of_the_old_one_is_filled_without_a_question(
         git(shared.tree, "remote", "remove", "origin")
     else:
         shared.call("remote", action="remove", name="origin")
-        assert git(shared.tree, "for-each-ref", "refs/kgd/in", "refs/remotes") == "", "what it was seen to hold is gone"
+        assert git(shared.tree, "for-each-ref", "refs/kgd/in", "refs/remotes") == "", "its known tip is gone"
     told = shared.share(bare(tmp_path / "new.git"))
     assert (told["state"], told["waits"]) == ("ok", [])
     assert git(tmp_path / "new.git", "rev-parse", "main") == shared.tip
@@ -339,7 +339,7 @@ def _redirecting(port_of_target: int) -> type[http.server.BaseHTTPRequestHandler
 @contextmanager
 def web(handler: type[http.server.BaseHTTPRequestHandler], context: ssl.SSLContext | None = None) -> Iterator[int]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that goes away is what is tested
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # tests a client that disconnects
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -492,7 +492,7 @@ def test_a_killed_round_leaves_nothing_behind(shared: Person, hub: Path) -> None
 def test_a_silent_death_of_git_is_not_a_success(
     shared: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A program that ends with nothing said, killed by somebody: named, and tried again."""
+    """A program that is killed without output: reported, and tried again."""
     shared.put("a", summary="a")
     fake = tmp_path / "bin"
     fake.mkdir()
