@@ -97,7 +97,7 @@ def test_a_type_of_which_there_is_nothing_says_so(known: Session) -> None:
 
 def test_a_picture_shows_more_than_an_answer_has_room_for(known: Session) -> None:
     relations = [{"type": "see", "target": f"wide/{number}"} for number in range(200)]
-    wide = [upsert(f"wide/{number}", summary="what it is about " * 5) for number in range(200)]
+    wide = [upsert(f"wide/{number}", summary="a summary of some length " * 4) for number in range(200)]
     call(known, "put", {"changes": [*wide, upsert("wide", relations=relations)]})
     answer = call(known, "graph_view", {"workspace": "shop", "start": "wide", "max_nodes": 201, "budget": 100_000})
     assert len(answer["nodes"]) < 150
