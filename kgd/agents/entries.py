@@ -2,6 +2,15 @@
 
 An entry is recognised by its exact text. An entry of the same name with other content belongs to the user; so does one
 with another layout, unless kgd's notes show (`known`) that kgd wrote it and the host reformatted the file.
+
+Every entry has a `kind` for display and four methods. Texts have no byte order mark; None means that there is no file.
+
+- `shown()`: the inserted text, for display.
+- `state(text, known=...)`: absent, present, outdated, or the user's own.
+- `put(text)`: the text with the entry.
+- `taken(text)`: the text without the entry; None if `put` created the file and it holds nothing else.
+
+They raise Invalid, with the line, if the text is broken or has no place for the entry.
 """
 
 from __future__ import annotations
@@ -10,7 +19,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kgd.agents import jsonc, markdown, toml_table
 
@@ -21,26 +30,6 @@ ALWAYS = " || true"
 """Keeps sessions working for colleagues without kgd, who have the same files."""
 
 _SEAL = "\n<!-- written by `kgd agents install`: "
-
-
-class Entry(Protocol):
-    """An entry of a file. `text` is the file's text without a byte order mark, or None if there is no file."""
-
-    @property
-    def kind(self) -> str:
-        """The kind in one or two words."""
-
-    def shown(self) -> str:
-        """The inserted text, for display."""
-
-    def state(self, text: str, *, known: bool) -> State:
-        """The entry's state. Raises Invalid with the line if the text is broken."""
-
-    def put(self, text: str | None) -> str:
-        """The text with the entry. Raises Invalid if the text is broken or has no place for it."""
-
-    def taken(self, text: str) -> str | None:
-        """The text without the entry; None if `put` created the file and it holds nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +186,9 @@ class FileEntry:
 
     def taken(self, text: str) -> str | None:
         return None
+
+
+Entry = JsonEntry | TomlEntry | BlockEntry | FileEntry
 
 
 def server(command: str, **more: Any) -> dict[str, Any]:

@@ -6,13 +6,14 @@ Values and rules only; clock and chance are arguments. The caller runs the round
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from random import Random
 from typing import NamedTuple
 
 from kgd.errors import KgdError
 from kgd.git.objects import ObjectId
 from kgd.git.remote_settings import Remote, is_local
 from kgd.git.trouble import Trouble
-from kgd.sync.round import Chance, Done, Wait
+from kgd.sync.round import Done, Wait
 from kgd.workspace.outcome import Stage
 
 NEAR, FAR = 5.0, 15.0
@@ -74,7 +75,7 @@ class Machine:
         usual = NEAR if self.near or is_local(self.remote) else FAR
         return LAZY if tick - self.moved_at > LAZY_AFTER else usual
 
-    def went_well(self, done: Done, now: Now, chance: Chance) -> None:
+    def went_well(self, done: Done, now: Now, chance: Random) -> None:
         """Record a round without an error; it may have waits."""
         moved = bool(done.pulled or done.pushed) or done.theirs != self.theirs
         self.theirs = done.theirs
@@ -88,7 +89,7 @@ class Machine:
                 self.pushed_at = now.wall
         self._plan(now.tick, self.interval(now.tick), chance)
 
-    def went_wrong(self, error: KgdError, stage: str, now: Now, chance: Chance) -> None:
+    def went_wrong(self, error: KgdError, stage: str, now: Now, chance: Random) -> None:
         """Record a round that failed; plans the next one with exponential backoff."""
         if stage == "push":
             self.fetched_at = now.wall
@@ -129,6 +130,6 @@ class Machine:
     def _is_stuck(self) -> bool:
         return isinstance(self.trouble, Trouble) and self.trouble.kind in PATIENT
 
-    def _plan(self, tick: float, seconds: float, chance: Chance) -> None:
+    def _plan(self, tick: float, seconds: float, chance: Random) -> None:
         """Set `next_at`, with a jitter of 25 %, so that a team's daemons do not poll at the same time."""
         self.next_at = tick + seconds * (0.75 + chance.random() / 2) if seconds > 0 else float("inf")

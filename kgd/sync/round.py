@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
 from kgd.errors import Damaged, KgdError, Unavailable
@@ -52,10 +53,6 @@ class Transport(Protocol):
     def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None: ...
 
 
-class Chance(Protocol):
-    def random(self) -> float: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A state that needs a decision: its kind, reason, next step, and commit.
@@ -94,7 +91,7 @@ def run(
     *,
     direction: str = "both",
     confirm: str = "",
-    chance: Chance,
+    chance: Random,
     sleep: Callable[[float], object],
     refused: dict[ObjectId, Trouble] | None = None,
     done: Done | None = None,

@@ -6,7 +6,7 @@ The other side needs no kgd: it accepts a submission by merging the branch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import ObjectId
@@ -15,6 +15,7 @@ from kgd.git.remote_settings import Remote
 from kgd.git.staging import Staging
 from kgd.git.trouble import LostRace
 from kgd.model.change import ChangeSet
+from kgd.sync.round import Transport
 from kgd.workspace.outcome import Outcome
 from kgd.workspace.past_surroundings import PastSurroundings
 from kgd.workspace.proposals import holder_name, keep
@@ -28,12 +29,6 @@ SUBMITTED = "refs/kgd/submitted/"
 """Refs that keep submitted commits from gc."""
 
 
-class Pusher(Protocol):
-    """The push of `kgd.git.remote.GitRemote`."""
-
-    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Offered:
     """A pushed submission: the full name of its remote ref, its commit and its outcome."""
@@ -44,7 +39,7 @@ class Offered:
 
 
 def offer(
-    workspace: Workspace, remote: Remote, transport: Pusher, changes: ChangeSet, base: ObjectId | None = None
+    workspace: Workspace, remote: Remote, transport: Transport, changes: ChangeSet, base: ObjectId | None = None
 ) -> Offered:
     """Push the changes to the remote as a commit on its last fetched tip, or on an older `base`.
 
