@@ -16,8 +16,8 @@ from itertools import pairwise, product
 from kgd.areas.segments import class_at, fits_to, refused, tokens_of
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
+from kgd.workspace.area_bounds import MAX_PATTERN
 
-MAX_CHARACTERS = 512
 MAX_ALTERNATIVES = 64
 """Patterns that the braces of one stand for."""
 
@@ -38,8 +38,8 @@ def check_pattern(text: str, at: str) -> str:
     pattern = text.strip()
     if not pattern:
         raise refused(text, "it is empty", at, "Write a path or glob such as src/pages/**.")
-    if len(pattern) > MAX_CHARACTERS:
-        raise refused(text, f"it has {len(pattern)} characters, and at most {MAX_CHARACTERS} are allowed", at, "")
+    if len(pattern) > MAX_PATTERN:
+        raise refused(text, f"it has {len(pattern)} characters, and at most {MAX_PATTERN} are allowed", at, "")
     if not pattern.isprintable():
         raise refused(text, "it has control characters", at, "Leave them out.")
     if "\\" in pattern:

@@ -33,6 +33,7 @@ from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
+from kgd.model.uri import Uri
 from kgd.resolution.attempts import Attempts
 from kgd.sync.cloning import Clones
 
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from kgd.workspace.outcome import Stage
     from kgd.workspace.workspace import Workspace
 
-OnCommit = Callable[[str, frozenset[str]], None]
-"""Called with a workspace id and the changed URIs after a commit, on the committing thread; must not block."""
+OnChange = Callable[[str, frozenset[Uri]], object]
+"""Called with a workspace id and the changed URIs, on the thread that changed them; must not block."""
 
 log = logging.getLogger("kgd.daemon")
 
@@ -86,8 +87,8 @@ class Daemon:
         self._lock = threading.Lock()
         self._open: dict[Path, _Opened] = {}
         self._opening: dict[Path, threading.Lock] = {}
-        self._listeners: list[OnCommit] = []
-        self._watchers: list[Callable[[str], object]] = []
+        self._listeners: list[OnChange] = []
+        self._watchers: list[OnChange] = []
         self._calls = 0
         self._closed = False
 
@@ -205,12 +206,13 @@ class Daemon:
         ]
         return [*found, *(f"clone {problem}" for problem in self.clones.problems()), *self.elsewhere.problems()]
 
-    def on_commit(self, listener: OnCommit) -> None:
+    def on_commit(self, listener: OnChange) -> None:
         """Call `listener` after each commit to any workspace, including those opened later."""
         self._listeners.append(listener)
 
-    def on_code(self, watcher: Callable[[str], object]) -> None:
-        """Call `watcher` with a workspace id when its code, stale nodes or proposals change without a commit."""
+    def on_code(self, watcher: OnChange) -> None:
+        """Call `watcher` with changes without a commit: of code and stale nodes, or without URIs of proposals and
+        unreadable files."""
         self._watchers.append(watcher)
 
     def forget(self, workspace: Workspace) -> None:
@@ -283,15 +285,16 @@ class Daemon:
     def _surround(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
         """Start the background work of an open workspace; `undo` ends it."""
         workspace.is_registered = lambda id: id in self.registry.current().entries
-        workspace.on_commit(lambda uris: self._announce(workspace.id, frozenset(uris)))
-        workspace.on_uncommitted(lambda: self._announce_code(workspace.id))
+        workspace.on_commit(lambda uris: self._announce(workspace.id, uris))
+        workspace.on_uncommitted(lambda: self._announce_code(workspace.id, frozenset()))
         workspace.on_displaced(
             lambda: threading.Thread(target=self._open_anew, args=(workspace.layout,), daemon=True).start()
         )
         workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
         tending = Tending(
-            workspace, self.registry.current().settings.rescan_seconds, lambda: self._announce_code(workspace.id)
-        )
+            workspace, self.registry.current().settings.rescan_seconds,
+            lambda uris: self._announce_code(workspace.id, uris),
+        )  # fmt: skip
         undo.callback(_quietly, tending.close)
         tending.start()
         syncing = Syncing(workspace, lambda: self.registry.current().entries.get(workspace.id))
@@ -338,13 +341,13 @@ class Daemon:
             log.warning("moved or deleted while it was open", extra={"workspace": one.workspace.id})
             _quietly(one.close)
 
-    def _announce(self, id: str, uris: frozenset[str]) -> None:
+    def _announce(self, id: str, uris: frozenset[Uri]) -> None:
         for listener in self._listeners:
             listener(id, uris)
 
-    def _announce_code(self, id: str) -> None:
+    def _announce_code(self, id: str, uris: frozenset[Uri]) -> None:
         for watcher in self._watchers:
-            watcher(id)
+            watcher(id, uris)
 
     def _still_there(self, entry: Entry) -> bool:
         """Whether a registered path still holds a workspace of that id."""

@@ -50,8 +50,12 @@ log = logging.getLogger("kgd.reading")
 class ReadingTree:
     """Keeps the index of one workspace's code tree current, until it is closed."""
 
-    def __init__(self, workspace: Workspace, overlay: Overlay, folder: Path) -> None:
-        self._workspace, self._overlay = workspace, overlay
+    def __init__(
+        self, workspace: Workspace, overlay: Overlay, folder: Path, changed: Callable[[frozenset[Uri]], object]
+    ) -> None:
+        self._workspace, self._overlay, self._on_change = workspace, overlay, changed
+        self._touched: set[Uri] = set()
+        """Nodes in parsed files, before and after, until `changed` is called with them."""
         self._path = folder / "code.sqlite"
         self._index = CodeIndex(self._path, VERSION)
         self._inside = Inside(self._index, workspace.id)
@@ -180,6 +184,7 @@ class ReadingTree:
         self._left = len(files)
         self._forget(gone)
         for start in range(0, len(files), BATCH):
+            self._announce()
             self._read(files[start : start + BATCH])
             self._left = max(0, len(files) - start - BATCH)
             self._tell_new()
@@ -187,6 +192,15 @@ class ReadingTree:
         self._left = 0
         self._follow_names()
         self._tell_new()
+        self._announce()
+
+    def _announce(self) -> None:
+        if self._touched:
+            touched, self._touched = frozenset(self._touched), set()
+            self._on_change(touched)
+
+    def _touch(self, paths: Iterable[str]) -> None:
+        self._touched.update(node.uri for path in paths for node in self._inside.nodes(path))
 
     def _update_meanwhile(self) -> None:
         """Read files that changed while a whole tree is read, without waiting for its end."""
@@ -202,6 +216,7 @@ class ReadingTree:
 
     def _forget(self, gone: list[str]) -> None:
         if gone:
+            self._touch(gone)
             self._order({"gone": gone})
             for path in gone:
                 self._tell(path, ())
@@ -259,6 +274,7 @@ class ReadingTree:
 
     def _read(self, files: list[list[str]]) -> None:
         """Parse a batch. A file that crashes the process or takes too long is skipped and reported."""
+        self._touch(file[0] for file in files)
         failed = {file[0]: file[3] for file in files if len(file) > 3}
         for _ in range(len(files) + 1):
             try:
@@ -313,7 +329,9 @@ class ReadingTree:
             self._workspace.note_tree(uri, self._docs(known[uri]))
 
     def _tell(self, path: str, docs: Sequence[Doc]) -> None:
-        self._workspace.note_tree(self._inside.file_uri(path), docs)
+        file = self._inside.file_uri(path)
+        self._workspace.note_tree(file, docs)
+        self._touched.update((file, *(doc.uri for doc in docs)))
 
     def _docs(self, path: str) -> list[Doc]:
         return [_doc(node) for node in self._inside.nodes(path)]

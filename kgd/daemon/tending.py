@@ -33,11 +33,13 @@ log = logging.getLogger("kgd.tending")
 class Tending:
     """Keeps the overlay in step with the code tree and reports hand edits, until it is closed.
 
-    `changed` is called when a code file was added, removed or changed, and when the set of stale nodes changed.
+    `changed` is called with the files, directories, symbols and chunks of the code that were added, removed or changed,
+    and with nodes that became stale or current by that.
     """
 
     def __init__(
-        self, workspace: Workspace, rescan_seconds: float, changed: Callable[[], object] = lambda: None
+        self, workspace: Workspace, rescan_seconds: float,
+        changed: Callable[[frozenset[Uri]], object] = lambda uris: None,
     ) -> None:  # fmt: skip
         self._workspace, layout, self._changed = workspace, workspace.layout, changed
         self._stop = threading.Event()
@@ -54,7 +56,7 @@ class Tending:
             workspace.overlay = overlay = self._overlay
             workspace.code_files = lambda: _files(overlay, overlay.uris())
             try:
-                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir)
+                self.reading = ReadingTree(workspace, overlay, workspace.derived_dir, changed)
             except KgdError:
                 log.exception("symbols and documents of the code tree are not indexed")
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
@@ -128,7 +130,7 @@ class Tending:
             if self.reading:
                 self.reading.note(changed_now)
             self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
-            self._changed()
+            self._changed(frozenset(changed_now))
 
     def _belongs(self, path: str) -> bool:
         """Whether the code tree has this file and git does not ignore it."""

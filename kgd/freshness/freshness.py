@@ -68,8 +68,8 @@ class Freshness:
         self._stop = threading.Event()
         self._looked, self._has_looked = 0.0, False
         self._areas: areas.Areas | None = None
-        self.told: Callable[[], object] = _nobody
-        """Called whenever another set of nodes is unverified; whoever shows that sets it."""
+        self.told: Callable[[frozenset[Uri]], object] = _nobody
+        """Called with the nodes that became unverified or verified; set by the daemon."""
 
     @classmethod
     def of(cls, workspace: Workspace) -> Freshness:
@@ -191,8 +191,8 @@ class Freshness:
             before = self._doubted
             try:
                 self._carry_out(jobs)
-                if self._doubted != before:
-                    self.told()
+                if changed := self._doubted ^ before:
+                    self.told(changed)
             except Exception:
                 # The thread outlives whatever one node or one run of git did to it; the next job may mend it.
                 log.exception("what is unverified could not be followed")
@@ -320,7 +320,7 @@ class _Job:
     looks: bool = False
 
 
-def _nobody() -> None:
+def _nobody(uris: frozenset[Uri]) -> None:
     """Nobody is told."""
 
 

@@ -8,6 +8,8 @@ what it spoils is tried again.
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,10 @@ SMALL_BYTES, SMALL_SHARE = 64 << 10, 12
 """Bytes of the lowest level, its largest pack aside, that become one pack before the packs are `FANOUT`, where they are
 also a twelfth of all."""
 LISTED = 20_000
-"""Objects of a roll-up that are named here. For more, git walks all of history, and this process keeps its memory."""
+"""Objects of a roll-up that are named for git. For more, git walks all of history."""
+LISTED_HERE = 4_000
+"""Objects that are read for a list in this process. For more another one is started, in some 0.2 s: reading takes up to
+60 MB, of which the heaps would keep a part, and the interpreter for seconds."""
 TRIES = 3
 DEADLINE = 600.0
 
@@ -59,7 +64,7 @@ def maintain(git_dir: Path) -> Upkeep:
         level, stems = full
         try:
             roll_up(git_dir, stems)
-        except (program.GitFailed, KgdError, OSError, ValueError) as error:
+        except (program.GitFailed, subprocess.TimeoutExpired, KgdError, OSError, ValueError) as error:
             tries, failed = tries + 1, str(error)  # list again: a gc took some, and has their objects
             continue
         rolled, large, failed, tries = rolled + 1, large or level > 0, "", 0
@@ -136,6 +141,26 @@ def _level(count: int) -> int:
 
 
 def _listed(git_dir: Path, stems: list[Path]) -> bytes:
+    """As `_list`, in a process of its own where there are many objects. Raises ValueError where that one fails."""
+    if sum(map(pack.count_of, stems)) <= LISTED_HERE:
+        return _list(git_dir, stems)
+    code = f"import sys; sys.path[:] = {sys.path!r}; from kgd.git import rollup; rollup.list_for_parent()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, git_dir, *(stem.name for stem in stems)], stdin=subprocess.DEVNULL,
+        capture_output=True, timeout=DEADLINE, check=False, start_new_session=True,
+    )  # fmt: skip
+    if done.returncode:
+        raise ValueError(f"objects could not be listed: {done.stderr.decode(errors='replace').strip()[-200:]}")
+    return done.stdout
+
+
+def list_for_parent() -> None:
+    """The other process of `_listed`."""
+    git_dir, *names = sys.argv[1:]
+    sys.stdout.buffer.write(_list(Path(git_dir), [Path(git_dir, "objects/pack", name) for name in names]))
+
+
+def _list(git_dir: Path, stems: list[Path]) -> bytes:
     """The objects of some packs for git, in the order of writing: versions of one tree are neighbours."""
     names = dict.fromkeys((id for stem in sorted(stems, key=_written) for id in pack.ids_of(stem)), b"")
     _name(ObjectStore(git_dir), names)

@@ -96,6 +96,8 @@ class ObjectStore:
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
+        self._ending = ""
+        """Of the path by which the open handle knows its packs."""
         self._packs = frozenset[str]()
         """Names of the pack files that `renew` last saw."""
         refuse_surprises(git_dir, work_tree)
@@ -434,8 +436,10 @@ class ObjectStore:
             repository = open_bare(self.git_dir)
             # Packs alone: what is loose is read by `kgd.git.loose`, since a cut one would stop every thread for ever.
             objects = pygit2.Odb()
+            # Packs that are open under the same path are shared with the handle before, and all that they remember.
+            self._ending = "" if self._ending else "/."
             for place in self._places:
-                objects.add_backend(pygit2.OdbBackendPack(str(place)), 1)
+                objects.add_backend(pygit2.OdbBackendPack(f"{place}{self._ending}"), 1)
             repository.set_odb(objects)
             return repository
         except (pygit2.GitError, OSError, KeyError) as error:

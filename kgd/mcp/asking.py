@@ -30,6 +30,7 @@ from mcp.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     CreateMessageResultWithTools,
+    ListRootsRequest,
     SamplingMessage,
     TextContent,
 )
@@ -40,6 +41,8 @@ from kgd.errors import Unavailable
 from kgd.resolution.prompts import Ask, Prompt, Reply
 
 KEY_LENGTH = 32
+ROOTS = "roots"
+"""The id of the question for roots; those of a model are ids of conflicts."""
 STATE_SECONDS = 3600.0
 """How long a client may take between two rounds; a person may have to allow each question."""
 
@@ -47,18 +50,23 @@ STATE_SECONDS = 3600.0
 class AnswersNeeded(Exception):
     """Ends a call of the modern protocol with questions; nothing was written. The client calls again with answers."""
 
-    def __init__(self, prompts: Mapping[str, Prompt]) -> None:
+    def __init__(self, requests: Mapping[str, CreateMessageRequest | ListRootsRequest]) -> None:
         super().__init__()
-        self.prompts = prompts
+        self.requests = requests
 
     def result(self) -> dict[str, Any]:
         """As it goes onto the wire, before its state is sealed. The same questions give the same state."""
         requests = {
-            id: _request(prompt).model_dump(by_alias=True, mode="json", exclude_none=True)
-            for id, prompt in self.prompts.items()
+            id: request.model_dump(by_alias=True, mode="json", exclude_none=True)
+            for id, request in self.requests.items()
         }
-        state = orjson.dumps({"asked": sorted(self.prompts)}).decode()
+        state = orjson.dumps({"asked": sorted(self.requests)}).decode()
         return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+
+def asked_before(params: CallToolRequestParams) -> set[str]:
+    """What the call was asked in an earlier round."""
+    return set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
 
 
 def sealing(key: Path, audience: str) -> RequestStateBoundary:
@@ -110,12 +118,13 @@ async def asker(
 
 
 class _InRounds:
-    """Questions end the call; the next call brings the answers. There is no third round: what is open then stays so."""
+    """Questions end the call; the next call brings the answers. A model is asked in one round only: what is open after
+    that stays so."""
 
     def __init__(self, params: CallToolRequestParams) -> None:
-        asked = set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
+        asked = asked_before(params) - {ROOTS}
         given = params.input_responses or {}
-        self.open = not params.request_state
+        self.open = not asked
         self._replies = {id: _reply(given[id]) for id in asked & set(given)}
 
     @property
@@ -124,7 +133,7 @@ class _InRounds:
 
     def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, Reply]:
         if self.open:
-            raise AnswersNeeded(prompts)
+            raise AnswersNeeded({id: _request(prompt) for id, prompt in prompts.items()})
         return {id: reply for id, reply in self._replies.items() if id in prompts}
 
 

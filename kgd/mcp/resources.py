@@ -44,12 +44,11 @@ TEMPLATES = {
 
 
 def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
-    """The resources that a commit changed. A node has two spellings, since subscriptions match by exact text."""
+    """The nodes and the status. A node has two spellings, since subscriptions match by exact text."""
     for uri in uris:
         yield f"kgd://{workspace}/nodes/{uri}"
         yield f"kgd://{workspace}/nodes/{quote(uri, safe='')}"
     yield f"kgd://{workspace}/status"
-    yield f"kgd://{workspace}/conflicts"
 
 
 def may_watch(principal: Principal, resource: str) -> bool:

@@ -49,6 +49,7 @@ from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.roots import Roots
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
+from kgd.model.uri import Uri
 from kgd.tools import TOOLS, token_calls
 from kgd.tools.parameters import read
 from kgd.tools.schemas import input_schema, output_schema
@@ -111,7 +112,8 @@ class Surface:
         self.server.extensions |= apps.extensions(tools)
         # In place of the SDK's spans for every message, which are exported nowhere and were a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
-        daemon.on_commit(self._changed)
+        daemon.on_commit(self._committed)
+        daemon.on_code(self._changed)
 
     async def serve(
         self, reader: LineReader, writer: LineWriter, *, cwd: str = "", client: str = "",
@@ -188,7 +190,7 @@ class Surface:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
-            await self._roots.place(ctx, session)
+            await self._roots.place(ctx, params, session)
             if tool.from_memory(session, arguments):
                 answer = tool.run(session, arguments)
             else:
@@ -254,9 +256,12 @@ class Surface:
         holder = record.holder
         return replace(session, principal=holder, still_live=lambda: self._daemon.tokens.still_live(holder.id))
 
-    def _changed(self, workspace: str, uris: frozenset[str]) -> None:
-        if self.subscriptions.watched:
-            self.subscriptions.announce(changed_resources(workspace, uris))
+    def _committed(self, workspace: str, uris: frozenset[Uri]) -> None:
+        self._changed(workspace, uris)
+        self.subscriptions.announce((f"kgd://{workspace}/conflicts",))
+
+    def _changed(self, workspace: str, uris: frozenset[Uri]) -> None:
+        self.subscriptions.announce(changed_resources(workspace, uris))
 
 
 _answer: ContextVar[dict[str, Any]] = ContextVar("answer")

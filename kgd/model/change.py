@@ -45,10 +45,12 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Adds a paragraph to `content`; makes the node where it is not there."""
+    """Adds a paragraph to `content`. A missing node is made if `creates`, or if its URI is a file of the workspace or
+    external."""
 
     uri: Uri
     text: str
+    creates: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -12,9 +13,10 @@ from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri
-from kgd.tools import addressing
+from kgd.tools import addressing, nodes, sight
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.verifying import verified
+from kgd.workspace.edits import NothingToAppendTo
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -82,7 +84,7 @@ class Append(Params):
     text: str
 
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
-        return model.Append(own(self.uri, "uri"), self.text)
+        return model.Append(own(self.uri, "uri"), self.text, creates=False)
 
 
 class Delete(Params):
@@ -225,6 +227,18 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
         return made
 
     return tuple(_each(changes, edit, "changes"))
+
+
+@contextmanager
+def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
+    """Have the refusal of an append to a missing node name nodes that may have been meant."""
+    try:
+        yield
+    except NothingToAppendTo as refusal:
+        close = ", ".join(nodes.similar(workspace, Uri(refusal.at), sight.sight(session, workspace.id)))
+        if close:
+            refusal.next = f"Did you mean {close}? An upsert makes a new node."
+        raise
 
 
 def addresses(changes: Sequence[Any]) -> list[str]:

@@ -16,7 +16,8 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.tools import addressing, outbound, resubmitting
-from kgd.tools.changes import edits
+from kgd.tools.areas import hints
+from kgd.tools.changes import edits, naming_similar
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.resubmitting import Piece
 from kgd.tools.session import Session
@@ -107,11 +108,15 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     workspace = workspace_of(session, params)
     made = edits(session, workspace, params.changes or [])
     principal = session.principal
+    request = session.request(params.request_id)
+    if not (workspace.repeated(request) or proposals.by_request(workspace, request)):
+        hints.check_molecules(session, workspace, made)
     changes = ChangeSet(
         made, session.author(workspace), params.message, params.request_id, operation="submit",
         origin=f"token {principal.id}" if principal else "",
     )  # fmt: skip
-    found = submit_here(session, workspace, changes, base=params.base)
+    with naming_similar(session, workspace):
+        found = submit_here(session, workspace, changes, base=params.base)
     return answer(workspace, [_subject(edit) for edit in made], found)
 
 

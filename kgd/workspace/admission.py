@@ -22,14 +22,11 @@ from kgd.model.fields import CITES
 from kgd.model.memory import MEMORY_TYPES
 from kgd.model.node import UNSEEN, Node
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
-from kgd.workspace import memory_files
+from kgd.workspace import area_bounds, memory_files
 from kgd.workspace.secrets import SAY_WHERE, HoldsSecret, Secret, line_of, news_in, refuse_secrets
 from kgd.workspace.work_tree import SETTINGS
 
 MAX_NODE_BYTES = 256 * 1024
-MAX_KNOWLEDGE = 32 * 1024
-"""Bytes of the content of an area."""
-AREAS = frozenset({"atom", "molecule"})
 
 Read = Callable[[str], bytes | None]
 Place = Callable[[str, Secret | None], str]
@@ -81,14 +78,8 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
                 f"a {field} is written without line ends, control and direction characters",
                 at=place(field, None) if place else node.uri, next="Leave them out.",
             )  # fmt: skip
-    if scheme_of(node.uri) in AREAS and (before is None or before.content != node.content):
-        size = len(node.content.strip().encode("utf-8", "surrogatepass"))
-        if size > MAX_KNOWLEDGE:
-            raise Limit(
-                f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
-                at=place("content", None) if place else node.uri,
-                next="Keep what is not in the code; put the rest into another atom.",
-            )
+    if scheme_of(node.uri) in area_bounds.AREAS:
+        area_bounds.admit(node, before, place)
     _refuse_citations(node, before, place)
     refuse_secrets(node, before, place)
 

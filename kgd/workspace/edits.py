@@ -26,6 +26,10 @@ from kgd.workspace.settling import carry, is_about_node, settle
 CLEARABLE = ("type", "name", "summary", "content", "tags", "source", "relations", "aliases", "data")
 
 
+class NothingToAppendTo(NotFound):
+    """`at` is the URI of the missing node."""
+
+
 @singledispatch
 def apply(edit: Edit, draft: Draft) -> None:
     """Carry out one edit on the draft.
@@ -75,7 +79,11 @@ def _append(edit: Append, draft: Draft) -> None:
     text = edit.text.strip("\n")
     if not text.strip():
         raise Invalid("there is no text to append", at="text")
-    old = draft.node(uri) or Node(uri)
+    old = draft.node(uri)
+    if old is None:
+        if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
+            raise NothingToAppendTo("there is no such node to append to", at=uri, next="Make it with an upsert.")
+        old = Node(uri)
     before = old.content.rstrip("\n")
     draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
 

@@ -350,7 +350,8 @@ class Workspace:
         self._closing.append(listener)
 
     def on_commit(self, listener: Listener) -> None:
-        """Have `listener` called with the URIs of each flush, from the writer's thread: it must not block."""
+        """Have `listener` called from the writer's thread with the nodes of each flush, and those whose conflicts came
+        or went: it must not block."""
         self._listeners.append(listener)
 
     def on_uncommitted(self, listener: Callable[[], object]) -> None:
@@ -485,7 +486,7 @@ class Workspace:
         self._wake_publication()
 
     def _tell(self, changes: Iterable[Change]) -> None:
-        touched = frozenset(change.uri for change in changes)
+        touched = frozenset((*(change.uri for change in changes), *self._served.disputed()))
         for listener in self._listeners:
             listener(touched)
 

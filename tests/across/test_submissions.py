@@ -64,6 +64,25 @@ def test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them(team
     assert [one["target"] for one in copy["relations"]] == ["concept://infra/rates"]
 
 
+def test_the_copy_of_an_atom_belongs_to_the_copy_of_its_molecule(teams: Teams) -> None:
+    def molecule_of_copy() -> Any:
+        (copy,) = teams.infra.ask("get", workspace="infra", uris=["atom://infra/bus"])["nodes"]
+        return copy["data"].get("moleculeId")
+
+    domain = "molecule://shop/domain"
+    teams.put(
+        node(domain, summary="all buses"), node("atom://shop/bus", summary="moves data", data={"moleculeId": domain})
+    )
+    teams.submit("atom://shop/bus")
+    assert molecule_of_copy() is None
+    teams.put(node("atom://shop/bus", summary="moves all data"))
+    teams.submit("atom://shop/bus", domain)
+    assert molecule_of_copy() == "molecule://infra/domain"
+    teams.put(node("atom://shop/bus", data={"moleculeId": None}))
+    teams.submit()
+    assert molecule_of_copy() is None
+
+
 @pytest.mark.parametrize("tool", ["submit_subgraph", "would_submit"])
 def test_a_node_of_theirs_under_the_same_path_is_a_conflict_and_stays(teams: Teams, tool: str) -> None:
     teams.put(node("concept://shop/keys", summary="ours", data={"a": 1}))

@@ -58,6 +58,12 @@ RULES: dict[str, dict[str, Any]] = {
     "a node of another workspace": {"uri": "concept://other/x"},
     "a node of another workspace, in a file whose name is cut": {"uri": "concept://other/" + "y" * 220},
     "a name that differs by case alone": {"uri": "concept://ws/Auth"},
+    "an atom of too much knowledge": {"uri": "atom://ws/x", "content": "k" * 40_000},
+    "an atom of too many patterns": {"uri": "atom://ws/x", "data": {"paths": [f"src/{n}/**" for n in range(21)]}},
+    "an atom with a pattern too long": {"uri": "atom://ws/x", "data": {"paths": ["p" * 513]}},
+    "a molecule of too many relations": {
+        "uri": "molecule://ws/x",
+        "relations": [{"type": "related_to", "target": f"molecule://ws/{n}"} for n in range(51)]},
     "a memory that is not there": {"uri": "decision://ws/pub/new", "data": {"file": "memories/none.md"}},
     "the memory of another node": {"uri": "decision://ws/pub/new", "data": {"file": "?"}},
     "the memory of another node in place of its own": {"uri": "decision://ws/pub/mine", "data": {"file": "?"}},
@@ -91,6 +97,12 @@ def test_every_way_refuses(ways: Ways, name: str) -> None:
         {"uri": "concept://ws/old", "content": f"{KEY}, and more"},
         {"uri": "decision://ws/pub/mine", "summary": "Another one"},
         {"uri": "x.y-z+1://host/a", "name": "Outside"},
+        {
+            "uri": "atom://ws/x",
+            "data": {"paths": [f"src/{n}/**" for n in range(20)], "moleculeId": "molecule://ws/y"},
+            "relations": [{"type": "related_to", "target": f"atom://ws/{n}"} for n in range(50)],
+        },
+        {"uri": "concept://ws/x", "data": {"paths": [f"src/{n}/**" for n in range(21)]}},
     ],
 )
 def test_every_way_takes(ways: Ways, values: dict[str, Any]) -> None:

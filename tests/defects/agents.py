@@ -4,9 +4,10 @@ from tests.planting import Bug
 
 BUGS = {
     "31-append-to-nothing": Bug(
-        "`append` to a mistyped URI makes a node", "kgd/tools/writing.py",
-        "        _check_appends(session, workspace, changes.edits)\n", "        pass\n",
-        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",),
+        "`append` to a mistyped URI makes a node", "kgd/tools/changes.py", "self.text, creates=False)", "self.text)",
+        ("tests/surfaces/test_put.py::test_an_append_to_a_mistyped_uri_makes_no_node_and_names_the_one_that_was_meant",
+         "tests/surfaces/test_submitting.py::"
+         "test_an_append_to_a_mistyped_uri_is_refused_and_the_node_that_was_meant_is_named"),
     ),
     "31-malformed-citations": Bug(
         "citations that are no texts are accepted and never go stale", "kgd/workspace/admission.py",
@@ -86,9 +87,22 @@ BUGS = {
         ("tests/knowing/test_context.py::test_a_task_whose_name_has_blanks_is_found_by_its_short_address",),
     ),
     "34-area-bounds": Bug(
-        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/admission.py",
-        "if size > MAX_KNOWLEDGE:", "if False:",
+        "`put` writes areas beyond the limits of manage_graph", "kgd/workspace/area_bounds.py",
+        "if size > MAX_KNOWLEDGE and", "if False and",
         ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
+    ),
+    "34-unknown-molecule": Bug(
+        "`put` and submissions take an atom into a molecule that is not there", "kgd/tools/areas/hints.py",
+        "        naming.molecule_of_project(", "        str(",
+        ("tests/areas/test_managing.py::"
+         "test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
+    ),
+    "34-area-counts": Bug(
+        "areas get more patterns or relations than manage_graph takes", "kgd/workspace/admission.py",
+        "        area_bounds.admit(node, before, place)\n", "        pass\n",
+        ("tests/admission/test_rules.py::test_every_way_refuses[an atom of too many patterns]",
+         "tests/admission/test_rules.py::test_every_way_refuses[an atom with a pattern too long]",
+         "tests/admission/test_rules.py::test_every_way_refuses[a molecule of too many relations]"),
     ),
     "34-tags-with-commas": Bug(
         "`--tags a,b` is one tag", "kgd/cli/verbs.py", 'for part in text.split(",")', "for part in [text]",

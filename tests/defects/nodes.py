@@ -47,7 +47,7 @@ BUGS = {
     ),
     "17-settled-beside": Bug(
         "a put that also settles a conflict answers the version before that", "kgd/tools/writing.py",
-        "        outcome = write_conflicts.after(outcome, settled)\n", "",
+        "write_conflicts.after(outcome, settled), [", "outcome, [",
         ("tests/mcp/test_sampling_places.py::"
          "test_a_put_on_a_node_in_conflict_has_it_settled_in_a_commit_of_its_own",),
     ),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -82,12 +82,12 @@ class Served:
     def vitals(self, *, settled: bool = False) -> Vitals:
         """After what was written has been indexed, published and rolled up.
 
-        `settled`: also after memory has gone back to the system, which takes seconds without a change.
+        `settled`: also after memory has gone back to the system, which takes seconds without a change or a roll-up.
         """
         until(self._rests, 300)
         if settled:
-            lowest = [time.monotonic(), self._rss()]
-            until(lambda: self._is_settled(lowest), 60)
+            last = [time.monotonic(), self._rss()]
+            until(lambda: self._is_settled(last), 60)
         status = Path(f"/proc/{self.pid}/status").read_text()
         return Vitals(
             descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
@@ -102,11 +102,12 @@ class Served:
     def _rss(self) -> int:
         return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
 
-    def _is_settled(self, lowest: list[float]) -> bool:
-        """Whether resident memory has not fallen for four seconds; `lowest` is when it did, and to what."""
-        if (now := self._rss()) < lowest[1]:
-            lowest[:] = time.monotonic(), now
-        return time.monotonic() - lowest[0] > 4
+    def _is_settled(self, last: list[float]) -> bool:
+        """Whether resident memory has been the same within 1 MiB for four seconds without a roll-up; `last` is when it
+        was not."""
+        if abs((now := self._rss()) - last[1]) > 1024 or self._has_children():
+            last[:] = time.monotonic(), now
+        return time.monotonic() - last[0] > 4
 
     def after_a_repack(self) -> int:
         """KiB of objects in a copy that git has just packed anew."""
@@ -123,8 +124,15 @@ class Served:
     def _rests(self) -> bool:
         if any(stage["state"] == "waiting" for stage in self.call("status")["stages"]):
             return False
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-        return not children.strip() and sum(1 for _ in (self.git_dir / "objects/pack").glob("*.keep")) == 0
+        return not self._has_children() and sum(1 for _ in (self.git_dir / "objects/pack").glob("*.keep")) == 0
+
+    def _has_children(self) -> bool:
+        """Whether git runs for the daemon. A child is listed with the thread that started it."""
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            with suppress(OSError):  # the thread has ended
+                if (thread / "children").read_text().strip():
+                    return True
+        return False
 
 
 @contextmanager
@@ -156,19 +164,15 @@ def lived_through(
         yield served.vitals(settled=part == parts - 1)
 
 
-def complaints(served: Served, seen: list[Vitals], memory: float = 1.05) -> list[str]:
-    """Where a daemon grew; the first of `seen` is after the warm-up.
-
-    Args:
-        memory: How many times its first value resident memory may be at the end.
-    """
+def complaints(served: Served, seen: list[Vitals]) -> list[str]:
+    """Where a daemon grew; the first of `seen` is after the warm-up."""
     first, last = seen[0], seen[-1]
     found = []
     if last.descriptors > first.descriptors + 8:
         found.append(f"descriptors: {first.descriptors}, later {last.descriptors}")
     if last.threads > first.threads + 2:
         found.append(f"threads: {first.threads}, later {last.threads}")
-    if last.rss > memory * first.rss:
+    if last.rss > 1.05 * first.rss:
         found.append(f"resident memory: {first.rss} KiB, later {last.rss} KiB")
     fresh = served.after_a_repack()
     if last.repository > 1.5 * fresh:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import threading
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pygit2
@@ -71,6 +72,39 @@ def test_an_old_handle_reads_what_a_gc_has_moved_to_another_pack(pen: Pen) -> No
     assert reader.reopened <= 1
     assert reader.kind_and_size(tips[0]) is not None
     assert not reader.exists(b"\1" * 20)
+
+
+class Interrupted(ObjectStore):
+    """A store whose packs are cut short until it has opened the repository `times` times anew, and whole after that."""
+
+    def __init__(self, pen: Pen, times: int) -> None:
+        self.times, self._reopened = times, 0
+        self.packs = {path: path.read_bytes() for path in (pen.layout.git_dir / "objects/pack").glob("*.pack")}
+        super().__init__(pen.layout.git_dir)
+
+    @property
+    def reopened(self) -> int:
+        return self._reopened
+
+    @reopened.setter
+    def reopened(self, count: int) -> None:
+        self._reopened = count
+        for path, data in self.packs.items():
+            path.chmod(0o644)
+            path.write_bytes(data[:20] if count < self.times else data)
+
+
+@pytest.mark.parametrize("read", [ObjectStore.commit, ObjectStore.kind_and_size])
+def test_an_object_whose_pack_cannot_be_read_is_tried_seven_times(
+    pen: Pen, read: Callable[[ObjectStore, ObjectId], object]
+) -> None:
+    tip = pen.write({"nodes/a.yaml": b"a\n"})
+    for times in range(7):
+        store = Interrupted(pen, times)
+        assert read(store, tip)
+        assert store.reopened == times
+    with pytest.raises(Damaged):
+        read(Interrupted(pen, 7), tip)
 
 
 @pytest.mark.timeout(30)
