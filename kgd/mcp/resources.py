@@ -1,4 +1,4 @@
-"""This file is where MCP resources are: status, conflicts and nodes, under the same names that changes are told of."""
+"""MCP resources: status, conflicts, nodes, jobs and working sets. Subscriptions use the same URIs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
 
 
 def may_watch(principal: Principal, resource: str) -> bool:
-    """Whether somebody may hear that this resource changed: of a node whoever may read it."""
+    """Whether a principal may subscribe to this resource; a node requires the right to read it."""
     scheme, _, rest = resource.partition("://")
     workspace, _, what = rest.partition("/")
     if scheme != "kgd" or not any(scope.workspace == workspace for scope in principal.scopes):
@@ -65,10 +65,10 @@ def may_watch(principal: Principal, resource: str) -> bool:
 
 
 class Resources:
-    """Handlers of `resources/*`. Nodes are not listed, they would be too many: a template says how to name one.
+    """Handlers of `resources/*`. Nodes have a template and are not listed, since there are too many.
 
     Args:
-        tools: Those whose pages are served beside.
+        tools: The tools whose pages are resources too.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class Resources:
                 ),
                 ResourceTemplate(
                     uri_template="kgd://{workspace}/jobs/{id}", name="job", title="A job", mime_type=JSON,
-                    description="How far something is that is being taken in, and what could not be",
+                    description="Progress of an ingestion, and files that could not be ingested",
                 ),
                 ResourceTemplate(
                     uri_template="kgd://{workspace}/contexts/{id}", name="context", title="A working set",
-                    mime_type=JSON, description="The nodes that a conversation has seen last, the most recent first",
+                    mime_type=JSON, description="The nodes that a conversation has seen, the most recent first",
                 ),
                 ResourceTemplate(
                     uri_template="kgd://{workspace}/status", name="status", title="Status", mime_type=JSON,

@@ -12,7 +12,7 @@ from mcp import Client
 
 from kgd.agents.clients import BLOCK, skill
 from kgd.cli.verbs import VERBS
-from kgd.mcp.instructions import INSTRUCTIONS
+from kgd.mcp.prompts import INSTRUCTIONS
 from kgd.mcp.server import Surface
 from kgd.tools import LOCAL, TOOLS, TOOLSETS
 from kgd.tools.schemas import input_schema

@@ -17,7 +17,7 @@ BUGS = {
     ),
     "19-symbols-unheard": Bug(
         "subscribers do not hear of symbols that came and went", "kgd/daemon/reading_tree.py",
-        "            self._told(touched)\n", "            pass\n",
+        "            self._on_change(touched)\n", "            pass\n",
         (f"{_SUBSCRIPTIONS}test_symbols_that_come_and_go_with_a_save_are_heard_of",),
     ),
     "19-stale-unheard": Bug(
