@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgd.client.ledger import Ledger
     from kgd.config import Home
 
+STDIN, STDOUT = 0, 1
 CHUNK = 262144
 PIPE_CHUNK = 4096
 """Bytes that a writable pipe takes without blocking (POSIX: PIPE_BUF)."""
@@ -36,9 +37,8 @@ GONE = "the kgd daemon stopped before it answered. Ask again: a change with the 
 class Pump:
     """The state of one `kgd mcp`; `run` returns the exit code."""
 
-    def __init__(self, home: Home, greeting: bytes, stdin: int = 0, stdout: int = 1) -> None:
+    def __init__(self, home: Home, greeting: bytes) -> None:
         self._home, self._greeting = home, greeting
-        self._stdin, self._stdout = stdin, stdout
         self._sock: socket.socket | None = None
         self._to_host, self._to_daemon = bytearray(), bytearray()
         self._from_host, self._from_daemon = bytearray(), bytearray()
@@ -47,7 +47,7 @@ class Pump:
         self._deadline = 0.0
         self._polled, self._masks = select.poll(), dict[int, int]()
         self._host_takes = select.poll()
-        self._host_takes.register(stdout, select.POLLOUT)
+        self._host_takes.register(STDOUT, select.POLLOUT)
 
     def run(self) -> int:
         self._connect()
@@ -59,12 +59,12 @@ class Pump:
             if not ready and behind:
                 self._ledger.settle()
             for fd, event in ready:
-                if fd == self._stdout:
+                if fd == STDOUT:
                     if not self._write_to_host(event):
                         return 0
                 elif self._sock is not None and fd == self._sock.fileno():
                     self._serve_socket(event)
-                elif fd == self._stdin:
+                elif fd == STDIN:
                     self._read_from_host()
         return 0
 
@@ -89,13 +89,13 @@ class Pump:
 
     def _poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
         if self._is_open and len(self._to_daemon) < HIGH_WATER:
-            self._want(self._stdin, select.POLLIN)
+            self._want(STDIN, select.POLLIN)
         else:
-            self._want(self._stdin, None)
+            self._want(STDIN, None)
         if self._sock is not None:
             wanted = select.POLLIN if len(self._to_host) < HIGH_WATER else 0
             self._want(self._sock.fileno(), wanted | (select.POLLOUT if self._to_daemon else 0))
-        self._want(self._stdout, select.POLLOUT if self._to_host else 0)
+        self._want(STDOUT, select.POLLOUT if self._to_host else 0)
         return self._polled.poll(milliseconds)
 
     def _want(self, fd: int, mask: int | None) -> None:
@@ -109,7 +109,7 @@ class Pump:
             self._masks[fd] = mask
 
     def _read_from_host(self) -> None:
-        chunk = os.read(self._stdin, CHUNK)
+        chunk = os.read(STDIN, CHUNK)
         if not chunk:
             self._is_open, self._deadline = False, time.monotonic() + LAST_ANSWERS_SECONDS
             chunk = b"\n" if self._from_host else b""  # completes a last line without a newline
@@ -155,7 +155,7 @@ class Pump:
         if lines:
             self._to_host += lines
             self._ledger.down(lines)
-            if self._host_takes.poll(0) == [(self._stdout, select.POLLOUT)]:
+            if self._host_takes.poll(0) == [(STDOUT, select.POLLOUT)]:
                 self._write_to_host(select.POLLOUT)
         if retired:
             self._hang_up()
@@ -175,7 +175,7 @@ class Pump:
             return False
         try:
             if self._to_host:
-                del self._to_host[: os.write(self._stdout, self._to_host[:PIPE_CHUNK])]
+                del self._to_host[: os.write(STDOUT, self._to_host[:PIPE_CHUNK])]
         except BrokenPipeError:
             return False
         return True
@@ -251,7 +251,7 @@ class Pump:
 
         head, tail = bytes(self._from_host[:ENDS]), bytes(self._from_host[-ENDS:])
         self._from_host.clear()
-        while (chunk := os.read(self._stdin, CHUNK)) and b"\n" not in chunk:
+        while (chunk := os.read(STDIN, CHUNK)) and b"\n" not in chunk:
             tail = (tail + chunk)[-ENDS:]
         end, _, rest = chunk.partition(b"\n")
         self._from_host += rest

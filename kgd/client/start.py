@@ -46,7 +46,7 @@ def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> by
     return ("{" + ",".join(f'"{key}":"{_escaped(value)}"' for key, value in fields.items()) + "}\n").encode()
 
 
-def connect(home: Home, greeting: bytes, seconds: float = START_SECONDS, start: bool = True) -> socket.socket | None:
+def connect(home: Home, greeting: bytes, start: bool = True) -> socket.socket | None:
     """A connection, after the hello, to a daemon that is not older than this program.
 
     A missing daemon is started, an older one replaced. Of concurrent clients one starts it and the others wait. Without
@@ -55,7 +55,7 @@ def connect(home: Home, greeting: bytes, seconds: float = START_SECONDS, start: 
     Raises:
         KgdError: No daemon became ready in time; the message ends with the last lines of its log.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + START_SECONDS
     while True:
         sock = _open(home.socket)
         if sock is None:
@@ -71,7 +71,7 @@ def connect(home: Home, greeting: bytes, seconds: float = START_SECONDS, start: 
         if version is None or is_older(version):
             sock.close()
             if version:
-                deadline = max(deadline, retire(home) + seconds)
+                deadline = max(deadline, retire(home) + START_SECONDS)
             if time.monotonic() > deadline:
                 raise _unavailable(home, "the kgd daemon closes every connection")
             continue
@@ -119,12 +119,12 @@ def running(home: Home) -> bool:
     return False
 
 
-def log_tail(home: Home, lines: int = 5) -> str:
-    """The last lines of the daemon's log, on one line."""
+def log_tail(home: Home) -> str:
+    """The last five lines of the daemon's log, on one line."""
     try:
         with open(home.log, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
-            return " | ".join(file.read().decode("utf-8", "replace").splitlines()[-lines:])
+            return " | ".join(file.read().decode("utf-8", "replace").splitlines()[-5:])
     except OSError:
         return ""
 

@@ -154,12 +154,12 @@ def wants_color() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def has_screen(platform: str = sys.platform) -> bool:
+def has_screen() -> bool:
     """Whether the user's session has a display for a browser."""
     env = os.environ
     if env.get("SSH_CONNECTION"):
         return False
-    return platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
+    return sys.platform == "darwin" or bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY") or env.get("BROWSER"))
 
 
 def person_environment() -> dict[str, str]:

@@ -134,15 +134,15 @@ def drop(state: str, reference: str, environ: Mapping[str, str] | None = None) -
     return False
 
 
-def kept(state: str, name: str, environ: Mapping[str, str] | None = None) -> list[str]:
+def kept(state: str, name: str) -> list[str]:
     """The references that hold a token of this name."""
     references = [f"file:{_path(os.path.join(state, FOLDER), name)}"]
-    if _program(os.environ if environ is None else environ):
+    if _program(os.environ):
         references.append(f"keyring:{name}")
     found = []
     for reference in references:
         with contextlib.suppress(KgdError):
-            secret(reference, environ)
+            secret(reference)
             found.append(reference)
     return found
 

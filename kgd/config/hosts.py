@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +19,12 @@ class HostFolders:
     code: Path
 
 
-def host_folders(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> HostFolders:
+def host_folders() -> HostFolders:
     """The folders, from `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and the platform's defaults."""
-    env = os.environ if environ is None else environ
+    env = os.environ
     home = Path(env.get("HOME") or os.path.expanduser("~"))
     claude = env.get("CLAUDE_CONFIG_DIR")
-    if platform == "darwin":
+    if sys.platform == "darwin":
         settings = home / "Library" / "Application Support"
     else:
         given = env.get("XDG_CONFIG_HOME", "")

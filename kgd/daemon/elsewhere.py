@@ -55,12 +55,9 @@ class Elsewhere:
         seen: Folder for the times when hubs and remotes were last reached.
     """
 
-    def __init__(
-        self, daemon: Opener, registry: RegistryFile, seen: Path, secret: Callable[[str], str],
-        clock: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
-        self._daemon, self._registry, self._secret, self._clock = daemon, registry, secret, clock
-        self._seen = LastSeen(seen, clock)
+    def __init__(self, daemon: Opener, registry: RegistryFile, seen: Path, secret: Callable[[str], str]) -> None:
+        self._daemon, self._registry, self._secret = daemon, registry, secret
+        self._seen = LastSeen(seen, time.time)
         self._hubs: dict[tuple[str, str], Hub] = {}
         self._remotes: dict[str, tuple[int, bool]] = {}
         self._lock = threading.Lock()

@@ -24,7 +24,7 @@ from kgd.daemon.sources import beginning
 from kgd.daemon.taking_in import Report, Request, Stopped, TakingIn
 from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Unavailable
 from kgd.git.files import replace as replace_file
-from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Kind
+from kgd.ingest.kind import SNIFFED, Kind
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
@@ -83,11 +83,8 @@ class Jobs:
         limit: Returns the byte limit of one document; called when a job starts.
     """
 
-    def __init__(
-        self, workspace: Workspace, limit: Callable[[], int] = lambda: FILE_LIMIT,
-        clock: Callable[[], float] = time.time,
-    ) -> None:  # fmt: skip
-        self._workspace, self._limit, self._clock = workspace, limit, clock
+    def __init__(self, workspace: Workspace, limit: Callable[[], int]) -> None:
+        self._workspace, self._limit = workspace, limit
         self._file = workspace.layout.derived_dir / FILE
         self._changed = threading.Condition()
         self._stop = threading.Event()
@@ -118,7 +115,7 @@ class Jobs:
             self._claim(request)
             job = Job(
                 secrets.token_hex(4), request.source, request.kind, request.uri,
-                (author.name, author.email, author.client), self._clock(),
+                (author.name, author.email, author.client), time.time(),
             )  # fmt: skip
             self._jobs[job.id] = job
             over = [id for id, one in self._jobs.items() if one.is_over]
@@ -239,7 +236,7 @@ class Jobs:
 
     def _end(self, job: Job, state: str, failure: str = "") -> None:
         with self._changed:
-            job.state, job.failure, job.ended = state, failure[:400], self._clock()
+            job.state, job.failure, job.ended = state, failure[:400], time.time()
             self._save()
             self._changed.notify_all()
 

@@ -46,6 +46,9 @@ BUSY_SECONDS = 60.0
 """How long a call waits for a running round."""
 CLOSE_SECONDS = 3.0
 
+_CHANCE = random.Random()
+"""Source of jitter."""
+
 log = logging.getLogger("kgd.sync")
 
 
@@ -63,15 +66,10 @@ class Syncing:
 
     Args:
         entry: Returns the workspace's current registry entry.
-        chance: Source of jitter.
     """
 
-    def __init__(
-        self, workspace: Workspace, entry: Callable[[], Entry | None], *,
-        now: Callable[[], Now] = lambda: Now(time.time(), time.monotonic()), chance: random.Random | None = None,
-    ) -> None:  # fmt: skip
-        self.workspace, self.entry, self.now = workspace, entry, now
-        self.chance = chance or random.Random()
+    def __init__(self, workspace: Workspace, entry: Callable[[], Entry | None]) -> None:
+        self.workspace, self.entry = workspace, entry
         self.patience = PATIENCE
         """Seconds without progress after which an attempt is abandoned."""
         self.environment: Mapping[str, str] = {}
@@ -112,7 +110,7 @@ class Syncing:
             ended = [self._runners.pop(n) for n, r in list(self._runners.items()) if wanted.get(n) != r.machine.remote]
             begun = [_Runner(self, one) for name, one in wanted.items() if name not in self._runners]
             for one in begun:
-                one.machine.next_at += one.machine.interval(self.now().tick) if waiting else 0.0
+                one.machine.next_at += one.machine.interval(time.monotonic()) if waiting else 0.0
             self._runners |= {one.machine.remote.name: one for one in begun}
         for one in ended:
             one.close()
@@ -210,7 +208,7 @@ class _Runner:
     def __init__(self, syncing: Syncing, remote: Remote) -> None:
         near = f"/git/{syncing.workspace.id}" in remote.url.text  # a hub answers fast
         self._syncing, self.machine = syncing, Machine(remote, near=near)
-        self.machine.moved_at = self.machine.next_at = syncing.now().tick
+        self.machine.moved_at = self.machine.next_at = time.monotonic()
         self._busy, self._wake = threading.Lock(), threading.Event()
         self._stopping = threading.Event()
         self._commit = self._rung = False
@@ -250,16 +248,16 @@ class _Runner:
 
     def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
         machine, syncing = self.machine, self._syncing
-        now, answer = syncing.now(), Answer(machine)
+        now, answer = Now(time.time(), time.monotonic()), Answer(machine)
         if by_hand:
             machine.refused.clear()
         try:
             transport = self.transport()
             answer.done = rounds.run(
                 syncing.workspace, machine.remote, transport, direction=direction, confirm=confirm,
-                chance=syncing.chance, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
+                chance=_CHANCE, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
             )  # fmt: skip
-            machine.went_well(answer.done, now, syncing.chance)
+            machine.went_well(answer.done, now, _CHANCE)
             if answer.done.proposals or answer.done.withdrawn:
                 syncing.workspace.tell_uncommitted()
             if answer.done.pulled or answer.done.pushed:
@@ -271,13 +269,13 @@ class _Runner:
             if isinstance(known, Damaged) or (isinstance(known, Trouble) and known.kind in rounds.REMEMBERED):
                 syncing.history.start(whole=True)
             if not (isinstance(known, Trouble) and known.kind == "stopped"):
-                machine.went_wrong(known, answer.done.stage, now, syncing.chance)
+                machine.went_wrong(known, answer.done.stage, now, _CHANCE)
                 log.warning("sync failed", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
                                                   "reason": str(known)[:300]})  # fmt: skip
         except Exception as defect:
             log.exception("a sync failed with a defect")
             answer.error = Unavailable(f"a defect of kgd: {defect!r}"[:200])
-            machine.went_wrong(answer.error, answer.done.stage, now, syncing.chance)
+            machine.went_wrong(answer.error, answer.done.stage, now, _CHANCE)
         return answer
 
     def transport(self) -> GitRemote:
@@ -300,10 +298,10 @@ class _Runner:
 
     def _attempt(self) -> None:
         machine = self.machine
-        due = self._syncing.now().tick >= machine.next_at
+        due = time.monotonic() >= machine.next_at
         committed, self._commit = self._commit, False
         rung, self._rung = self._rung, False
-        asked = (rung or committed) and machine.wake(self._syncing.now().tick)
+        asked = (rung or committed) and machine.wake(time.monotonic())
         if machine.remote.seconds == 0 or not (due or asked):
             return
         if not rung and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
@@ -314,7 +312,7 @@ class _Runner:
 
     def _pause(self) -> None:
         """Wait for an event or the interval; then briefly for further commits."""
-        seconds = self.machine.next_at - self._syncing.now().tick
+        seconds = self.machine.next_at - time.monotonic()
         self._wake.wait(None if seconds == float("inf") else max(0.0, min(seconds, 3600.0)))
         if self._wake.is_set() and not self._stopping.is_set():
             gap = self._last + DEBOUNCE - time.monotonic() if self._commit else 0.0
@@ -324,7 +322,7 @@ class _Runner:
     def look_again(self) -> None:
         """Start a round after the cause of the last failure was repaired."""
         self.machine.refused.clear()
-        self.machine.next_at = self._syncing.now().tick
+        self.machine.next_at = time.monotonic()
         self._wake.set()
 
     def _changed_there(self, changed: frozenset[str] | None) -> None:

@@ -73,11 +73,11 @@ class Watch(FileSystemEventHandler):
 
     def __init__(
         self, folders: Iterable[Folder], on_change: OnChange, *, rescan_seconds: float = 30.0,
-        quiet_seconds: float = QUIET_SECONDS, clock: Callable[[], float] = time.monotonic,
+        quiet_seconds: float = QUIET_SECONDS,
     ) -> None:  # fmt: skip
         self.degraded = ""
         self._folders, self._on_change = list(folders), on_change
-        self._rescan_seconds, self._quiet_seconds, self._clock = rescan_seconds, quiet_seconds, clock
+        self._rescan_seconds, self._quiet_seconds = rescan_seconds, quiet_seconds
         self._lock = threading.Condition()
         self._changed: set[str] = set()
         self._everything = False
@@ -117,7 +117,7 @@ class Watch(FileSystemEventHandler):
 
     def hint(self, path: str | None) -> None:
         """Note a changed path, or everything."""
-        now = self._clock()
+        now = time.monotonic()
         with self._lock:
             if not self._changed and not self._everything:
                 self._first = now
@@ -198,17 +198,17 @@ class Watch(FileSystemEventHandler):
 
     def _deliver(self) -> None:
         """Until closed: wait for quiet after a hint, or for the next periodic scan, and call `on_change`."""
-        due = self._clock() + self._interval()
+        due = time.monotonic() + self._interval()
         while self._wait(due):
             changed = self._taken()
-            began = self._clock()
+            began = time.monotonic()
             try:
                 self._on_change(changed)
             except Exception:
                 log.exception("a change could not be handled")
             if changed is None:
                 # Scanning a large tree may take long; half of the time is left to others.
-                due = self._clock() + max(self._interval(), self._clock() - began)
+                due = time.monotonic() + max(self._interval(), time.monotonic() - began)
 
     def _interval(self) -> float:
         return DEGRADED_SECONDS if self.degraded else self._rescan_seconds
@@ -217,7 +217,7 @@ class Watch(FileSystemEventHandler):
         """True when there are hints to deliver, False when closed."""
         with self._lock:
             while not self._closed:
-                now = self._clock()
+                now = time.monotonic()
                 ripe = due
                 if self._changed or self._everything:
                     quiet = min(LONGEST_SECONDS, self._quiet_seconds * (1 + len(self._changed) / 50))

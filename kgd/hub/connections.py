@@ -10,7 +10,6 @@ import asyncio
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -211,9 +210,9 @@ class Connections:
         by_address: Whether to limit each address; all clients of a proxy share one address.
     """
 
-    def __init__(self, *, by_address: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, by_address: bool) -> None:
         self.limit = min(CONNECTIONS_LIMIT, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        self._by_address, self._clock = by_address, clock
+        self._by_address = by_address
         self._strangers: OrderedDict[HubConnection, None] = OrderedDict()
         self._holders: dict[HubConnection, None] = {}
         self._of_address: dict[str, OrderedDict[HubConnection, None]] = {}
@@ -235,7 +234,7 @@ class Connections:
         return len(self) < self.limit or self._drop_one((*self._strangers, *self._holders))
 
     def add(self, connection: HubConnection) -> None:
-        connection.since = self._clock()
+        connection.since = time.monotonic()
         self._strangers[connection] = None
         self._of_address.setdefault(connection.address, OrderedDict())[connection] = None
 
@@ -260,7 +259,7 @@ class Connections:
 
     def answered(self, connection: HubConnection, *, is_stranger: bool) -> None:
         """Record the end of a request."""
-        connection.since = self._clock()
+        connection.since = time.monotonic()
         if is_stranger and self._holders.pop(connection, connection) is None:
             connection.line = ""
             self._strangers[connection] = None
@@ -269,7 +268,7 @@ class Connections:
         """Whether a stranger from this address may connect or send a request now; counts it."""
         if not self._by_address:
             return True
-        now, everybody = self._clock(), self._again if address in self._each else self._new
+        now, everybody = time.monotonic(), self._again if address in self._each else self._new
         each = self._of(address)
         return each.has(1, now) and (address in self._known or everybody.take(1, now)) and each.take(1, now)
 
@@ -293,9 +292,9 @@ class Connections:
 
     def _hold(self, address: str) -> None:
         """Refund the cost of a connection whose client proved to hold a token."""
-        self._of(address).take(-1, self._clock())
+        self._of(address).take(-1, time.monotonic())
         if address not in self._known:
-            self._new.take(-1, self._clock())
+            self._new.take(-1, time.monotonic())
         _keep(self._known, address, None)
 
     def _of(self, address: str) -> Allowance:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -167,7 +167,7 @@ class Logs(logging.Handler):
         self._leave(outbox.level)
 
 
-def _throttled(outbox: Outbox, token: str | int, clock: Callable[[], float] = time.monotonic) -> Progress:
+def _throttled(outbox: Outbox, token: str | int) -> Progress:
     """A progress function that sends at most one notification per `PROGRESS_SECONDS`.
 
     A tool counts each phase from zero, but the protocol requires increasing numbers: a phase continues the count of the
@@ -180,9 +180,9 @@ def _throttled(outbox: Outbox, token: str | int, clock: Callable[[], float] = ti
         if done < last:
             base += last
         last = done
-        if base + done <= sent or clock() < due:
+        if base + done <= sent or time.monotonic() < due:
             return
-        sent, due = base + done, clock() + PROGRESS_SECONDS
+        sent, due = base + done, time.monotonic() + PROGRESS_SECONDS
         params = ProgressNotificationParams(
             progress_token=token, progress=sent, total=None if total is None else base + total, message=message or None
         )

@@ -40,7 +40,7 @@ from kgd import __version__
 from kgd.daemon.calls import LineReader, LineWriter
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, NotFound, of_defect
-from kgd.mcp import apps, prompts, stream
+from kgd.mcp import prompts, resources, stream
 from kgd.mcp.asking import AnswersNeeded, asker, sealing
 from kgd.mcp.completing import Completing
 from kgd.mcp.reporting import Logs
@@ -82,7 +82,7 @@ class Surface:
         self._roots = Roots()
         self._threads: anyio.CapacityLimiter | None = None
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
-        resources = Resources(self._read_session, tools)
+        served = Resources(self._read_session, tools)
         self.server: Server[Session] = Server(
             NAME,
             version=__version__,
@@ -92,9 +92,9 @@ class Surface:
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
             on_call_tool=cast(Any, self._call_tool),  # returns plain data instead of a model, see `_put_answer_in`
-            on_list_resources=resources.list,
-            on_list_resource_templates=resources.templates,
-            on_read_resource=resources.read,
+            on_list_resources=served.list,
+            on_list_resource_templates=served.templates,
+            on_read_resource=served.read,
             on_list_prompts=prompts.listed if ours else None,
             on_get_prompt=prompts.get if ours else None,
             on_subscriptions_listen=self._listen,
@@ -108,7 +108,7 @@ class Surface:
         self.server.add_notification_handler(
             "notifications/roots/list_changed", NotificationParams, self._roots.changed
         )
-        self.server.extensions |= apps.extensions(tools)
+        self.server.extensions |= resources.extensions(tools)
         # Replaces the SDK's tracing spans, which are not exported and took a tenth of a small call.
         self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
         daemon.on_commit(self._committed)
@@ -184,7 +184,7 @@ class Surface:
         tool = self._tools.get(params.name)
         try:
             if (record := _record_of(ctx)) is not None:
-                return _result(tool, apps.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))
+                return _result(tool, resources.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))
             if tool is None:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
             session = self._read_session(ctx)
@@ -203,7 +203,7 @@ class Surface:
         except Exception as error:
             log.exception("a tool failed", extra={"tool": params.name[:60]})
             return refusal(tool, of_defect(error))
-        return _result(tool, apps.for_host(ctx, tool, answer))
+        return _result(tool, resources.for_host(ctx, tool, answer))
 
     async def _answer_holder(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
@@ -300,7 +300,7 @@ def describe(tool: Tool) -> ToolDescription:
             idempotent_hint=hints.idempotent,
             open_world_hint=hints.open_world,
         ),
-        _meta=apps.meta(tool),
+        _meta=resources.meta(tool),
     )
 
 

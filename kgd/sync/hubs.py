@@ -92,9 +92,9 @@ class HubClient:
         """The hub's `workspaces` and, with a token, its holder."""
         return self._ask("GET", "/v1/workspaces", None, deadline, keep=False)
 
-    def link(self, workspace: str, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
+    def link(self, workspace: str) -> dict[str, Any]:
         """The `path` of a single-use link that signs a browser in as the holder of the token."""
-        return self._ask("POST", "/v1/links", orjson.dumps({"workspace": workspace}), deadline, keep=False)
+        return self._ask("POST", "/v1/links", orjson.dumps({"workspace": workspace}), DEADLINE * 5, keep=False)
 
     def close(self) -> None:
         self._http.close()

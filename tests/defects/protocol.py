@@ -36,7 +36,7 @@ BUGS = {
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-progress-floods": Bug(
-        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or clock() < due:", ":",
+        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or time.monotonic() < due:", ":",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-no-logging": Bug(
