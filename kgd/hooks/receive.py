@@ -68,7 +68,6 @@ class Update:
 class Verdict:
     """The result for one ref. `verb` is WRITE, or PROPOSE if it may only become a proposal."""
 
-    ref: str
     verb: Verb
     touched: Touched
 
@@ -161,8 +160,8 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
             place = _short(pushed.proposals)
             refusal.next = f"Push it to {place}<your name> instead, as a proposal for review."
             raise
-        return Verdict(update.ref, Verb.PROPOSE, found)
-    return Verdict(update.ref, Verb.WRITE, found)
+        return Verdict(Verb.PROPOSE, found)
+    return Verdict(Verb.WRITE, found)
 
 
 def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
@@ -188,7 +187,7 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
     if update.new:
         _check_files(pushed, bases[0], tip)
     touched.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
-    return Verdict(update.ref, Verb.PROPOSE, found)
+    return Verdict(Verb.PROPOSE, found)
 
 
 # ---- touched nodes

@@ -30,14 +30,6 @@ MERGED, CANNOT = 0, 2
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A stored tree, and the conflicts that this merge recorded in it."""
-
-    tree: ObjectId
-    conflicts: tuple[Conflict, ...]
-
-
 class OtherKind(Exception):
     """Not a workspace, or a repository that kgd cannot read: git's own strategy applies."""
 
@@ -55,8 +47,8 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
         refuse_redirection(environment, ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"))
         clone = of_command(cwd, environment)
         sides = _sides(clone, words)
-        merged = _merge(clone, sides)
-        _update_work_tree(clone, sides.ours, merged.tree)
+        tree, conflicts = _merge(clone, sides)
+        _update_work_tree(clone, sides.ours, tree)
     except OtherKind as reason:
         sys.stderr.write(f"kgd: {reason}; git merges by itself\n")
         sys.stderr.flush()
@@ -67,7 +59,7 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
     except GitFailed as failed:
         sys.stderr.write(f"{failed.said}\n")
         return CANNOT
-    _report(clone, merged.conflicts)
+    _report(clone, conflicts)
     return MERGED
 
 
@@ -104,7 +96,8 @@ def _resolved(clone: Clone, name: str) -> ObjectId:
     return parse_id(clone.git("rev-parse", "--verify", "-q", name).strip())
 
 
-def _merge(clone: Clone, sides: Sides) -> Merged:
+def _merge(clone: Clone, sides: Sides) -> tuple[ObjectId, tuple[Conflict, ...]]:
+    """Merge and store the result; returns its tree, and the conflicts recorded in it."""
     store = _open(clone)
     sharded = _sharded(store, sides.ours, store.tree_of(sides.theirs))
     merged = _merged_tree(store, sides, sharded)
@@ -114,7 +107,7 @@ def _merge(clone: Clone, sides: Sides) -> Merged:
     tree = staging.write_tree()
     if staging.objects:
         store.release(store.write(staging.objects))
-    return Merged(tree, merged.conflicts)
+    return tree, merged.conflicts
 
 
 def _merged_tree(store: ObjectStore, sides: Sides, sharded: frozenset[str]) -> MergedTree:

@@ -180,8 +180,7 @@ def _take(
         return _follow(host, remote, host.store, theirs, done, confirm)
     with transport.fetch({remote.ref: theirs}) as incoming:
         theirs = done.theirs = incoming.tips[remote.ref]  # it may have moved during the fetch
-        vetted = vet(incoming, theirs, host.workspace, host.sharded)
-        if not vetted.related:
+        if not vet(incoming, theirs, host.workspace, host.sharded):
             raise _unrelated(host, remote, known)
         return _follow(host, remote, incoming.with_ours(), theirs, done, confirm, incoming)
 
@@ -269,7 +268,7 @@ def _take_proposals(
         try:
             with transport.fetch({name: tip}) as incoming:
                 tip = incoming.tips[name]
-                if not vet(incoming, tip, host.workspace, host.sharded).related:
+                if not vet(incoming, tip, host.workspace, host.sharded):
                     raise Trouble("unrelated", "it shares no commit with this workspace")
                 incoming.keep()
                 _move(host, local, known.get(local), tip)

@@ -49,14 +49,6 @@ SHARE = 0.2
 """Share of all nodes above which a sync that removes more than `FREE` waits for confirmation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vetted:
-    """The new commits, newest first. If not `related`, they share no commit with ours."""
-
-    commits: tuple[Commit, ...]
-    related: bool
-
-
 def vet(
     incoming: Incoming,
     tip: ObjectId,
@@ -65,8 +57,8 @@ def vet(
     budget: Budget = BUDGET,
     *,
     newer: bool = False,
-) -> Vetted:
-    """Check all new objects that are reachable from `tip`.
+) -> bool:
+    """Check all new objects that are reachable from `tip`; returns whether it shares a commit with our history.
 
     Args:
         newer: Accept a format or merge rules that this kgd can only read; for read-only clones.
@@ -89,7 +81,7 @@ def vet(
             raise
         raise Trouble("refused", f"the remote's objects are refused: {error.message}", at=error.at,
                       next=_DROP) from None  # fmt: skip
-    return Vetted(tuple(commits), related)
+    return related
 
 
 def _is_ours(incoming: Incoming, at: str) -> bool:
