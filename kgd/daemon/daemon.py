@@ -25,7 +25,7 @@ from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.organisation import PACK_BYTES, Organisation
 from kgd.daemon.places import Places, misnamed
 from kgd.daemon.syncing import Syncing
-from kgd.daemon.tending import Tending
+from kgd.daemon.tending import WorkspaceWatch
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
@@ -174,13 +174,13 @@ class Daemon:
 
     def syncing(self, workspace: Workspace) -> Syncing:
         """The sync of an open workspace with its remotes. Raises Unavailable if it was closed meanwhile."""
-        syncing = self._around(workspace).syncing
+        syncing = self._opened_of(workspace).syncing
         syncing.follow()
         return syncing
 
     def jobs(self, workspace: Workspace) -> Jobs:
         """The background jobs of an open workspace. Raises Unavailable if it was closed meanwhile."""
-        return self._around(workspace).jobs
+        return self._opened_of(workspace).jobs
 
     def open_shared(self) -> None:
         """Open workspaces with remotes, so that changes arrive before the first call, and those with open jobs."""
@@ -251,7 +251,7 @@ class Daemon:
         self.tokens.close()
         self.elsewhere.close()
 
-    def _around(self, workspace: Workspace) -> _Opened:
+    def _opened_of(self, workspace: Workspace) -> _Opened:
         found = self._open.get(workspace.layout.git_dir)
         if found is None:
             raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
@@ -274,7 +274,7 @@ class Daemon:
             workspace = self._opened_or_healed(layout, {} if publish else {"publish": False})
             with contextlib.ExitStack() as undo:
                 undo.callback(_quietly, workspace.close)
-                opened = self._surround(workspace, undo)
+                opened = self._start_parts(workspace, undo)
                 with self._lock:
                     self._open[place] = opened
                 undo.pop_all()
@@ -282,7 +282,7 @@ class Daemon:
             log.info("opened", extra={"workspace": workspace.id, "path": place})
             return workspace
 
-    def _surround(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
+    def _start_parts(self, workspace: Workspace, undo: contextlib.ExitStack) -> _Opened:
         """Start the background work of an open workspace; `undo` ends it."""
         workspace.is_registered = lambda id: id in self.registry.current().entries
         workspace.on_commit(lambda uris: self._announce(workspace.id, uris))
@@ -291,7 +291,7 @@ class Daemon:
             lambda: threading.Thread(target=self._open_anew, args=(workspace.layout,), daemon=True).start()
         )
         workspace.meaning.follow(lambda: self.registry.current().settings.embedder, secret)
-        tending = Tending(
+        tending = WorkspaceWatch(
             workspace, self.registry.current().settings.rescan_seconds,
             lambda uris: self._announce_code(workspace.id, uris),
         )  # fmt: skip
@@ -360,7 +360,7 @@ class Daemon:
 
 class _Opened(NamedTuple):
     workspace: Workspace
-    tending: Tending
+    tending: WorkspaceWatch
     syncing: Syncing
     jobs: Jobs
     inode: int

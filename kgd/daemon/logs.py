@@ -15,7 +15,7 @@ KEPT = 3
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-class _Unhurried(logging.Handler):
+class _NonBlockingHandler(logging.Handler):
     """Writes to standard error; drops lines when the pipe is full, since a blocked write would stop every thread."""
 
     def __init__(self, fd: int) -> None:
@@ -42,7 +42,7 @@ class _Unhurried(logging.Handler):
         return True
 
 
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     """One line per record: time in UTC, level, logger, constant text, then variable parts as ``key=value``."""
 
     converter = staticmethod(time.gmtime)
@@ -66,7 +66,7 @@ def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)
-    form = _Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    form = _LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     before = os.umask(0o077)
     try:
         handlers: list[logging.Handler] = [
@@ -75,7 +75,7 @@ def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
     finally:
         os.umask(before)
     if to_stderr:
-        handlers.append(_Unhurried(sys.stderr.fileno()))
+        handlers.append(_NonBlockingHandler(sys.stderr.fileno()))
     for handler in handlers:
         handler.setFormatter(form)
         root.addHandler(handler)

@@ -48,7 +48,7 @@ class Places:
     def find(self, entry: Entry) -> Layout | None:
         """The layout of the workspace at an entry's path, which may have another id; None if there is none."""
         layout = self._locate(Path(entry.path)) if entry.path else None
-        return _about(layout, entry) if layout is not None else None
+        return _with_code(layout, entry) if layout is not None else None
 
     def around(self, directory: Path) -> Layout | None:
         """The workspace that a directory belongs to, or a registered workspace about the code there."""
@@ -58,7 +58,7 @@ class Places:
             return next((found for one in inside if (found := self.find(one)) is not None), None)
         for one in entries:
             if self._locate(Path(one.path)) == layout:
-                return _about(layout, one)
+                return _with_code(layout, one)
         return layout
 
     def id_at(self, entry: Entry) -> str | None:
@@ -102,6 +102,6 @@ def misnamed(entry: Entry, id: str) -> InvariantViolation:
     )  # fmt: skip
 
 
-def _about(layout: Layout, entry: Entry) -> Layout:
+def _with_code(layout: Layout, entry: Entry) -> Layout:
     """The layout with the registry's code tree, if it has none itself."""
     return layout if layout.code_tree or not entry.code else replace(layout, code_tree=Path(entry.code))

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps prints of libraries out of the answers
-    cut = Cutter()
+    cut = Chunker()
     try:
         return serve(Reading(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
     finally:
@@ -72,7 +72,7 @@ def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
     return 0
 
 
-class Cutter:
+class Chunker:
     """Splits documents into chunks. The readers are imported with the first document, since a tree may have none."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Cutter:
 # ---- the daemon's side
 
 
-class Died(Exception):
+class ProcessDied(Exception):
     """The process ended while it parsed `path`, if any."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -126,14 +126,14 @@ class Process:
         self._at, self._buffer = "", b""
 
     def ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Send an order and return its answer. Raises Died if the process ended or exceeded the time limit."""
+        """Send an order and return its answer. Raises ProcessDied if the process ended or exceeded the time limit."""
         assert self._process.stdin is not None
         self._at = ""
         try:
             self._process.stdin.write(orjson.dumps(order, option=orjson.OPT_APPEND_NEWLINE))
             self._process.stdin.flush()
         except OSError:
-            raise Died("", "the parsing process has ended") from None
+            raise ProcessDied("", "the parsing process has ended") from None
         while True:
             answer: dict[str, Any] = orjson.loads(self._line())
             if answer.get("damaged"):
@@ -149,10 +149,10 @@ class Process:
         while b"\n" not in self._buffer:
             if not self._poll.poll(FILE_SECONDS * 1_000):
                 self._process.kill()
-                raise Died(self._at, "it took too long")
+                raise ProcessDied(self._at, "it took too long")
             part = os.read(self._process.stdout.fileno(), 1 << 16)
             if not part:
-                raise Died(self._at, "its parser crashed")
+                raise ProcessDied(self._at, "its parser crashed")
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgd.daemon.reading_process import Died, Process
+from kgd.daemon.reading_process import Process, ProcessDied
 from kgd.errors import KgdError
 from kgd.index.code import CodeIndex
 from kgd.index.database import IndexDamaged
@@ -33,7 +33,7 @@ from kgd.workspace.workspace import Workspace
 
 BATCH = 100
 """Files of one order: small enough to be searchable soon, large enough to be fast."""
-TOLD_AT_ONCE = 50
+REGISTERED_AT_ONCE = 50
 AFTER_SECONDS = 0.3
 """Delay before a whole tree is read, so that the call that started the daemon is answered first."""
 IDLE_SECONDS = 20.0
@@ -140,7 +140,7 @@ class ReadingTree:
         with self._changed:
             self._changed.wait_for(lambda: self._closed, AFTER_SECONDS)
         if not self._closed:
-            self._attempt(self._tell_what_is_missing)
+            self._attempt(self._register_missing)
         while True:
             with self._changed:
                 woken = self._changed.wait_for(lambda: self._closed or self._waiting != set(), self._patience())
@@ -187,11 +187,11 @@ class ReadingTree:
             self._announce()
             self._read(files[start : start + BATCH])
             self._left = max(0, len(files) - start - BATCH)
-            self._tell_new()
+            self._register_new()
             self._update_meanwhile()
         self._left = 0
         self._follow_names()
-        self._tell_new()
+        self._register_new()
         self._announce()
 
     def _announce(self) -> None:
@@ -212,20 +212,20 @@ class ReadingTree:
         self._forget(gone)
         if files:
             self._read(files)
-            self._tell_new()
+            self._register_new()
 
     def _forget(self, gone: list[str]) -> None:
         if gone:
             self._touch(gone)
             self._order({"gone": gone})
             for path in gone:
-                self._tell(path, ())
+                self._register(path, ())
 
     def _follow_names(self) -> None:
         while self._index.unresolved(1):
             try:
                 self.followed_count += self._order({"follow": True})["followed"]
-            except Died as death:
+            except ProcessDied as death:
                 row = self._index.file(death.path) if death.path and not self._closed else None
                 if row is None:
                     raise
@@ -281,7 +281,7 @@ class ReadingTree:
                 changed = self._order({"read": [[*file[:3], failed.get(file[0], "")] for file in files]})["read"]
                 self.read_count += len(changed)
                 return
-            except Died as death:
+            except ProcessDied as death:
                 if self._closed:
                     raise
                 if not death.path or death.path in failed:
@@ -291,14 +291,14 @@ class ReadingTree:
 
     def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         if self._closed:
-            raise Died("", "closed")
+            raise ProcessDied("", "closed")
         if self._process is None:
             root = self._workspace.layout.code_tree
             assert root is not None
             self._process = Process(self._path, root)
         try:
             return self._process.ask(order)
-        except Died:
+        except ProcessDied:
             self._end_process()
             raise
 
@@ -307,17 +307,17 @@ class ReadingTree:
             self._process.end()
             self._process = None
 
-    def _tell_new(self) -> None:
+    def _register_new(self) -> None:
         """Register newly parsed files with search."""
-        while paths := self._index.untold(TOLD_AT_ONCE):
+        while paths := self._index.untold(REGISTERED_AT_ONCE):
             if self._closed:
                 return
             for path in paths:
-                self._tell(path, self._docs(path))
+                self._register(path, self._docs(path))
             self._workspace.text().newest("symbol", 1)  # returns when the index holds all of it
             self._index.note_told(paths)
 
-    def _tell_what_is_missing(self) -> None:
+    def _register_missing(self) -> None:
         """At the start: remove files from search that no longer exist, and add missing ones."""
         known = {self._inside.file_uri(path): path for path in self._index.with_content()}
         origins = self._workspace.text().tree_origins()
@@ -328,7 +328,7 @@ class ReadingTree:
                 return
             self._workspace.note_tree(uri, self._docs(known[uri]))
 
-    def _tell(self, path: str, docs: Sequence[Doc]) -> None:
+    def _register(self, path: str, docs: Sequence[Doc]) -> None:
         file = self._inside.file_uri(path)
         self._workspace.note_tree(file, docs)
         self._touched.update((file, *(doc.uri for doc in docs)))

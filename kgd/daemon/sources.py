@@ -84,7 +84,7 @@ def look_through(
                     looked += 1
                     if looked > MOST_LOOKED_AT:
                         break
-                    _sort_in(entry, below, rules.ignored, folder, names, inner, wanted)
+                    _classify(entry, below, rules.ignored, folder, names, inner, wanted)
         except OSError as error:
             folder.trouble.append(f"{below or '.'}: this folder cannot be read: {error.strerror}")
             continue
@@ -99,7 +99,7 @@ def look_through(
     return folder
 
 
-def _sort_in(
+def _classify(
     entry: os.DirEntry[str],
     below: str,
     ignored: frozenset[str],

@@ -173,7 +173,7 @@ class Syncing:
     def _healed(self) -> None:
         """Retry remotes that were refused while objects were missing."""
         for one in self._all():
-            one.look_again()
+            one.retry_now()
 
     def _wake(self) -> None:
         for one in self._all():
@@ -257,7 +257,7 @@ class _Runner:
                 syncing.workspace, machine.remote, transport, direction=direction, confirm=confirm,
                 chance=_CHANCE, sleep=self._stopping.wait, refused=machine.refused, done=answer.done,
             )  # fmt: skip
-            machine.went_well(answer.done, now, _CHANCE)
+            machine.record_success(answer.done, now, _CHANCE)
             if answer.done.proposals or answer.done.withdrawn:
                 syncing.workspace.tell_uncommitted()
             if answer.done.pulled or answer.done.pushed:
@@ -269,13 +269,13 @@ class _Runner:
             if isinstance(known, Damaged) or (isinstance(known, Trouble) and known.kind in rounds.REMEMBERED):
                 syncing.history.start(whole=True)
             if not (isinstance(known, Trouble) and known.kind == "stopped"):
-                machine.went_wrong(known, answer.done.stage, now, _CHANCE)
+                machine.record_failure(known, answer.done.stage, now, _CHANCE)
                 log.warning("sync failed", extra={"workspace": syncing.workspace.id, "remote": machine.remote.name,
                                                   "reason": str(known)[:300]})  # fmt: skip
         except Exception as defect:
             log.exception("a sync failed with a defect")
             answer.error = Unavailable(f"a defect of kgd: {defect!r}"[:200])
-            machine.went_wrong(answer.error, answer.done.stage, now, _CHANCE)
+            machine.record_failure(answer.error, answer.done.stage, now, _CHANCE)
         return answer
 
     def transport(self) -> GitRemote:
@@ -292,7 +292,7 @@ class _Runner:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._attempt()
-            self._look_after_watch()
+            self._update_watch()
             self._pause()
         self._stopping.set()
 
@@ -319,7 +319,7 @@ class _Runner:
             self._stopping.wait(max(SETTLE, gap))
         self._wake.clear()
 
-    def look_again(self) -> None:
+    def retry_now(self) -> None:
         """Start a round after the cause of the last failure was repaired."""
         self.machine.refused.clear()
         self.machine.next_at = time.monotonic()
@@ -329,7 +329,7 @@ class _Runner:
         self._rung = True
         self._wake.set()
 
-    def _look_after_watch(self) -> None:
+    def _update_watch(self) -> None:
         """A directory on this machine says itself that it has changed; a new one in its place is watched anew."""
         directory = self.machine.remote.url.directory
         git_dir = repository_at(directory) if directory is not None else None

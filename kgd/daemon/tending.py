@@ -30,7 +30,7 @@ FIRST_LOOK_SECONDS = 2.0
 log = logging.getLogger("kgd.tending")
 
 
-class Tending:
+class WorkspaceWatch:
     """Keeps the overlay in step with the code tree and reports hand edits, until it is closed.
 
     `changed` is called with the files, directories, symbols and chunks of the code that were added, removed or changed,

@@ -53,10 +53,10 @@ def main(words: Sequence[str], cwd: Path | None = None) -> int:
 def _put_beside(here: Path, path: str, beside: Mapping[str, bytes]) -> int:
     for name, data in beside.items():
         _write(here, name, data)
-    names = " ".join(shlex.quote(spoken(name)) for name in sorted(beside))
-    shown = shlex.quote(spoken(path))
+    names = " ".join(shlex.quote(printable(name)) for name in sorted(beside))
+    shown = shlex.quote(printable(path))
     sys.stderr.write(
-        f"kgd: {spoken(path)} was written differently on the two sides; it holds one version"
+        f"kgd: {printable(path)} was written differently on the two sides; it holds one version"
         + (f", both are in {names}\n" if beside else "\n")
         + f"     `git add {shown} {names}` keeps both for later; "
         "or edit the file, delete the record, and add the file\n"
@@ -64,7 +64,7 @@ def _put_beside(here: Path, path: str, beside: Mapping[str, bytes]) -> int:
     return CONFLICT
 
 
-def spoken(text: str) -> str:
+def printable(text: str) -> str:
     """An untrusted name, made safe for a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)[:200]
 

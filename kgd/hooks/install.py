@@ -58,13 +58,13 @@ def install(
     """
     report = Report(clone.common_dir)
     if clone.top is not None:
-        _settle(clone, program, environment, strategy, report)
+        _merge_settings(clone, program, environment, strategy, report)
     folder = _hooks_folder(clone, environment, report)
     for name in scripts.CLIENT if clone.top is not None else scripts.SERVER:
         if folder is not None:
             _hook(folder, name, scripts.text(name, program).encode(), report, dry_run)
     if clone.top is None:
-        _settle_server(clone, report)
+        _server_settings(clone, report)
     if report.settings:
         _write_settings(clone.common_dir, report, dry_run)
     return report
@@ -110,7 +110,7 @@ def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
 # ---- settings
 
 
-def _settle(
+def _merge_settings(
     clone: Clone, program: Sequence[str], environment: Mapping[str, str], strategy: str | None, report: Report
 ) -> None:
     command = shlex.join([*program, "merge-driver"]).replace("%", "%%")
@@ -133,7 +133,7 @@ def _settle(
         report.settings["pull.rebase"] = "false"  # otherwise `git pull` stops and asks for a choice
 
 
-def _settle_server(clone: Clone, report: Report) -> None:
+def _server_settings(clone: Clone, report: Report) -> None:
     """Record the guarded branch, so that later pushes of other branches cannot change it."""
     ours = setting(clone.common_dir / FOLDER, branch.KEY)
     if ours is None and setting(clone.common_dir, branch.KEY):

@@ -30,7 +30,7 @@ MERGED, CANNOT = 0, 2
 _SHOWN = 10
 
 
-class OtherKind(Exception):
+class NotForKgd(Exception):
     """Not a workspace, or a repository that kgd cannot read: git's own strategy applies."""
 
 
@@ -49,7 +49,7 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
         sides = _sides(clone, words)
         tree, conflicts = _merge(clone, sides)
         _update_work_tree(clone, sides.ours, tree)
-    except OtherKind as reason:
+    except NotForKgd as reason:
         sys.stderr.write(f"kgd: {reason}; git merges by itself\n")
         sys.stderr.flush()
         os.execvp("git", ["git", "merge-recursive", *words])
@@ -124,13 +124,13 @@ def _open(clone: Clone) -> ObjectStore:
     try:
         return clone.open()
     except Unavailable as kind:
-        raise OtherKind(kind.message) from None
+        raise NotForKgd(kind.message) from None
 
 
 def _sharded(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> frozenset[str]:
     settings, other = settings_in(store, ours), settings_in(store, theirs)
     if settings is None or other is None:
-        raise OtherKind("one side is not a workspace")
+        raise NotForKgd("one side is not a workspace")
     if (settings.workspace, settings.sharded) != (other.workspace, other.sharded):
         raise InvariantViolation(
             f"'{settings.workspace}' and '{other.workspace}' are different workspaces, or sharded differently",

@@ -255,7 +255,7 @@ class Connections:
         connection.line = line
         if self._strangers.pop(connection, connection) is None:
             self._holders[connection] = None
-        self._hold(connection.address)
+        self._refund(connection.address)
 
     def answered(self, connection: HubConnection, *, is_stranger: bool) -> None:
         """Record the end of a request."""
@@ -290,7 +290,7 @@ class Connections:
         self.remove(connection)
         connection.end()
 
-    def _hold(self, address: str) -> None:
+    def _refund(self, address: str) -> None:
         """Refund the cost of a connection whose client proved to hold a token."""
         self._of(address).take(-1, time.monotonic())
         if address not in self._known:

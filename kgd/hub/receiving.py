@@ -80,7 +80,7 @@ class Receiving:
             os.unlink(self.socket)
         before = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._hear, str(self.socket), limit=QUESTION_LIMIT)
+            self._server = await asyncio.start_unix_server(self._serve_hook, str(self.socket), limit=QUESTION_LIMIT)
         finally:
             os.umask(before)
 
@@ -100,7 +100,7 @@ class Receiving:
         finally:
             del self._pushes[name]
 
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_hook(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             question = json.loads(await reader.readline())
             push = self._pushes[question["push"]]
@@ -122,7 +122,7 @@ class Receiving:
                 self._judge(push, [Update.read(words) for words in updates], Path(question["quarantine"]))
                 return {"refused": ""}
             said: list[str] = []
-            return {"refused": "", "results": [self._carry_out(push, words, said) for words in updates], "say": said}
+            return {"refused": "", "results": [self._execute(push, words, said) for words in updates], "say": said}
         except KgdError as refusal:
             self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             return {"refused": str(refusal)}
@@ -147,7 +147,7 @@ class Receiving:
         for update, verdict in zip(updates, verdicts, strict=True):
             push.verdicts[update.ref, update.new.hex()] = verdict
 
-    def _carry_out(self, push: Push, words: Any, said: list[str]) -> list[str]:
+    def _execute(self, push: Push, words: Any, said: list[str]) -> list[str]:
         """The answer to one update in lines of the proc-receive protocol."""
         ref = str(words[2])
         try:

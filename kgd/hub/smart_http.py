@@ -144,12 +144,12 @@ class SmartHttp:
             async with self._program(request, workspace, record, push, body) as process:
                 watching = asyncio.create_task(self._watch(receive, process, record))
                 try:
-                    status, headers = await _head(process)
-                    rest = _rest(process)
+                    status, headers = await _cgi_header(process)
+                    rest = _chunks(process)
                     if request.method == "GET" and "receive" in request.url.query and _is_narrow(record, workspace.id):
                         rest = _narrowed(rest)
                     response = StreamingResponse(rest, status, headers)
-                    await response(scope, _never(receive), _impatient(send))
+                    await response(scope, _blocked(receive), _with_timeout(send))
                 finally:
                     watching.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
@@ -295,7 +295,7 @@ def _service(request: Request) -> str:
     raise NotFound("there is nothing here for a git client", next="Clone with git clone HUB/git/WORKSPACE.")
 
 
-async def _head(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str]]:
+async def _cgi_header(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str]]:
     """The status and headers of the program's CGI answer. Raises Unavailable if it ended without an answer."""
     assert process.stdout is not None
     status, headers = 200, dict[str, str]()
@@ -315,7 +315,7 @@ async def _head(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str
             headers[name.lower()] = value.strip()
 
 
-async def _rest(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
+async def _chunks(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
     assert process.stdout is not None
     while part := await process.stdout.read(CHUNK):
         yield part
@@ -339,7 +339,7 @@ async def _disconnect(receive: Receive) -> None:
         pass
 
 
-def _impatient(send: Send) -> Send:
+def _with_timeout(send: Send) -> Send:
     """Abort when the client reads nothing for `PATIENCE` seconds."""
 
     async def within(message: Message) -> None:
@@ -349,7 +349,7 @@ def _impatient(send: Send) -> Send:
     return within
 
 
-def _never(receive: Receive) -> Receive:
+def _blocked(receive: Receive) -> Receive:
     """A receive that never returns, since `_watch` already receives from the client."""
 
     async def wait() -> dict[str, object]:

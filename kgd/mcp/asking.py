@@ -103,21 +103,21 @@ async def asker(
     if capabilities is None or capabilities.sampling is None:
         yield None
     elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        yield _InRounds(params)
+        yield _RoundsAsk(params)
     elif not ctx.session.can_send_request:
         yield None
     else:
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             try:
-                yield _Live(ctx, tasks, asyncio.get_running_loop(), patience())
+                yield _LiveAsk(ctx, tasks, asyncio.get_running_loop(), patience())
             except Exception as error:  # noqa: BLE001 - raised below, since the group would wrap it
                 failure = error
         if failure is not None:
             raise failure
 
 
-class _InRounds:
+class _RoundsAsk:
     """Questions end the call; the next call has the answers. A model is asked in one round only; conflicts that are
     open afterwards stay open."""
 
@@ -138,7 +138,7 @@ class _InRounds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Live:
+class _LiveAsk:
     """Questions go out while the call waits, all at once, on the call's own stream."""
 
     ctx: ServerRequestContext[Any, Any]

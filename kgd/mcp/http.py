@@ -71,7 +71,7 @@ def application(surface: Surface, token: str, port: int) -> Starlette:
             Route("/mcp", endpoint=RequireAuthMiddleware(StreamableHTTPASGIApp(manager), [])),
         ],
         middleware=[
-            Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_OneToken(token))),
+            Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_HomeToken(token))),
             Middleware(AuthContextMiddleware),
         ],
         lifespan=lifespan,
@@ -100,7 +100,7 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-class _OneToken:
+class _HomeToken:
     """Verifies one token by its hash, in constant time."""
 
     def __init__(self, token: str) -> None:
@@ -123,7 +123,7 @@ async def _health(request: Request) -> JSONResponse:
 # ---- for a hub
 
 
-class Door(Protocol):
+class Authenticator(Protocol):
     """Authentication; implemented by `kgd.hub.gate.Gate`. Each method may block."""
 
     def admit(self, authorization: str) -> TokenRecord:
@@ -139,8 +139,10 @@ class Door(Protocol):
 class HubHttp:
     """`/mcp` for many principals, as an ASGI application; `running` is its lifespan."""
 
-    def __init__(self, surface: Surface, door: Door, bodies: Bodies, refuse: Callable[[KgdError], ASGIApp]) -> None:
-        self._surface, self._door, self._bodies, self._refuse = surface, door, bodies, refuse
+    def __init__(
+        self, surface: Surface, auth: Authenticator, bodies: Bodies, refuse: Callable[[KgdError], ASGIApp]
+    ) -> None:
+        self._surface, self._auth, self._bodies, self._refuse = surface, auth, bodies, refuse
         # The hub checks Host and Origin for all routes.
         open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         self._manager = StreamableHTTPSessionManager(
@@ -159,7 +161,7 @@ class HubHttp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            record = await anyio.to_thread.run_sync(self._door.admit, request.headers.get("authorization", ""))
+            record = await anyio.to_thread.run_sync(self._auth.admit, request.headers.get("authorization", ""))
             scope[RECOGNISED](record.holder.line)
             if request.method == "POST":
                 await self._with_body(request, record, send)
@@ -173,7 +175,7 @@ class HubHttp:
     async def _with_body(self, request: Request, record: TokenRecord, send: Send) -> None:
         declared = request.headers.get("content-length")
         async with self._bodies.read(aiter(request.stream()), declared, record.holder.line, BODY_LIMIT) as body:
-            await anyio.to_thread.run_sync(self._door.spend, record, len(body))
+            await anyio.to_thread.run_sync(self._auth.spend, record, len(body))
             arrived: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def receive() -> Message:
@@ -198,7 +200,7 @@ class HubHttp:
             if more and time.monotonic() - looked >= LOOK_SECONDS:
                 looked = time.monotonic()
                 try:
-                    await anyio.to_thread.run_sync(self._door.still_live, record)
+                    await anyio.to_thread.run_sync(self._auth.still_live, record)
                 except KgdError:
                     ended = True
                     message = {"type": "http.response.body", "body": b"", "more_body": False}

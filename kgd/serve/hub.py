@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import socket
 
     from kgd.mcp.server import Surface
-    from kgd.serve.visiting import Visiting
+    from kgd.serve.visiting import BrowserAccess
 
 STOP_SECONDS = 2.8
 
@@ -39,14 +39,14 @@ log = logging.getLogger("kgd.serve")
 class Hub:
     """The hub of one daemon, from its listening socket to its last answer."""
 
-    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket, visiting: Visiting) -> None:
-        self._daemon, self._listen, self._listening, self._visiting = daemon, listen, listening, visiting
+    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket, browsers: BrowserAccess) -> None:
+        self._daemon, self._listen, self._listening, self._browsers = daemon, listen, listening, browsers
         self._server: HubServer | None = None
         self._serving: asyncio.Task[None] | None = None
         self._gate = gate = Gate(daemon, listen)
         home = daemon.home
         self._bodies = Bodies()
-        self._api = Api(daemon, gate, invite=visiting.path_for, bodies=self._bodies)
+        self._api = Api(daemon, gate, invite=browsers.path_for, bodies=self._bodies)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
@@ -71,7 +71,7 @@ class Hub:
         self._daemon.listening = self._listen.url(self._server.port)
         self._serving = asyncio.create_task(self._server.run_here())
         self._serving.add_done_callback(self._ended)
-        self._visiting.serve_at(self._listen.browser_url(self._server.port), live)
+        self._browsers.serve_at(self._listen.browser_url(self._server.port), live)
         log.info("serving as a hub", extra={"url": self._daemon.listening})
 
     def _pages(self, live: Live) -> list[Route]:
@@ -84,7 +84,7 @@ class Hub:
             cookie="__Host-kgd" if listen.is_encrypted else f"kgd-{port}",
             path="/" if listen.is_encrypted else ROOT,  # the prefix __Host- requires the path /
         )
-        ui = Ui(self._daemon, self._visiting.sessions, live, place, self._gate, self._bodies)
+        ui = Ui(self._daemon, self._browsers.sessions, live, place, self._gate, self._bodies)
         return [Route("/", ui.first, methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:

@@ -121,7 +121,7 @@ class PagesServer:
             path=ROOT,
         )
         ui = Ui(self._daemon, self._sessions, live, place)
-        api = Api(self._daemon, OwnDoor(self._daemon, self._token), described=lambda: own_document(EVERY))
+        api = Api(self._daemon, HomeTokenAuth(self._daemon, self._token), described=lambda: own_document(EVERY))
 
         async def other_method(request: Request, error: Exception) -> Response:
             if not request.url.path.startswith("/v1/"):
@@ -195,7 +195,7 @@ def _listen(ports: tuple[int, ...]) -> socket.socket:
 # ---- /v1 for this machine's programs
 
 
-class Person:
+class LocalUser:
     """This machine's user, through a local program. A `kgd.hub.callers.Caller`."""
 
     line = "person"
@@ -234,20 +234,20 @@ class Person:
         """Answers have no validator, since many of them depend on more than commits."""
 
 
-class OwnDoor:
+class HomeTokenAuth:
     """Authenticates callers by the token of the home. A `kgd.hub.callers.Door`."""
 
     def __init__(self, daemon: Daemon, token: str) -> None:
-        self._person, self._digest = Person(daemon), _digest(token)
+        self._user, self._digest = LocalUser(daemon), _digest(token)
 
-    def caller(self, authorization: str) -> Person:
+    def caller(self, authorization: str) -> LocalUser:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(_digest(token.strip()), self._digest):
             raise Unauthorized(
                 "the token of this home is needed",
                 next="Send the content of http.token as `Authorization: Bearer TOKEN`; `kgd config` shows its path.",
             )  # fmt: skip
-        return self._person
+        return self._user
 
 
 def _digest(token: str) -> str:

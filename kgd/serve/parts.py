@@ -16,7 +16,7 @@ from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
-from kgd.serve.visiting import Visiting
+from kgd.serve.visiting import BrowserAccess
 from kgd.tools import EVERY, chosen
 from kgd.tools.session import Session
 from kgd.tools.tool import Tool
@@ -47,7 +47,7 @@ class Parts:
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listen = listen
-        self._visiting: Visiting | None = None
+        self._browsers: BrowserAccess | None = None
         self._hub: Hub | None = None
         self._starting_hub: asyncio.Task[None] | None = None
 
@@ -61,8 +61,10 @@ class Parts:
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
         self.daemon.organisation.start()
         loop = asyncio.get_running_loop()
-        self._visiting = self.daemon.pages = Visiting(self.daemon, self._home, loop, is_hub=self._listen is not None)
-        self._showing = loop.run_in_executor(None, self._visiting.start)
+        self._browsers = self.daemon.pages = BrowserAccess(
+            self.daemon, self._home, loop, is_hub=self._listen is not None
+        )
+        self._showing = loop.run_in_executor(None, self._browsers.start)
         if port := self.daemon.registry.current().settings.http_port:
             self._starting = asyncio.create_task(self._start_http(port))
         if self._listen:
@@ -106,8 +108,8 @@ class Parts:
 
     async def close(self) -> None:
         """Stop HTTP and close every workspace, after running writes and publications."""
-        if self._visiting:
-            await self._visiting.close()
+        if self._browsers:
+            await self._browsers.close()
         if self._hub:
             await self._hub.close()
         if self._http:
@@ -130,8 +132,8 @@ class Parts:
             surface = await self._usual_surface()
             from kgd.serve.hub import Hub
 
-            assert self._visiting is not None
-            self._hub = Hub(self.daemon, listen, listening, self._visiting)
+            assert self._browsers is not None
+            self._hub = Hub(self.daemon, listen, listening, self._browsers)
             await self._hub.start(surface)
         except Exception:
             # The user who started the hub has to notice the failure.

@@ -25,7 +25,7 @@ START_SECONDS = 10.0
 log = logging.getLogger("kgd.serve")
 
 
-class Visiting:
+class BrowserAccess:
     """The browser sessions of one home, and the server of its pages: a local server or the hub.
 
     Args:

@@ -129,9 +129,9 @@ class HubClient:
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise self._strange() from error
+            raise self._not_a_hub() from error
         if not isinstance(answer, dict):
-            raise self._strange()
+            raise self._not_a_hub()
         return answer
 
     def _refusal(self, response: Response) -> KgdError:
@@ -167,7 +167,7 @@ class HubClient:
             {**told, "code": code, "message": words, "current_version": version if isinstance(version, int) else 0}
         )
 
-    def _strange(self) -> Unavailable:
+    def _not_a_hub(self) -> Unavailable:
         return Unavailable("the server is not a kgd hub", at=self.url, next="Check the address in workspaces.yaml.")
 
     def _known(self, key: str) -> tuple[str, bytes] | None:

@@ -75,7 +75,7 @@ class Machine:
         usual = NEAR if self.near or is_local(self.remote) else FAR
         return LAZY if tick - self.moved_at > LAZY_AFTER else usual
 
-    def went_well(self, done: Done, now: Now, chance: Random) -> None:
+    def record_success(self, done: Done, now: Now, chance: Random) -> None:
         """Record a round without an error; it may have waits."""
         moved = bool(done.pulled or done.pushed) or done.theirs != self.theirs
         self.theirs = done.theirs
@@ -89,7 +89,7 @@ class Machine:
                 self.pushed_at = now.wall
         self._plan(now.tick, self.interval(now.tick), chance)
 
-    def went_wrong(self, error: KgdError, stage: str, now: Now, chance: Random) -> None:
+    def record_failure(self, error: KgdError, stage: str, now: Now, chance: Random) -> None:
         """Record a round that failed; plans the next one with exponential backoff."""
         if stage == "push":
             self.fetched_at = now.wall

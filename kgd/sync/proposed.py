@@ -22,14 +22,14 @@ from kgd.workspace.integrate import merge_commits
 COMMITS_LIMIT = 10_000
 
 
-class Aim(NamedTuple):
+class PushTarget(NamedTuple):
     """The remote ref to push to, and its current value (None if it does not exist)."""
 
     ref: str
     old: ObjectId | None
 
 
-class Stands(NamedTuple):
+class ProposalState(NamedTuple):
     """Nothing to push: `how` is ``waits`` or ``rejected`` for the proposal, ``settled`` if all of ours was merged."""
 
     name: str
@@ -37,9 +37,9 @@ class Stands(NamedTuple):
     how: str
 
 
-def aim(
+def push_target(
     host: Host, remote: Remote, theirs: ObjectId | None, listed: Mapping[str, ObjectId], *, again: bool = False
-) -> Aim | Stands:
+) -> PushTarget | ProposalState:
     """The target of a push, given the state of the last proposal.
 
     Args:
@@ -47,7 +47,7 @@ def aim(
         listed: The remote's proposals, by the full names of their refs.
         again: Whether to propose a rejected proposal again.
     """
-    plain = Aim(remote.ref, theirs)
+    plain = PushTarget(remote.ref, theirs)
     mine = remembered(host, remote)
     if mine is None or theirs is None:
         return plain
@@ -61,12 +61,12 @@ def aim(
         if not host.store.exists(there) or again:
             return plain
         if host.store.is_ancestor(ours, there) or not _has_work(host, ours, [there, theirs]):
-            return Stands(name, there, "waits")
-        return Aim(name, there) if host.store.is_ancestor(there, ours) else plain
+            return ProposalState(name, there, "waits")
+        return PushTarget(name, there) if host.store.is_ancestor(there, ours) else plain
     if host.store.tree_of(ours) == host.store.tree_of(theirs):
         remember(host, remote, name, ours)  # separates later commits from the decided ones
-        return Stands(name, ours, "settled")
-    return Stands(name, tip, "rejected") if not again and _adds(host, theirs, tip) else plain
+        return ProposalState(name, ours, "settled")
+    return ProposalState(name, tip, "rejected") if not again and _adds(host, theirs, tip) else plain
 
 
 def remembered(host: Host, remote: Remote) -> tuple[str, ObjectId] | None:

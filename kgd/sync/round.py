@@ -293,16 +293,16 @@ def _push(
         raise LostRace("the workspace changed in between")
     before = proposed.remembered(host, remote)
     again = before is not None and _confirms(confirm, before[1])
-    aim = proposed.aim(host, remote, theirs, listed, again=again)
-    if isinstance(aim, proposed.Stands):
-        _wait_for_decision(remote, aim, done)
+    target = proposed.push_target(host, remote, theirs, listed, again=again)
+    if isinstance(target, proposed.ProposalState):
+        _wait_for_decision(remote, target, done)
         return done
-    taken_as = transport.push(aim.ref, aim.old, ours) or aim.ref
-    count = _count(host, ours, [id for id in (theirs, aim.old) if id])
+    taken_as = transport.push(target.ref, target.old, ours) or target.ref
+    count = _count(host, ours, [id for id in (theirs, target.old) if id])
     if taken_as.startswith(remote.proposals):
         proposed.remember(host, remote, taken_as, ours)
         done.proposed += count
-        _wait_for_decision(remote, proposed.Stands(taken_as, ours, "waits"), done)
+        _wait_for_decision(remote, proposed.ProposalState(taken_as, ours, "waits"), done)
         return done
     proposed.forget(host, remote)
     done.pushed += count
@@ -311,7 +311,7 @@ def _push(
     return done
 
 
-def _wait_for_decision(remote: Remote, stands: proposed.Stands, done: Done) -> None:
+def _wait_for_decision(remote: Remote, stands: proposed.ProposalState, done: Done) -> None:
     name = stands.name.removeprefix(remote.proposals)
     if stands.how == "waits":
         done.waits.append(Wait(

@@ -19,9 +19,9 @@ BUGS = {
     ),
     "20-mcp-body-before-token": Bug(
         "a body for /mcp is read before its token is looked up", "kgd/mcp/http.py",
-        """            record = await anyio.to_thread.run_sync(self._door.admit""",
+        """            record = await anyio.to_thread.run_sync(self._auth.admit""",
         """            await request.body()
-            record = await anyio.to_thread.run_sync(self._door.admit""",
+            record = await anyio.to_thread.run_sync(self._auth.admit""",
         (STRANGERS + "test_without_a_token_a_request_is_answered_before_its_body",),
     ),
     "20-bodies-in-flight": Bug(
@@ -147,8 +147,8 @@ BUGS = {
     ),
     "28-chunked-bodies": Bug(
         "a chunked body for /mcp costs no quota", "kgd/mcp/http.py",
-        "            await anyio.to_thread.run_sync(self._door.spend, record, len(body))\n",
-        "            await anyio.to_thread.run_sync(self._door.spend, record, int(declared or 0))\n",
+        "            await anyio.to_thread.run_sync(self._auth.spend, record, len(body))\n",
+        "            await anyio.to_thread.run_sync(self._auth.spend, record, int(declared or 0))\n",
         ("tests/hub/test_mcp.py::test_every_body_counts_as_bytes_of_its_token",),
     ),
     "28-deep-data": Bug(
