@@ -244,7 +244,7 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
     if not isinstance(standalone, bool):
         raise Invalid(f"workspace '{id}': 'standalone' must be true or false", at=at)
     if not (path or remote or hub) or (hub and (path or remote)):
-        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub comes alone", at=at)
+        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub excludes the others", at=at)
     seconds = given.get("sync")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)
                                 or not 0 <= seconds <= SYNC_LIMIT):  # fmt: skip

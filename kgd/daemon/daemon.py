@@ -254,7 +254,7 @@ class Daemon:
     def _opened_of(self, workspace: Workspace) -> _Opened:
         found = self._open.get(workspace.layout.git_dir)
         if found is None:
-            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it anew.")
+            raise Unavailable("this workspace is being closed", next="Ask again; the daemon will open it again.")
         return found
 
     def _at(self, layout: Layout, *, publish: bool = True) -> Workspace:
@@ -311,7 +311,7 @@ class Daemon:
             if layout.git_dir.exists():
                 self._at(layout)
         except (KgdError, OSError):
-            log.exception("not opened anew", extra={"path": layout.git_dir})
+            log.exception("could not be opened again", extra={"path": layout.git_dir})
 
     def _opened_or_healed(self, layout: Layout, how: Mapping[str, bool]) -> Workspace:
         """Open a workspace; if its tip lacks objects, fetch them from a remote and try again."""

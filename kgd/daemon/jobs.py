@@ -172,7 +172,7 @@ class Jobs:
                 return
             raise InvariantViolation(
                 f"'{name[:80]}' was ingested from another place", at=known[-80:],
-                next=f"Give this one a uri of its own, such as {kind.scheme}://{self._workspace.id}/<name>.",
+                next=f"Choose another uri, such as {kind.scheme}://{self._workspace.id}/<name>.",
             )  # fmt: skip
         self._roots[name] = request.source
 

@@ -330,7 +330,7 @@ class _Runner:
         self._wake.set()
 
     def _update_watch(self) -> None:
-        """A directory on this machine says itself that it has changed; a new one in its place is watched anew."""
+        """Watch a remote in a local directory; start a new watch if the directory was replaced."""
         directory = self.machine.remote.url.directory
         git_dir = repository_at(directory) if directory is not None else None
         inode = _inode(git_dir) if git_dir else 0

@@ -50,7 +50,7 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
         tree, conflicts = _merge(clone, sides)
         _update_work_tree(clone, sides.ours, tree)
     except NotForKgd as reason:
-        sys.stderr.write(f"kgd: {reason}; git merges by itself\n")
+        sys.stderr.write(f"kgd: {reason}; git merges without kgd\n")
         sys.stderr.flush()
         os.execvp("git", ["git", "merge-recursive", *words])
     except KgdError as refusal:

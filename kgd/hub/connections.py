@@ -291,7 +291,7 @@ class Connections:
         connection.end()
 
     def _refund(self, address: str) -> None:
-        """Refund the cost of a connection whose client proved to hold a token."""
+        """Refund the cost of a connection whose client sent a valid token."""
         self._of(address).take(-1, time.monotonic())
         if address not in self._known:
             self._new.take(-1, time.monotonic())

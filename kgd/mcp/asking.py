@@ -81,7 +81,7 @@ def _key(path: Path) -> bytes:
     with contextlib.suppress(OSError):
         if not path.stat().st_mode & 0o077 and len(found := path.read_bytes()) == KEY_LENGTH:
             return found
-        path.unlink()  # others may know it, or a crash came while it was written: rounds under way are asked anew
+        path.unlink()  # readable by others, or damaged by a crash; open rounds are asked again
     made = os.urandom(KEY_LENGTH)
     with contextlib.suppress(OSError):  # a disk that cannot be written: then no round outlives this process
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -183,7 +183,7 @@ class _LiveAsk:
         except MCPError as error:
             replies[id] = Reply(problem=f"the client refused: {error.error.message[:100]}")
         except ValidationError:
-            replies[id] = Reply(problem="the client's answer is no answer of this protocol")
+            replies[id] = Reply(problem="the client's answer is invalid")
         else:
             replies[id] = _reply(found)
 

@@ -160,7 +160,7 @@ def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: fr
     top = incoming.tree(incoming.tree_of(tip))
     for folder in OWNED_FOLDERS:
         if (found := top.get(folder.encode())) and found[0] != FOLDER:
-            raise Trouble("refused", f"on the remote '{folder}' is no folder", at=folder, next=_MEND)
+            raise Trouble("refused", f"on the remote '{folder}' is not a folder", at=folder, next=_MEND)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
         raise Trouble("other-workspace", "the remote's ref holds no workspace", at=SETTINGS,

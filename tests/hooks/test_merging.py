@@ -139,7 +139,7 @@ def test_a_repository_that_kgd_does_not_read_is_merged_by_git_with_the_driver(
     done = person.run("git", "merge", "--no-edit", "FETCH_HEAD")
     assert done.returncode == 0, done.stderr
     assert "borrows objects" in done.stderr
-    assert "git merges by itself" in done.stderr
+    assert "git merges without kgd" in done.stderr
     assert "name: renamed\nsummary: two" in person.file("x").read_text()
 
 
