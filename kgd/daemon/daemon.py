@@ -29,6 +29,7 @@ from kgd.daemon.tending import WorkspaceWatch
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
 from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.place import is_workspace
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
@@ -308,7 +309,7 @@ class Daemon:
     def _open_anew(self, layout: Layout) -> None:
         """Open a workspace again whose derived data was removed while it was open."""
         try:
-            if layout.git_dir.exists():
+            if is_workspace(layout.git_dir):
                 self._at(layout)
         except (KgdError, OSError):
             log.exception("could not be opened again", extra={"path": layout.git_dir})

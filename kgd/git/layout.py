@@ -22,7 +22,7 @@ from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
-from kgd.git.place import Place, find_place, setting
+from kgd.git.place import Place, find_place, is_workspace, setting
 from kgd.git.store import ObjectStore
 
 FORMAT = 1
@@ -40,6 +40,8 @@ EXCLUDE = "/.kgd/"
 _GIT_DIR = "kgd"
 _HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
 """The name of a git directory in the making, with the pid of the process that makes it."""
+_REMAINS = {_GIT_DIR, "refs", "logs", "HEAD", "index"}
+"""What a daemon may write into the git directory of a workspace that is being deleted under it."""
 _MARK_LIMIT = 1 << 16
 _MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
 """What the settings of a workspace have, and no other file of that name by chance."""
@@ -97,9 +99,9 @@ def locate(directory: Path) -> Layout | None:
     if place is None:
         return None
     inside = place.common_dir / _GIT_DIR
-    if _is_workspace(inside):
+    if is_workspace(inside):
         return code_layout(place)
-    if not _is_workspace(place.common_dir):
+    if not is_workspace(place.common_dir):
         return None
     if place.common_dir.name == _GIT_DIR:
         outer = find_place(place.common_dir.parent)
@@ -128,7 +130,7 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
     if place is None:
         raise NotFound("there is no git repository here", at=str(directory), next="Run `git init` first.")
     layout = code_layout(place)
-    if not _is_workspace(layout.git_dir):
+    if not is_workspace(layout.git_dir):
         refuse_foreign(place, layout)
         build_repository(layout, lambda half: write_first_commit(half, layout.branch, workspace_id, first_files))
     finish(place, layout)
@@ -151,7 +153,7 @@ def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[s
     directory = directory.resolve()
     git_dir = directory / ".git"
     layout = Layout(git_dir, directory, None, OWN_BRANCH)
-    if _is_workspace(git_dir):
+    if is_workspace(git_dir):
         return _on_its_own(Place(directory, git_dir, git_dir, directory))
     if git_dir.is_dir():
         return _take_clone(layout)
@@ -194,7 +196,7 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
         fill(half)
         half.rename(layout.git_dir)
     except OSError as error:
-        if not _is_workspace(layout.git_dir):  # else somebody was faster, which is as good
+        if not is_workspace(layout.git_dir):  # else somebody was faster, which is as good
             raise Unavailable(f"the repository cannot be made: {error.strerror}", at=str(layout.git_dir)) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
@@ -254,7 +256,7 @@ def fill_work_tree(layout: Layout) -> list[str]:
 def removed(layout: Layout) -> Path | None:
     """The repository that an earlier `remove` kept here, and that comes back if a workspace is made."""
     kept = layout.git_dir.with_name(RETIRED)
-    return kept if layout.in_code and _is_workspace(kept) else None
+    return kept if layout.in_code and is_workspace(kept) else None
 
 
 def code_layout(place: Place) -> Layout:
@@ -274,7 +276,7 @@ def refuse_foreign(place: Place, layout: Layout) -> None:
     tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
     if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())) and not _tied(layout):
         raise InvariantViolation(".kgd is there already and is not kgd's", at=str(tree), next=next_step)
-    if os.path.lexists(layout.git_dir):
+    if os.path.lexists(layout.git_dir) and not _clear_remains(layout.git_dir):
         raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
     index = place.git_dir / "index"
     try:
@@ -286,6 +288,17 @@ def refuse_foreign(place: Place, layout: Layout) -> None:
 
 
 # ---- inside
+
+
+def _clear_remains(git_dir: Path) -> bool:
+    """Remove the locks, refs and logs that a daemon wrote while the repository was being deleted; whether all is gone.
+
+    Without objects they are worth nothing. Anything else is left alone.
+    """
+    if git_dir.is_symlink() or not git_dir.is_dir() or {one.name for one in git_dir.iterdir()} - _REMAINS:
+        return False
+    shutil.rmtree(git_dir)
+    return True
 
 
 def _tied(layout: Layout) -> bool:
@@ -300,10 +313,6 @@ def _tied(layout: Layout) -> bool:
 def _on_its_own(place: Place) -> Layout:
     branch = setting(place.common_dir, "kgd.branch") or OWN_BRANCH
     return Layout(place.common_dir, place.main_tree or place.common_dir, None, branch)
-
-
-def _is_workspace(git_dir: Path) -> bool:
-    return (git_dir / "HEAD").exists() and setting(git_dir, "kgd.format") is not None
 
 
 def _skeleton(git_dir: Path, layout: Layout) -> None:

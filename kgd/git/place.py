@@ -71,10 +71,19 @@ def _place(top: Path | None, git_dir: Path) -> Place:
 
 
 def _is_git_dir(path: Path) -> bool:
-    """As git sees it: a worktree's own git directory has ``commondir`` instead of objects and refs."""
-    if not (path / "HEAD").is_file():
-        return False
-    return (path / "commondir").is_file() or ((path / "objects").is_dir() and (path / "refs").is_dir())
+    """As git sees it: a worktree's own git directory has ``commondir`` instead of objects and refs.
+
+    Also a workspace that has lost HEAD or refs: a start gives them back.
+    """
+    has_head = (path / "HEAD").is_file()
+    if has_head and (path / "commondir").is_file():
+        return True
+    return (path / "objects").is_dir() and ((has_head and (path / "refs").is_dir()) or is_workspace(path))
+
+
+def is_workspace(git_dir: Path) -> bool:
+    """Whether a git directory is marked as a workspace's, and has a folder for objects."""
+    return (git_dir / "objects").is_dir() and setting(git_dir, "kgd.format") is not None
 
 
 def _gitdir_line(dot: Path) -> Path | None:

@@ -42,7 +42,8 @@ def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
     in the repository is kept under a ref of its own.
     """
     done, git_dir, scratch = Repair(), layout.git_dir, layout.derived_dir
-    _repair_head_file(layout, done)
+    if repair_head_file(layout):
+        done.repaired.append("HEAD")
     if refs.mend_packed_refs(git_dir, scratch):
         done.repaired.append("packed-refs")
     for name in (layout.branch, refs.HEAD, *_lost(git_dir)):
@@ -125,13 +126,15 @@ def is_whole(store: ObjectStore, id: ObjectId) -> bool:
         return False
 
 
-def _repair_head_file(layout: Layout, done: Repair) -> None:
-    """HEAD says which branch is checked out; without it git and libgit2 see no repository at all."""
+def repair_head_file(layout: Layout) -> bool:
+    """Write a lost or damaged HEAD again; whether it was. Without it git sees no repository at all."""
+    (layout.git_dir / "refs").mkdir(exist_ok=True)  # nor without this
     try:
         refs.checked_out(layout.git_dir)
     except KgdError:
         replace(layout.git_dir / "HEAD", f"ref: {layout.branch}\n".encode())
-        done.repaired.append("HEAD")
+        return True
+    return False
 
 
 def _lost(git_dir: Path) -> list[str]:

@@ -67,11 +67,11 @@ class BlameResult(TypedDict):
 def blame(session: Session, params: BlameParams) -> BlameResult:
     """The lines of the content as it is now, each with the commit that wrote it. A line that was moved is a new one."""
     workspace = addressing.choose(session, params.workspace, [params.uri])
-    uri = workspace.graph.resolve(addressing.resolve(session, workspace, params.uri))
-    session.allow(workspace, Verb.READ, [uri])
-    if workspace.node(uri) is None:
-        raise NotFound("nothing is stored about this node", at=uri, next="Look for it with search.")
-    sees = sight.sight(session, workspace.id)
+    asked = addressing.resolve(session, workspace, params.uri)
+    session.allow(workspace, Verb.READ, [asked])
+    uri, sees = workspace.graph.resolve(asked), sight.sight(session, workspace.id)
+    if workspace.node(uri) is None or (sees and not sees(uri)):  # it may have moved out of sight
+        raise NotFound("nothing is stored about this node", at=asked, next="Look for it with search.")
     versions, is_whole = _versions(workspace, uri, sees)
     texts = [_lines(node) for _, node in versions]
     merges = {number for number, (entry, _) in enumerate(versions) if len(entry.parents) > 1}

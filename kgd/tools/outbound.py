@@ -28,7 +28,7 @@ from kgd.tools.changes import edits
 from kgd.tools.copies import AtHand, OnHub, There
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
-from kgd.tools.resubmitting import Piece, piece
+from kgd.tools.resubmitting import Piece, only_receiver, piece
 from kgd.tools.session import Session
 from kgd.tools.submissions import SubmitParams, SubmitResult
 
@@ -109,7 +109,7 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
     own = addressing.choose(session, params.workspace, params.roots)
     roots = {addressing.resolve(session, own, text, at=f"roots[{n}]"): params.max_cost
              for n, text in enumerate(params.roots)}  # fmt: skip
-    there = _there(session, target, params.remote or "")
+    there = _there(session, target, params.remote or only_receiver(own) or "")
     if target is None and there.id == own.id:
         raise Invalid("roots are submitted to another workspace", at="remote", next="Name the one that they are for.")
     return own, piece(own, there.id, there, roots, base=params.base)

@@ -46,6 +46,8 @@ PAUSE_LIMIT = 2.0
 LOOK_PAUSE = 0.05
 POLL = 1.0
 """Seconds between two looks at git's own files when nobody hints; and from a person's git command to our next step."""
+DELETING_SECONDS = 2.0
+"""How long HEAD or refs may be missing before they are repaired: a deletion of the repository removes them early."""
 ACTIVITY_CAP = 5.0
 """Programs that refresh the index every second (prompts, editors) do not stop publication longer than this."""
 FLUSHED_EDITS = 50
@@ -86,6 +88,7 @@ class Publication:
         """Where the branch was when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
+        self._whole_at = time.monotonic()
         self._scanned_at = time.monotonic()
         self._not_before = 0.0
         self._unsettled = False
@@ -238,7 +241,12 @@ class Publication:
             self._publish(found)
 
     def _look_after_refs(self) -> None:
-        """Have the writer follow a tip that another hand moved or removed, and give a lost branch its value again."""
+        """Have the writer follow a tip that another hand moved or removed; repair a lost branch and a damaged HEAD."""
+        if all((self._git_dir / name).exists() for name in ("HEAD", "refs")):
+            self._whole_at = time.monotonic()
+        elif time.monotonic() - self._whole_at < DELETING_SECONDS:
+            raise Blocked("HEAD or refs is missing: the repository is being deleted, or will be repaired")
+        ref_repair.repair_head_file(self._host.layout)
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
             self._host.run(_look)
         if refs.value_of(self._git_dir, self._branch) is None:

@@ -274,3 +274,16 @@ def test_changes_for_a_read_only_clone_go_to_its_server(clone: tuple[Teams, Path
     done = teams.shop.ask("submit_subgraph", changes=[node("concept://infra/new", summary="learned")])
     assert (done["outcome"], done["workspace"]) == ("proposed", "infra")
     assert re.search(r"refs/heads/proposals/", git(server, "for-each-ref"))
+
+
+def test_the_only_workspace_that_was_submitted_to_need_not_be_named_again(teams: Teams) -> None:
+    def again() -> Any:
+        return teams.shop.ask("submit_subgraph", workspace="shop")
+
+    with pytest.raises(Invalid, match="is not named"):
+        again()
+    teams.submit(LIMITS)
+    teams.put({"op": "upsert", "uri": LIMITS, "summary": "edited"})
+    assert teams.shop.ask("would_submit", workspace="shop")["outcome"] == "merged"
+    assert again()["outcome"] == "merged"
+    assert (teams.get("limits") or {})["summary"] == "edited"

@@ -74,6 +74,20 @@ BUGS: dict[str, Bug] = {
             f"{_REFS}test_a_tip_that_is_lost_under_an_open_workspace_is_written_again",
         ),
     ),
+    "3-lost-head-file": Bug(
+        "a workspace without HEAD or refs is not found, and `kgd up` says to move it away",
+        "kgd/git/place.py",
+        'and ((has_head and (path / "refs").is_dir()) or is_workspace(path))',
+        'and has_head and (path / "refs").is_dir()',
+        (f"{_REFS}test_a_workspace_without_head_is_found_and_repaired_at_a_start",),
+    ),
+    "3-head-file-in-use": Bug(
+        "a damaged HEAD stops publication until a restart, with advice that git refuses",
+        "kgd/workspace/publication.py",
+        "        ref_repair.repair_head_file(self._host.layout)\n",
+        "",
+        (f"{_REFS}test_a_damaged_head_is_written_again_under_an_open_workspace",),
+    ),
     "3-lost-others": Bug(
         "only the tip comes back when packed-refs is lost",
         "kgd/git/ref_repair.py",
@@ -117,6 +131,20 @@ BUGS: dict[str, Bug] = {
             "tests/git/test_layout.py::test_a_kill_in_the_first_up_leaves_nothing_in_a_code_repository",
             "tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",
         ),
+    ),
+    "7-deleted-and-written-again": Bug(
+        "a daemon writes into a repository that is being deleted",
+        "kgd/daemon/daemon.py",
+        "            if is_workspace(layout.git_dir):\n",
+        "            if layout.git_dir.exists():\n",
+        ("tests/daemon/test_removed_folder.py::test_a_repository_that_was_deleted_is_not_written_again",),
+    ),
+    "7-remains": Bug(
+        "what a daemon wrote into a deleted repository keeps a new one away",
+        "kgd/git/layout.py",
+        " and not _clear_remains(layout.git_dir):",
+        ":",
+        ("tests/git/test_layout.py::test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle",),
     ),
     "7-folder-removed": Bug(
         "a call uses a workspace whose derived folder was removed",

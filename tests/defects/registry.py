@@ -111,6 +111,13 @@ BUGS = {
             f"{_COPIES}test_a_plain_git_server_is_offered_what_changed_since_it_took_the_last",
         ),
     ),
+    "12-receiver-named-again": Bug(
+        "the only workspace that was submitted to has to be named again",
+        "kgd/tools/resubmitting.py",
+        "return found[0] if len(found) == 1 and",
+        "return found[0] if False and",
+        (f"{_COPIES}test_the_only_workspace_that_was_submitted_to_need_not_be_named_again",),
+    ),
     "12-since-the-last-time": Bug(
         "what changed since the last submission has to be named",
         "kgd/tools/resubmitting.py",

@@ -344,3 +344,21 @@ def test_files_of_a_person_beside_the_leftover_are_still_refused(tmp_path: Path)
     (place / "letter.txt").write_text("mine")
     with pytest.raises(InvariantViolation, match="files here already"):
         layout.create_standalone(place, "demo", FIRST_FILES)
+
+
+def test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle(code: Path, workspace: Layout) -> None:
+    shutil.rmtree(workspace.git_dir)
+    for name in ("kgd/lock", "refs/kgd/head", "logs/refs/kgd/head"):
+        (workspace.git_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace.git_dir / name).write_text("")
+    layout.create_in_code_repository(code, "demo", FIRST_FILES)
+    assert fsck(workspace.git_dir) == []
+
+
+def test_a_folder_with_anything_else_stays_as_it_is(code: Path) -> None:
+    for name in ("kgd/lock", "objects/aa/b"):
+        (code / ".git/kgd" / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / ".git/kgd" / name).write_text("mine")
+    with pytest.raises(InvariantViolation, match="holds another kgd"):
+        layout.create_in_code_repository(code, "demo", FIRST_FILES)
+    assert (code / ".git/kgd/objects/aa/b").read_text() == "mine"
