@@ -94,9 +94,7 @@ def test_a_proposal_about_hidden_nodes_looks_missing_to_every_call(hub: Hub) -> 
     seen, hidden = "concept://infra/services/in-sight", "concept://infra/app/out-of-sight"
     changes = [{"op": "upsert", "uri": uri, "summary": "more"} for uri in (seen, hidden)]
     mint = hub.mint("propose,read", name="far-reaching")
-    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about hidden nodes"}).json[
-        "proposal"
-    ]
+    id = hub.post(mint, "infra/submit_subgraph", {"changes": changes, "message": "about hidden nodes"}).json["proposal"]
     name, _, commit = id.partition("@")
     token = hub.mint("read,write,resolve", "/services/**", name="near")
     part = {"only": [seen], "dry_run": True}
