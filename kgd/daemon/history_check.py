@@ -1,7 +1,7 @@
-"""The check of history at a start: a hole in it is found in the background, and healed from a remote.
+"""The check of a workspace's history for missing objects, in the background at each start; fetched from a remote.
 
-A hole is a missing object that the tip leads to, after a gc at a bad moment, a failing disk or a deleted pack. While
-there is one, work continues as far as it can, and `kgd status` shows it.
+Objects go missing through a gc at a bad moment, a failing disk or a deleted pack. Meanwhile work continues where
+possible, and `kgd status` shows the problem.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class HistoryCheck:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._whole_at = b""
-        """The tip of the last check of the whole history that found nothing."""
+        """The tip of the last successful check of the whole history."""
         self.problem = ""
 
     def start(self, *, whole: bool = False) -> None:
-        """Check what came since the last check, or the `whole` history; returns at once."""
+        """Check the commits since the last check, or the `whole` history; returns at once."""
         with self._lock:
             if self._stopping.is_set() or (self._thread and self._thread.is_alive()):
                 return
@@ -113,7 +113,7 @@ class HistoryCheck:
 
 
 def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> bool:
-    """Take what the tip leads to and is missing here from the first remote that has all of it; whether one had.
+    """Fetch the missing objects of the tip from the first remote that has all of them; whether one had.
 
     Costs a fetch of a remote's whole history.
     """
@@ -134,7 +134,7 @@ def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> boo
 
 
 def heal_closed(layout: Layout, registry: Registry) -> bool:
-    """As `heal`, of a workspace that cannot be opened; credentials are those that the registry has for its place."""
+    """`heal` for a workspace that cannot be opened, with the registry's credentials for its path."""
     store, places = layout.open(), (layout.work_tree, layout.code_tree)
     entry = next((one for one in registry.entries.values() if one.path and Path(one.path) in places), None)
     sources = []

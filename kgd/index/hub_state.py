@@ -61,7 +61,7 @@ WITH RECURSIVE tree(id) AS (SELECT ? UNION SELECT tokens.id FROM tokens JOIN tre
 
 
 class SqliteHubState:
-    """`kgd.daemon.tokens.HubState` in one file that its owner alone can read. Safe for threads and processes."""
+    """The state of a hub in one SQLite file, readable by its owner only. Safe for threads and processes."""
 
     def __init__(self, path: Path) -> None:
         """Open the file, or make it.

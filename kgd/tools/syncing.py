@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from kgd.config.credentials import check_reference
-from kgd.config.keeping import drop, is_kept_as, keep
+from kgd.config.credentials import check_reference, drop, is_kept_as, keep
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings, url
 from kgd.git.adopt import code_remotes

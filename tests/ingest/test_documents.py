@@ -163,7 +163,7 @@ def test_a_folder_is_taken_in_without_what_git_ignores_and_without_what_is_no_do
         "a.md", "c.html", "d.py", "sub/b.txt",
     ]  # fmt: skip
     assert any("symbolic link" in line for line in answer["trouble"])
-    assert any("no document by its name: 2 .png, 1 .json, 1 without a suffix" in line for line in answer["trouble"])
+    assert any("not a document by name: 2 .png, 1 .json, 1 without a suffix" in line for line in answer["trouble"])
     other = tmp_path / "other" / "handbook"
     other.mkdir(parents=True)
     (other / "a.md").write_text("Something else altogether, by others.\n")

@@ -232,7 +232,7 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
         "from kgd.daemon.reading_process import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    monkeypatch.setattr("kgd.daemon.reading_tree.PROGRAM", (str(crashing),))
+    monkeypatch.setattr("kgd.daemon.reading_process.PROGRAM", (str(crashing),))
     session = start()
     report = call(session, "status")["code"]
     assert report["left_out"] == {"its parser crashed": 1}
@@ -250,8 +250,8 @@ def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], co
     assert is_there(session, "symbol://shop/shop/orders.py/Order")
 
 
-def test_a_document_is_cut_as_one_that_is_taken_in() -> None:
-    cut = reading_process.Cutter()
+def test_a_document_is_split_like_an_ingested_one() -> None:
+    cut = reading_process.Chunker()
     pieces = cut("docs/guide.md", GUIDE.encode())
     assert pieces[0][0] == "Guide"
     assert "kumquat" in "".join(text for _, text in pieces)

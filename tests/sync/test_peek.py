@@ -1,4 +1,4 @@
-"""Refs of a directory that belongs to somebody else: read where they are plain, and never waited for."""
+"""Refs of another user's directory: read if they are plain files, and never waited for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_loose_and_packed_refs_are_read(shared: Person, hub: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link to a fifo", "symbolic ref", "nonsense", "large"])
-def test_what_is_no_plain_ref_is_left_to_git(hub: Path, kind: str) -> None:
+def test_symbolic_and_odd_refs_are_left_to_git(hub: Path, kind: str) -> None:
     ref = hub / "refs/heads/main"
     tip = "0123456789" * 4 + "\n"
     if kind == "fifo":
@@ -48,7 +48,7 @@ def test_what_is_no_plain_ref_is_left_to_git(hub: Path, kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_more_refs_than_anybody_needs_are_not_listed(shared: Person, hub: Path) -> None:
+def test_an_excessive_number_of_refs_is_not_listed(shared: Person, hub: Path) -> None:
     for number in range(12):
         git(hub, "update-ref", f"refs/heads/proposals/{number}", shared.tip)
     with pytest.raises(ValueError, match="too many"):
