@@ -301,13 +301,13 @@ class ReadingTree:
 
     def _tell_new(self) -> None:
         """Tells search what is in the files of which it does not know yet."""
-        while paths := self._index.untold(TOLD_AT_ONCE):
+        while paths := self._index.unindexed(TOLD_AT_ONCE):
             if self._closed:
                 return
             for path in paths:
                 self._tell(path, self._docs(path))
             self._workspace.text().newest("symbol", 1)  # answers when all of this is in the index
-            self._index.note_told(paths)
+            self._index.mark_indexed(paths)
 
     def _tell_what_is_missing(self) -> None:
         """At the start: what search has of files that are known no more, and what it has lost."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
 from kgd.index.belonging import whole_of
-from kgd.index.interface import Index
 from kgd.index.ranking import Found
+from kgd.index.text import TextIndex
 from kgd.index.words import parts_of, terms
 from kgd.model.uri import Uri
 from kgd.retrieval.question import Question, Step
@@ -176,7 +176,7 @@ def filters_of(question: Question) -> dict[str, Any]:
     return {"types": types or None, "tags": tags, "namespace": namespace, "stored": question.stored}
 
 
-def _add_near(workspace: Workspace, index: Index, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
+def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
     meaning = workspace.meaning
     if not pool.question.query.strip() or not meaning.share:
         return
