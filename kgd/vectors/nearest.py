@@ -1,7 +1,7 @@
-"""This file is where the nearest vectors are found: all of a workspace in memory, every one of them looked at.
+"""Nearest vectors of a workspace: all of them in memory, each one compared.
 
-Exact, current with each change, nothing to build and nothing to damage. How the rows are kept changes with their
-number (`kgd.vectors.packed`): the more there are, the fewer bits of each.
+Exact, current after each change, without an index to build or to damage. The more rows there are, the fewer bits are
+kept of each (`kgd.vectors.packed`).
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from kgd.vectors.embedder import Vectors
 from kgd.vectors.packed import BITS_ABOVE, BYTES_ABOVE, Floats, Packed, packed_for
 
 DIGITS = 6
-"""Of a similarity; what lies behind them depends on the machine."""
+"""Decimal places of a similarity; later ones depend on the machine."""
 _FIRST = 256
 
 
 class Found(NamedTuple):
-    """Best first, equals by URI. `floor` is the lowest similarity of all that was looked at, 0.0 where nothing was."""
+    """Best first, equals by URI. `floor` is the lowest similarity of all vectors searched, 0.0 if there were none."""
 
     hits: list[tuple[Uri, float]]
     floor: float
 
 
 class Nearest:
-    """The vectors of one workspace by URI. Safe for threads; a question does not keep changes waiting.
+    """The vectors of one workspace by URI. Safe for threads; a search does not block changes.
 
-    What is known of a URI twice (stored, and read from the code tree) has a vector for each `origin`: the nearer one
-    counts.
+    A URI that is both stored and read from the code tree has a vector for each `origin`; the nearer one counts.
 
     Args:
-        bytes_above: Rows from which on a number is kept in one byte, and `bits_above` with a sketch in front of it.
+        bytes_above: Rows above which a number is kept in one byte; above `bits_above` with a sketch.
     """
 
     def __init__(self, dim: int, bytes_above: int = BYTES_ABOVE, bits_above: int = BITS_ABOVE) -> None:
@@ -44,7 +43,7 @@ class Nearest:
         self._lock = threading.Lock()
         self._packed: Packed = Floats(dim, _FIRST)
         self._uris: list[Uri | None] = []
-        """By row; None is a row to be used again."""
+        """By row; None marks a free row."""
         self._free: list[int] = []
         self._row: dict[Uri, int] = {}
         self._other: dict[Uri, dict[str, int]] = {}
@@ -53,7 +52,7 @@ class Nearest:
         return len(self._uris) - len(self._free)
 
     def put(self, keys: Sequence[tuple[Uri, str]], vectors: Vectors) -> None:
-        """Add vectors of length 1, in place of those that these (URI, origin) had."""
+        """Add or replace the vectors, of length 1, of these (URI, origin)."""
         with self._lock:
             held = len(self._uris)
             rows = [self._own(uri, origin) for uri, origin in keys]
@@ -61,7 +60,7 @@ class Nearest:
             self._packed.put(np.array(rows, np.int64), vectors)
 
     def drop(self, keys: Iterable[tuple[Uri, str]]) -> None:
-        """Forget these; unknown ones are fine."""
+        """Remove vectors; unknown keys are ignored."""
         with self._lock:
             for uri, origin in keys:
                 row = self._taken(uri, origin)
@@ -70,7 +69,7 @@ class Nearest:
                     self._free.append(row)
 
     def search(self, query: NDArray[np.float32], limit: int, within: Collection[Uri] | None = None) -> Found:
-        """The nearest to a vector of length 1. About 0.3 ms for 10k rows and 10 ms for 100k; O(`within`) if given."""
+        """The nearest to a vector of length 1. 0.3 ms for 10k rows, 10 ms for 100k; O(`within`) if given."""
         with self._lock:
             rows = None if within is None else self._rows_of(within)
             packed, count = self._packed, len(self._uris)
@@ -78,7 +77,7 @@ class Nearest:
         if limit <= 0 or (rows is not None and not len(rows)) or not count:
             return Found([], 0.0)
         some, floor = packed.best(query, count, rows, alive, limit)
-        with self._lock:  # a row may have become another's since
+        with self._lock:  # a row may have been reused since
             similarity = _similarity(self._packed.vectors(some), query)
             best: dict[Uri, float] = {}
             for row, value in zip(some.tolist(), similarity, strict=True):
@@ -89,7 +88,7 @@ class Nearest:
         return Found(hits, round(min(floor, hits[-1][1]), DIGITS) if hits else 0.0)
 
     def similarity(self, query: NDArray[np.float32], uris: Collection[Uri]) -> dict[Uri, float]:
-        """Of each of these that has a vector. O(`uris`)."""
+        """The similarity of each of these that has a vector. O(`uris`)."""
         with self._lock:
             row_of = self._row
             asked = [(uri, row) for uri in uris if (row := row_of.get(uri)) is not None]
@@ -106,9 +105,9 @@ class Nearest:
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
     ) -> list[tuple[Uri, Uri, float]]:
-        """For each of `some` the `each` nearest of `within` that are more similar than `above`, never itself.
+        """For each of `some` the `each` nearest of `within` with a similarity above `above`, except itself.
 
-        By what is stored, so that nothing is embedded. One product of two matrices: O(`some` x `within`).
+        Uses stored vectors; embeds nothing. One matrix product: O(`some` x `within`).
         """
         with self._lock:
             rows = [{uri: row for uri in uris if (row := self._row.get(uri)) is not None} for uris in (some, within)]
@@ -161,6 +160,6 @@ class Nearest:
 
 
 def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:
-    """Row by row, so that it depends on nothing but the two vectors."""
+    """Row by row, so that a value depends only on its two vectors."""
     found: list[float] = np.round((vectors * query).sum(axis=1).astype(np.float64), DIGITS).tolist()
     return found

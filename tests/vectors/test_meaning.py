@@ -294,7 +294,7 @@ def test_no_text_and_no_question_goes_to_an_endpoint_that_was_taken_out(desk: De
     [
         (failing(503), "503"),
         (failing(401), "key"),
-        (answering(lambda text: by_words(text, 5)), "5 numbers, and had 16"),
+        (answering(lambda text: by_words(text, 5)), "5 numbers instead of 16"),
         (answering(lambda text: [float("nan")] * 16), "v1"),
     ],
     ids=["down", "no key", "another size", "no numbers"],
