@@ -19,7 +19,7 @@ import orjson
 from kgd.errors import KgdError
 from kgd.index.code import CodeIndex
 from kgd.index.database import IndexDamaged
-from kgd.overlay.reading import Asked, Reading
+from kgd.overlay.reading import CodeReader, FileToRead
 from kgd.symbols.extracting import VERSION
 from kgd.workspace.secrets import secret_in
 
@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> int:
     os.dup2(2, 1)  # a library that prints would speak in between
     cut = Cutter()
     try:
-        return serve(Reading(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
+        return serve(CodeReader(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
     finally:
         cut.close()
 
 
-def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
+def serve(reading: CodeReader, orders: BinaryIO, answers: BinaryIO) -> int:
     """Carries out one order after the other: ``read`` with files, ``gone`` with paths, ``follow``."""
 
     def tell(answer: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
         order = orjson.loads(line)
         try:
             if "read" in order:
-                files = [Asked(*one) for one in order["read"]]
+                files = [FileToRead(*one) for one in order["read"]]
                 tell({"read": reading.read(files, lambda path: tell({"begin": path}))})
             elif "gone" in order:
                 tell({"gone": reading.remove(order["gone"])})

@@ -28,7 +28,7 @@ from kgd.index.text import Doc
 from kgd.model.node import Node
 from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.overlay.facts import BINARY, SYMLINK, UNREAD, UNREADABLE, File
-from kgd.overlay.inside import Inside
+from kgd.overlay.inside import FileParts
 from kgd.overlay.overlay import Overlay
 from kgd.overlay.reading import READ
 from kgd.overlay.tree import Directory
@@ -62,7 +62,7 @@ class ReadingTree:
         self._workspace, self._overlay = workspace, overlay
         self._path = folder / "code.sqlite"
         self._index = CodeIndex(self._path, VERSION)
-        self._inside = Inside(self._index, workspace.id)
+        self._inside = FileParts(self._index, workspace.id)
         self._inside.report = self.report
         overlay.inside = self._inside
         workspace.code_docs = self._all_docs

@@ -107,7 +107,7 @@ class Tending:
                 try:
                     found = self._overlay.scan(stop=self._stop)
                 finally:
-                    self._overlay.told = self._tree_changed
+                    self._overlay.on_change = self._tree_changed
                 if found.complete:
                     self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
                     self._freshness.look_through()

@@ -1,6 +1,6 @@
-"""This file is where the facts of a tree are kept over a restart, so that it does not read every file again.
+"""Cache of file facts over a restart, so that a start does not read every file.
 
-Derived data: a missing, damaged or foreign file is no facts, and each fact holds only while its file's stamps do.
+Derived data: a missing, damaged or foreign file counts as empty, and each fact holds only while its file's stamps do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def save(path: Path, root: Directory) -> None:
-    """Replaces the file as a whole. Where that fails the next start reads the tree again; it is logged, not raised."""
+    """Replace the cache file. A failure is logged, not raised; the next start then reads the tree again."""
     body = b"".join(_lines(root))
     unfinished = path.with_name(path.name + ".new")
     try:
@@ -34,13 +34,13 @@ def save(path: Path, root: Directory) -> None:
             file.write(body)
         unfinished.replace(path)
     except OSError as error:
-        log.warning("the facts of the code tree were not kept", extra={"reason": error.strerror})
+        log.warning("the cache of the code tree could not be written", extra={"reason": error.strerror})
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Directory | None:
-    """What `save` wrote, or None. O(files), without touching one of them."""
+    """The saved tree, or None. O(files), without touching any of them."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -59,7 +59,7 @@ def _header(body: bytes) -> bytes:
 
 
 def _lines(root: Directory) -> Iterator[bytes]:
-    """A line for each directory, above its members. One document for all would take five times its size to read."""
+    """A line for each directory, above its members. One document for all would need five times its size to read."""
     todo = [("", root)]
     while todo:
         path, directory = todo.pop()
@@ -75,7 +75,7 @@ def _tree(lines: Iterable[bytes]) -> Directory | None:
         path, note, files = orjson.loads(line)
         directory = made[path] = Directory(note=note)
         for name, (size, mtime_ns, ctime_ns, inode, content, lines_in_it, file_type) in files.items():
-            # One copy of each word: a hundred thousand times "python" would be 5 MB.
+            # Intern the words: a hundred thousand copies of "python" would take 5 MB.
             content, file_type = words.setdefault(content, content), words.setdefault(file_type, file_type)
             directory.files[_from_text(name)] = File(size, mtime_ns, ctime_ns, inode, content, lines_in_it, file_type)
         if path:
@@ -87,7 +87,7 @@ def _tree(lines: Iterable[bytes]) -> Directory | None:
 
 
 def _to_text(name: str) -> str:
-    """A name of any bytes as text that JSON can hold: one character a byte."""
+    """A name of arbitrary bytes as text that JSON can hold: one character a byte."""
     return os.fsencode(name).decode("latin-1")
 
 

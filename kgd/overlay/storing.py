@@ -1,4 +1,4 @@
-"""This file is where a tree becomes edits, for `kgd bootstrap --store`: a tree that colleagues do not have."""
+"""Edits that store the code tree, for `kgd bootstrap --store`: for trees that other users do not have."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kgd.overlay.overlay import Overlay
 from kgd.overlay.tree import CONTAINS, Directory, Tree, facts_of, members
 
 BATCH = 500
-"""Nodes of one commit: few enough for a reader of the history, many enough to be quick."""
+"""Nodes of one commit: few enough to read in history, enough to be fast."""
 
 _RELATION_BYTES = 160 << 10
-"""Of the 256 KiB that a node's file may have, what a directory's relations may take of it."""
+"""Bytes for a directory's relations, of the 256 KiB that a node's file may have."""
 _AROUND_A_TARGET = 40
 
 
 def store_changes(overlay: Overlay, *, batch: int = BATCH) -> Iterator[tuple[Upsert, ...]]:
-    """Batches that store every node the overlay serves, with its facts: members first, so that no relation is broken.
+    """Batches that store every served node with its facts; members first, so that no relation is broken.
 
-    Applied again to the same tree they change nothing. A directory with more members than its file can name keeps the
-    first ones and says in `data.contains_left_out` how many are missing.
+    Applied again to the same tree they change nothing. A directory with more members than fit in its file keeps the
+    first ones and counts the others in `data.contains_left_out`.
     """
     waiting: list[Upsert] = []
     for edit in _edits(overlay.view):

@@ -1,4 +1,4 @@
-"""This file is where grammars are found: each is a wheel of its own, and what is not installed is said, not skipped."""
+"""Tree-sitter grammars: each comes in a wheel of its own, which may be missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Wheel(NamedTuple):
-    """The module that has a grammar, and the name of the function in it that gives it."""
+    """The module of a grammar, and its function that returns the language."""
 
     module: str
     function: str = "language"
@@ -32,14 +32,14 @@ KNOWN = {
     "java": Wheel("tree_sitter_java"),
     "rust": Wheel("tree_sitter_rust"),
 }
-"""Grammars whose names are resolved; those of other languages are looked for under their names."""
+"""Grammars whose names are resolved. Other languages are searched by the tag queries of their grammars."""
 
 OTHERS = frozenset({
     "ada", "c", "clojure", "cpp", "crystal", "csharp", "d", "dart", "elixir", "elm", "erlang", "fortran", "fsharp",
     "haskell", "julia", "kotlin", "lua", "matlab", "nim", "objective-c", "ocaml", "pascal", "perl", "php", "r",
     "racket", "ruby", "scala", "scheme", "shell", "solidity", "swift", "verilog", "vhdl", "zig",
 })  # fmt: skip
-"""Languages of programs that are read where somebody installed a wheel with ``queries/tags.scm``."""
+"""Languages that are read if a wheel with ``queries/tags.scm`` is installed."""
 _NAMES = {"csharp": "c_sharp", "shell": "bash", "objective-c": "objc"}
 
 
@@ -48,7 +48,7 @@ def wheel_of(language: str) -> Wheel:
 
 
 def to_install(language: str) -> str:
-    """What to install so that a language can be read."""
+    """The package to install so that a language can be read."""
     if language in KNOWN:
         return "the extra `code` of kgd (docs/code.md)"
     return f"tree-sitter {wheel_of(language).module.replace('_', '-')}"
@@ -56,13 +56,13 @@ def to_install(language: str) -> str:
 
 @functools.cache
 def grammar(language: str) -> Language | None:
-    """The grammar of a language; None where its wheel, or tree-sitter itself, is not installed or does not fit."""
+    """The grammar of a language; None if its wheel or tree-sitter is missing or incompatible."""
     wheel = wheel_of(language)
     if tree_sitter is None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # older wheels give a number instead of a capsule
+            warnings.simplefilter("ignore", DeprecationWarning)  # older wheels return a number instead of a capsule
             return tree_sitter.Language(getattr(importlib.import_module(wheel.module), wheel.function)())
     except (ImportError, AttributeError, ValueError, TypeError):
         return None
@@ -70,7 +70,7 @@ def grammar(language: str) -> Language | None:
 
 @functools.cache
 def tags(language: str) -> str:
-    """The query that a grammar's authors wrote for what is defined and called; empty where the wheel has none."""
+    """The grammar authors' query for definitions and calls; empty if the wheel has none."""
     try:
         return (importlib.resources.files(wheel_of(language).module) / "queries" / "tags.scm").read_text("utf-8")
     except (ImportError, OSError, UnicodeDecodeError):
@@ -86,18 +86,18 @@ def can_read(language: str) -> bool:
 
 
 def tree(language: str, data: bytes) -> Tree:
-    """The tree of a text. Only for a language that has a grammar; what cannot be parsed is in it as errors."""
+    """The syntax tree of a text, parse errors included. The language must have a grammar."""
     return tree_sitter.Parser(grammar(language)).parse(data)
 
 
 def matches(query: Query, root: Node) -> list[dict[str, list[Node]]]:
-    """What a query finds in a tree: the nodes by the names that it gives them."""
+    """The matches of a query in a tree: nodes by capture name."""
     return [captures for _, captures in tree_sitter.QueryCursor(query).matches(root)]
 
 
 @functools.cache
 def tag_query(language: str) -> Query | None:
-    """The query of `tags`; None where it does not fit the grammar."""
+    """The query of `tags`; None if it does not fit the grammar."""
     found = grammar(language)
     try:
         return tree_sitter.Query(found, tags(language)) if found is not None else None

@@ -1,4 +1,4 @@
-"""This file is where Java is read."""
+"""Symbols of Java source files."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Java(Walker):
     calls: ClassVar = {"object_creation_expression": "type"}
     items: ClassVar = {"array_access": "array"}
     through: ClassVar = {"parenthesized_expression": ""}
+    result = "type"
     handlers: ClassVar = {
         "package_declaration": "package",
         "import_declaration": "imported",
@@ -80,11 +81,7 @@ class Java(Walker):
         return name
 
     def method(self, node: Node, scope: str) -> str:
-        name = self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
-        told = self.typed(node.child_by_field_name("type"))
-        if told:
-            self.found.bind(name, "()", told)
-        return name
+        return self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
 
     def variables(self, node: Node, scope: str) -> str:
         told = self.typed(node.child_by_field_name("type"))

@@ -1,4 +1,4 @@
-"""This file is where JavaScript and TypeScript are read, JSX among them."""
+"""Symbols of JavaScript and TypeScript source files, including JSX."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class JavaScript(Walker):
         "await_expression": "", "parenthesized_expression": "", "non_null_expression": "",
         "assignment_expression": "right",
     }  # fmt: skip
+    defines: ClassVar = {"type_alias_declaration": "type", "enum_declaration": "enum"}
     handlers: ClassVar = {
         "function_declaration": "function",
         "generator_function_declaration": "function",
@@ -40,8 +41,6 @@ class JavaScript(Walker):
         "abstract_class_declaration": "cls",
         "class": "cls",
         "interface_declaration": "interface",
-        "type_alias_declaration": "alias",
-        "enum_declaration": "enum",
         "internal_module": "namespace",
         "module": "namespace",
         "method_definition": "method",
@@ -85,12 +84,6 @@ class JavaScript(Walker):
         for clause in (child for child in node.children if child.type in ("extends_type_clause", "extends_clause")):
             self.inherit(name, [base for base in clause.named_children if base.type != "type_arguments"])
         return name
-
-    def alias(self, node: Node, scope: str) -> str:
-        return self.define(node, scope, "type")
-
-    def enum(self, node: Node, scope: str) -> str:
-        return self.define(node, scope, "enum")
 
     def namespace(self, node: Node, scope: str) -> str:
         return self.define(node, scope, "namespace", text(node.child_by_field_name("name")).strip("\"'"))
@@ -256,7 +249,7 @@ class JavaScript(Walker):
 
     def element(self, node: Node, scope: str) -> str:
         name = self.chain(node.child_by_field_name("name"))
-        if name[:1].isupper() or "." in name:  # the others are elements of HTML
+        if name[:1].isupper() or "." in name:  # lower-case names are HTML elements
             self.found.use(CALLS, scope, name)
         return scope
 
@@ -303,7 +296,7 @@ class JavaScript(Walker):
             self.found.bind(name, "()", told)
 
     def _hide(self, pattern: Node, scope: str) -> None:
-        """Names that are taken out of something stand for what nobody knows."""
+        """Bind the names of a destructuring pattern to an unknown value."""
         todo, budget = [pattern], 200
         while todo and budget:
             budget -= 1
@@ -327,7 +320,7 @@ def _required(node: Node | None) -> str:
 
 
 def _taken(pattern: Node) -> list[tuple[str, str]]:
-    """What ``const pattern = require(…)`` binds: the name there and the name here."""
+    """The names that ``const pattern = require(…)`` binds: the exported name and the local one."""
     if pattern.type == "identifier":
         return [("", text(pattern))]
     found = []

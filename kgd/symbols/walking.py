@@ -1,4 +1,4 @@
-"""This file is where the tree of a grammar is walked, for what its languages have in common."""
+"""Syntax tree walker: what the languages with tree-sitter grammars have in common."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 STOP = "\0"
-"""The answer of a handler that has read its node whole."""
+"""Returned by a handler that has read its whole node."""
 _DEEPEST = 30
 _HEAD_END = re.compile(r"(?:\s|[{=:]|=>)+\Z")
 _COMMENT = re.compile(r"^[\s/*!#\-]+|[\s*/]+$")
 
 
 class Walker:
-    """Reads one file. A language says what its kinds of nodes mean: `handlers` for definitions and what they bind,
-    the tables for expressions.
+    """Reads one file. A language declares `handlers` and `defines` for definitions, and tables for expressions.
 
-    Nodes are visited in the order of the text, without recursion: a text may be nested as deep as it likes.
+    Nodes are visited in text order without recursion, so a text may be nested to any depth.
     """
 
     handlers: ClassVar[Mapping[str, str]] = {}
-    """Kind of node to the name of the method that reads it; the method gives the scope of what is inside."""
+    """Kind of node to the method that reads it; the method returns the scope of the node's children."""
+    defines: ClassVar[Mapping[str, str]] = {}
+    """Kind of node that defines a symbol in the usual form, to the kind of the symbol."""
+    result: ClassVar[str] = ""
+    """Field of a definition with the type of its result."""
     names: ClassVar[frozenset[str]] = frozenset({"identifier", "type_identifier"})
     members: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """Kind of an expression to the fields with the object and with the name of its member."""
+    """Kind of expression to its fields for the object and for the member's name."""
     calls: ClassVar[Mapping[str, str]] = {}
-    """Kind of an expression to the field with what is called."""
+    """Kind of expression to the field with the callee."""
     through: ClassVar[Mapping[str, str]] = {}
-    """Kind of an expression that is what it holds, to the field (or none: the first one) that holds it."""
+    """Kind of expression that only wraps another, to the field that holds it (empty: its first child)."""
     items: ClassVar[Mapping[str, str]] = {}
-    """Kind of an expression for one member of a collection, to the field with the collection."""
+    """Kind of expression for one member of a collection, to the field with the collection."""
     words: ClassVar[Mapping[str, str]] = {}
-    """Kind of a node that is a word of the language, to its chain."""
+    """Kind of node that is a keyword, to its chain."""
 
     def __init__(self, language: str) -> None:
         self.found = Gathering(language)
@@ -50,13 +53,16 @@ class Walker:
         todo = [(root, "")]
         while todo:
             node, scope = todo.pop()
-            method = self._methods.get(node.type)
-            inner = method(node, scope) if method else scope
+            if node.type in self.defines:
+                inner = self.define(node, scope, self.defines[node.type])
+            else:
+                method = self._methods.get(node.type)
+                inner = method(node, scope) if method else scope
             if inner is not STOP:
                 todo += [(child, inner) for child in reversed(node.named_children)]
 
     def define(self, node: Node, scope: str, kind: str, name: str = "", whole: Node | None = None) -> str:
-        """Add what a node defines. `whole` is the statement around it, where that is more."""
+        """Add a definition and return its scope. `whole` is the statement around it, if larger."""
         whole = whole or node
         name = name or text(node.child_by_field_name("name"))
         if not name or len(name) > 200:
@@ -64,12 +70,15 @@ class Walker:
         body = node.child_by_field_name("body") or node.child_by_field_name("value")
         end = body.start_byte if body is not None and body.start_byte > whole.start_byte else whole.end_byte
         head = (whole.text or b"")[: end - whole.start_byte].decode("utf-8", "replace")
-        return self.found.define(
+        made = self.found.define(
             scope, name, kind, whole.start_point[0] + 1, whole.end_point[0] + 1, _HEAD_END.sub("", head), doc(whole)
         )
+        if self.result and (result := self.typed(node.child_by_field_name(self.result))):
+            self.found.bind(made, "()", result)
+        return made
 
     def chain(self, node: Node | None, left: int = _DEEPEST) -> str:
-        """An expression as a chain; empty where it is none."""
+        """An expression as a chain; empty if it has none."""
         if node is None or left == 0:
             return ""
         kind = node.type
@@ -93,15 +102,15 @@ class Walker:
         return self.special(node, left)
 
     def special(self, node: Node, left: int) -> str:
-        """The chain of an expression that only this language has."""
+        """The chain of an expression that is specific to the language."""
         return ""
 
     def typed(self, node: Node | None, left: int = _DEEPEST) -> str:
-        """What the text of a type says of a value, as a chain."""
+        """The value that a type describes, as a chain."""
         return ""
 
     def call(self, node: Node, scope: str) -> str:
-        """A call, of whatever kind."""
+        """Record a call."""
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name(self.calls[node.type])))
         return scope
 
@@ -117,17 +126,17 @@ def first(node: Node) -> Node | None:
 
 
 def fields(node: Node | None, *names: str) -> list[Node]:
-    """All children in the fields of these names."""
+    """All children in fields of these names."""
     if node is None:
         return []
     return [child for name in names for child in node.children_by_field_name(name)]
 
 
 def doc(node: Node) -> str:
-    """The first line of the comment that ends right above a node."""
+    """The first line of the comment right above a node."""
     at = node
     while at.prev_named_sibling is None and at.parent is not None and at.parent.start_point[0] == at.start_point[0]:
-        at = at.parent  # the statement around it: `export function …`
+        at = at.parent  # the surrounding statement, as in `export function …`
     above = at.prev_named_sibling
     found = ""
     while above is not None and ("comment" in above.type or above.type == "attribute_item"):

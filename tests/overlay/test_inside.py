@@ -15,7 +15,7 @@ from kgd.config import Home
 from kgd.daemon import reading_process
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
-from kgd.overlay.inside import Inside
+from kgd.overlay.inside import FileParts
 from kgd.tools import call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -73,8 +73,8 @@ def start(home: Home, code: Path) -> Iterator[Callable[[], Session]]:
         daemon.close()
 
 
-def inside_of(session: Session) -> Inside:
-    inside: Inside | None = workspace_of(session).overlay.inside  # type: ignore[union-attr]
+def inside_of(session: Session) -> FileParts:
+    inside: FileParts | None = workspace_of(session).overlay.inside  # type: ignore[union-attr]
     assert inside is not None
     return inside
 
