@@ -24,7 +24,7 @@ from kgd.symbols.extracting import VERSION
 from kgd.workspace.secrets import secret_in
 
 if TYPE_CHECKING:
-    from kgd.ingest.reading import Reading as Documents
+    from kgd.ingest.reading import DocumentReader as Documents
 
 MEMORY = 3 << 30
 """Bytes of address space; the files that are read have a megabyte or two."""
@@ -78,7 +78,7 @@ class Cutter:
         """A document's chunks: headings and text. ValueError where it cannot be read."""
         from kgd.ingest.chunks import chunks
         from kgd.ingest.documents import LEFT_OUT, SEPARATOR
-        from kgd.ingest.reading import Reading as Documents
+        from kgd.ingest.reading import DocumentReader as Documents
 
         if self._documents is None:
             self._documents = Documents()

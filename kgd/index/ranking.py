@@ -288,6 +288,8 @@ def _joined(first: list[Found], then: Sequence[Found], want: int) -> list[Found]
 
 def lowered(found: list[Found], doubted: Collection[Uri]) -> list[Found]:
     """The documents in new order: doubted ones keep only a share of their score."""
+    if not any(one.uri in doubted for one in found):
+        return found
     shared = [one._replace(share=DOUBTED_SHARE) if one.uri in doubted else one for one in found]
     return sorted(shared, key=lambda one: (-_exact(one), one.rank, one.uri))
 

@@ -58,7 +58,7 @@ def test_an_export_of_claude(plain: Workspace) -> None:
     }  # fmt: skip
     assert told(plain, one.uri)[0][0] == "user:2026-11-20T10:00:00.123Z"
     assert one.trouble == (
-        "element 1 (Storage choice): these blocks are no text and were not taken in: hologram (1), thinking (1)",
+        "element 1 (Storage choice): blocks without text were left out: hologram (1), thinking (1)",
     )
     assert texts(plain, two.uri) == ["Alone"]
     assert all(not found.commits for found in taken(plain, CLAUDE, "conversations-of-december.json"))
@@ -106,7 +106,7 @@ def test_a_session_of_claude_code(plain: Workspace) -> None:
     thread = plain.node(found.uri)
     assert thread is not None
     assert (thread.name, thread.data["participants"]) == ("Mend the tests", ["user", "m-1"])
-    assert found.trouble == ("line 1: this is no JSON", "line 2: this is no message, but list")
+    assert found.trouble == ("line 1: not JSON (Expecting value)", "line 2: not a message but list")
     assert len(taken(plain, lines(*talk, code_line("u5", "u4", "thanks", 4)), "f1e2.jsonl")[0].commits) == 1
 
 

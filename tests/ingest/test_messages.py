@@ -11,7 +11,7 @@ from kgd.ingest import dated, messages
 from kgd.ingest.conversations import json_lines
 from kgd.ingest.history import history
 from kgd.ingest.kind import Around, Given
-from kgd.ingest.reading import Reading
+from kgd.ingest.reading import DocumentReader
 from kgd.model.change import Delete, Move, Upsert
 from kgd.model.node import Source
 from kgd.model.uri import Uri
@@ -273,7 +273,7 @@ NOTES = {
 
 def of_notes(ws: Workspace, notes: dict[str, str]) -> list[str]:
     given = [Given(name, text.encode(), Source("file", name)) for name, text in notes.items()]
-    [found] = written(ws, dated.together(given, Around(ws, Reading())))
+    [found] = written(ws, dated.together(given, Around(ws, DocumentReader())))
     assert found.uri == "thread://ws/releases"
     return list(found.trouble)
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kgd.ingest.limited import Limited
-from kgd.ingest.reading import Reading, Unreadable
+from kgd.ingest.reading import DocumentReader, Limited
+from kgd.ingest.readers.text import Unreadable
 from tests.ingest import made
 
 
 @pytest.fixture(scope="module")
-def reading() -> Iterator[Reading]:
-    with Reading() as reading:
+def reading() -> Iterator[DocumentReader]:
+    with DocumentReader() as reading:
         yield reading
 
 
@@ -49,7 +49,7 @@ GOOD = {
 
 @pytest.mark.requirement("U8")
 @pytest.mark.parametrize("name", GOOD)
-def test_each_format_becomes_text_with_its_title_and_headings(reading: Reading, name: str) -> None:
+def test_each_format_becomes_text_with_its_title_and_headings(reading: DocumentReader, name: str) -> None:
     data, title, text = GOOD[name]
     found = reading.read(name, data)
     assert found.title == title
@@ -88,7 +88,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_one_line_and_the_next_document_is_read(reading: Reading, name: str) -> None:
+def test_what_cannot_be_read_is_one_line_and_the_next_document_is_read(reading: DocumentReader, name: str) -> None:
     data, why = BAD[name]
     if why:
         with pytest.raises(Unreadable, match=why):
@@ -98,13 +98,13 @@ def test_what_cannot_be_read_is_one_line_and_the_next_document_is_read(reading: 
     assert "still here" in reading.read("next.html", b"<p>still here").text
 
 
-def test_html_that_is_nested_100_000_levels_deep_is_read(reading: Reading) -> None:
+def test_html_that_is_nested_100_000_levels_deep_is_read(reading: DocumentReader) -> None:
     found = reading.read("deep.html", b"<div><ul><li>" * 35_000 + b"hello")
     assert "hello" in found.text
 
 
 @pytest.mark.large
-def test_a_document_that_takes_too_much_memory_or_time_ends_its_reader_and_no_other(reading: Reading) -> None:
+def test_a_document_that_takes_too_much_memory_or_time_ends_its_reader_and_no_other(reading: DocumentReader) -> None:
     large = made.docx(body="<w:p><w:r><w:t>a</w:t></w:r></w:p>" * 700_000)
     with pytest.raises(Unreadable, match=r"too much memory|too long"):
         reading.read("large.docx", large)
@@ -133,7 +133,7 @@ def test_the_limited_process_opens_no_file_no_socket_and_no_program() -> None:
     assert done.stdout.split() == ["refused"] * 6
 
 
-def test_without_the_extra_the_refusal_names_it(reading: Reading, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_refusal_names_it(reading: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mammoth" else there(name))
     with pytest.raises(Unreadable, match=r"extra `docs`.*'\.\[docs\]'"):

@@ -1,4 +1,4 @@
-"""This file is where a session of Claude Code is read: JSON lines with messages of a user, an assistant and tools."""
+"""Reader for Claude Code sessions: JSON lines with messages of a user, an assistant and tools."""
 
 from __future__ import annotations
 
@@ -23,22 +23,14 @@ class _Session:
 
 
 def read(text: str) -> Read:
-    """One thread a session. Lines that are no message (snapshots, progress) are passed over, replies lead past them."""
+    """One thread per session. Lines without a message (snapshots, progress) are skipped, and replies bridge them."""
     sessions: dict[str, _Session] = {}
     trouble: list[str] = []
     left_out: Counter[str] = Counter()
     title = ""
-    for number, raw in enumerate(text.split("\n"), 1):
-        place = f"line {number}"
-        if not raw.strip(" \t\r\ufeff"):
-            continue
-        try:
-            value = values.loads(raw.strip(" \t\r\ufeff"))
-        except ValueError:
-            trouble.append(f"{place}: this is no JSON")
-            continue
+    for place, value in values.json_lines(text, trouble):
         if not isinstance(value, Mapping):
-            trouble.append(f"{place}: this is no message, but {type(value).__name__}")
+            trouble.append(f"{place}: not a message but {type(value).__name__}")
             continue
         if value.get("type") == "summary":
             title = line(value.get("summary")) or title
@@ -48,7 +40,7 @@ def read(text: str) -> Read:
         Conversation(values.in_order(one.said), id, title if len(sessions) == 1 else "", gone=one.gone)
         for id, one in sessions.items()
     ]
-    return Read(tuple(found), (*trouble, *values.told(left_out, "blocks")))
+    return Read(tuple(found), (*trouble, *values.report(left_out, "blocks")))
 
 
 def looks_so(value: Any) -> bool:

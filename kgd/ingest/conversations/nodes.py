@@ -1,4 +1,4 @@
-"""This file is where one message becomes a node, or several where it is longer than a node may be."""
+"""Nodes of messages: one per message, or several if it is longer than a node may be."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kgd.model.node import NAME_LIMIT, Json, Node, Source, cut_at_word
 from kgd.model.uri import Uri, name_of
 
 WHOLE = 240 * 1024
-"""Bytes of a node's file above which a message is split: what a node may have, less what a bulk part indents it by."""
+"""Bytes of a node's file above which a message is split: the limit of a node, less the indentation in a bulk part."""
 PIECE = 100_000
-"""Bytes of a piece's file at most."""
+"""Largest file of a piece, in bytes."""
 SMALL = 24 * 1024
-"""Characters that no way of writing makes longer than `WHOLE`."""
+"""Characters whose encoding never exceeds `WHOLE`."""
 IN_DATA = 16 * 1024
-"""Characters of the arguments of all tool calls of a message that are kept beside them; more goes into the content."""
+"""Characters of tool arguments in a message's data; longer ones go into the content."""
 CALLS = 200
-"""Tool calls of a message that are kept as such; more go into the content."""
+"""Tool calls in a message's data; further ones go into the content."""
 
 
 def as_node(uri: Uri, said: Said, source: Source) -> Node:
-    """The node of a message. Its name is ``senderType:timestamp``."""
+    """The node of a message, named ``senderType:timestamp``."""
     content, calls = _with_calls(said)
     data: dict[str, Json] = {"senderId": said.sender, "senderType": said.kind}
     if said.id:
@@ -40,7 +40,7 @@ def as_node(uri: Uri, said: Said, source: Source) -> Node:
 
 
 def _moment(id: str, said: Said) -> str:
-    """When it was said; with a ``~`` where only what was said before it has a time, else its place."""
+    """The time of a message; with ``~`` if only an earlier message has a time, else its number."""
     at = placing.moment_of(id)
     if at is None:
         return str(placing.count_of(id))
@@ -48,13 +48,13 @@ def _moment(id: str, said: Said) -> str:
 
 
 def spelt(at: int) -> str:
-    """Unix milliseconds as ISO 8601 in UTC, without the thousandths where there are none."""
+    """Unix milliseconds as ISO 8601 in UTC; milliseconds only if not zero."""
     moment = datetime.fromtimestamp(at / 1000, UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds") + "Z"
 
 
 def upsert_of(node: Node) -> Upsert:
-    """The edit that makes this node, or adds what it says to one that is there."""
+    """The edit that creates this node, or adds its fields to the stored one."""
     return Upsert(
         node.uri, type=node.type, name=node.name or None, summary=node.summary or None, content=node.content or None,
         data=node.data, source=node.source, relations=node.relations,
@@ -62,9 +62,9 @@ def upsert_of(node: Node) -> Upsert:
 
 
 def fitting(said: Said, size: Callable[[Said], int]) -> list[Said]:
-    """The message itself, or pieces of it of which each fits; each piece answers the one before it.
+    """The message, or pieces of it that each fit; each piece answers the one before it.
 
-    `size` is the bytes of a message as a node's file. Pieces are cut at line ends where there are some.
+    `size` returns the bytes of a message as a node's file. Pieces end at line ends if possible.
     """
     whole = replace(said, text=_with_calls(said)[0], tool_calls=_kept(said))
     if len(whole.text) <= SMALL or size(whole) <= WHOLE:
@@ -87,14 +87,14 @@ def fitting(said: Said, size: Callable[[Said], int]) -> list[Said]:
 
 
 def _cut(text: str) -> int:
-    """A place in the middle, behind the nearest line end before it."""
+    """A place in the middle, at the nearest line end before it."""
     middle = len(text) // 2
     line = text.rfind("\n", middle // 2, middle)
     return line + 1 if line > 0 else middle
 
 
 def _kept(said: Said) -> tuple[ToolCall, ...]:
-    """The tool calls that `data` has room for, without arguments where they are long."""
+    """The tool calls for which `data` has room, without their arguments if those are long."""
     room = IN_DATA
     kept = []
     for call in said.tool_calls[:CALLS]:
@@ -105,7 +105,7 @@ def _kept(said: Said) -> tuple[ToolCall, ...]:
 
 
 def _with_calls(said: Said) -> tuple[str, list[dict[str, Json]]]:
-    """Content and tool calls: what is too long for `data` stands below the text, so that nothing is lost."""
+    """Content and tool calls; calls too long for `data` are appended to the text, so nothing is lost."""
     kept = _kept(said)
     texts = [said.text]
     for number, call in enumerate(said.tool_calls):

@@ -1,8 +1,8 @@
-"""This file is where each message of a source gets its place in a thread: an id that sorts by time and stays its own.
+"""Message ids: stable names that sort by time within a thread.
 
 The id is a ULID: 48 bits of milliseconds, 20 bits that count the messages of one millisecond, and 60 bits of a hash of
-the source's own id, or of sender and text where it has none. So the same export, and a grown one, gives each message
-the id that it has already.
+the source's own id, or of sender and text without one. So ingesting the same export again, or a longer one, gives each
+message its previous id.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgd.ingest.conversations.said import OLDEST_KNOWN, Said
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME, _COUNT, _HASH = 10, 4, 12
-"""Digits of the parts of an id."""
+"""Digits of the three parts of an id."""
 MOST_TOGETHER = 1 << 20
 
 
@@ -31,17 +31,18 @@ class Placed:
 
 
 def place(said: Sequence[Said], stored: Iterable[str], now: int | None = None) -> list[Placed]:
-    """The messages with their ids, in the order given.
+    """The messages with their ids, in the given order.
 
-    What has no time gets that of the message before it. Where no message has one, nor an id, `now` is when they were
-    said (a live conversation), and those that the thread ends with are not new; without `now` they are counted from 0.
+    A message without a time gets the time of the one before it. If no message has a time or an id, `now` is their time
+    (a live conversation), and a beginning that repeats the end of the thread is not new; without `now` times count from
+    0.
 
     Args:
-        stored: The ids that the thread has, in order: at least those from the first to the last moment of `said`, and
-            all of them unless every message has a time.
+        stored: Ids of the thread, in order: at least those between the first and the last time of `said`, and all of
+            them unless every message has a time.
 
     Raises:
-        Limit: More than a million messages of one moment.
+        Limit: More than a million messages of one millisecond.
     """
     known = _Known(stored)
     names = [_hash(one) for one in said]
@@ -59,33 +60,33 @@ def place(said: Sequence[Said], stored: Iterable[str], now: int | None = None) -
 
 
 def is_id(name: str) -> bool:
-    """Whether a message's name is such an id, and so sorts by time."""
+    """Whether a message's name is such an id, which sorts by time."""
     return len(name) == _TIME + _COUNT + _HASH and _number(name) is not None
 
 
 def moment_of(id: str) -> int | None:
-    """Unix milliseconds of a message by its id; None where its source had no time for it, or it is no such id."""
+    """Unix milliseconds of a message by its id; None if its source had no time, or the name is no such id."""
     at = _number(id[:_TIME]) if len(id) == _TIME + _COUNT + _HASH else None
     return at if at is not None and at >= OLDEST_KNOWN else None
 
 
 def count_of(id: str) -> int:
-    """Which message of its moment this is, from 1."""
+    """The number of a message within its millisecond, from 1."""
     return (_number(id[_TIME : _TIME + _COUNT]) or 0) + 1
 
 
 def beginning(at: int) -> str:
-    """What all ids of this moment begin with."""
+    """The common prefix of all ids of this millisecond."""
     return _text(at, _TIME)
 
 
 def name_in(id: str) -> str:
-    """The part of an id that tells the message itself."""
+    """The part of an id that identifies the message itself."""
     return id[_TIME + _COUNT :]
 
 
 def name_of(id: str) -> str:
-    """That part, of a message that its source calls so."""
+    """That part, for a message with an id in its source."""
     return _hashed("id", id)
 
 
@@ -101,7 +102,7 @@ def _hashed(*parts: str) -> str:
 
 
 class _Known:
-    """The ids that a thread has, and those that it gets. Equal messages of one moment are told apart by their order."""
+    """The old and new ids of a thread. Equal messages of one millisecond are distinguished by their order."""
 
     def __init__(self, stored: Iterable[str]) -> None:
         self.ids = list(stored)
@@ -117,7 +118,7 @@ class _Known:
             ids.reverse()
 
     def take(self, name: str, at: int, *, by_name: bool) -> str | None:
-        """The next of the equal messages that are there, each once. `by_name`: of any moment, since none is known."""
+        """The next of the equal stored messages, each once. With `by_name` of any time, as none is known."""
         found = self._named.get(name) if by_name else self._of.get((_text(at, _TIME), name))
         return found.pop() if found else None
 
@@ -125,12 +126,12 @@ class _Known:
         time = _text(at, _TIME)
         count = self._last[time] = self._last.get(time, -1) + 1
         if count >= MOST_TOGETHER:
-            raise Limit("more than a million messages of one moment", next="Give them their times.")
+            raise Limit("more than a million messages have the same time", next="Give the messages their own times.")
         return f"{time}{_text(count, _COUNT)}{name}"
 
 
 def _overlap(stored: Sequence[str], names: Sequence[str]) -> int:
-    """How many of the first messages are the last ones of the thread already. O(messages)."""
+    """How many of the first messages repeat the end of the thread. O(messages)."""
     pattern: list[str | None] = [*names, None, *(id[_TIME + _COUNT :] for id in stored[-len(names) :])] if names else []
     longest = [0] * len(pattern)
     for n in range(1, len(pattern)):
