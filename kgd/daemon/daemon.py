@@ -34,7 +34,7 @@ from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
-from kgd.resolution.attempts import Attempts
+from kgd.resolution.provider import Attempts
 from kgd.sync.clones import Clones
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ class Tending:
         self._workspace, layout, self._told = workspace, workspace.layout, told
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
-        self._freshness.told = told
+        self._freshness.on_change = told
         self._overlay: Overlay | None = None
         self.reading: ReadingTree | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]

@@ -1,8 +1,8 @@
-"""This file is where the keywords of a text are found: what somebody would look for to find it again.
+"""Keywords of a text, used as tags to find it again.
 
-Deterministic and without any knowledge of other texts, so that the same words give the same tags on every machine. What
-counts: identifiers and names before plain words, compounds of the trade (``rate-limit``) as one, the beginning of a
-text before its end.
+Deterministic and independent of other texts, so the same words give the same tags on every machine. Identifiers and
+names rank before plain words, technical compounds (``rate-limit``) count as one word, and the beginning of a text
+counts more.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import NamedTuple
 from kgd.memories.stop_words import COMPOUNDS, FUNCTION_WORDS, WEAK_WORDS
 
 TEXT_LIMIT = 20_000
-"""Characters that are looked at; who wants keywords of a book wants those of its beginning."""
+"""Characters of a text that are read."""
 LONGEST = 40
 SHORTEST = 2
 
 NAME, COMPOUND, CODE, PART, WEAK = 0.5, 0.9, 0.8, -0.45, -0.7
-"""What it counts to be a name in the middle of a sentence, a term of the trade, an identifier, a piece of one, or one
-of the words that every text has; a plain word has 1."""
+"""Bonus for a name within a sentence, a technical term, an identifier, a part of one, and a word that every text has. A
+plain word counts 1."""
 REPEATED = 0.25
 LATER = 0.012
-"""What a word loses for each one before it."""
+"""Malus for each word before it."""
 
 _WORD = re.compile(r"[^\W_]+(?:[-_'’./+#][^\W_]+)*[+#]{0,2}")
 _HUMP = re.compile(r"[^\W\d_]*?[^\W\dA-Z_](?=[A-Z])|[A-Z]+(?=[A-Z][^\W\dA-Z_])|[^\W_]+")
 _MEASURE = re.compile(r"\d[\d.,]*(?:[^\W\d_]|[kmgt]b|ms|px|[kmg]?hz|min|e-?\d+)?").fullmatch
-"""16ms, 3x, 3e-4: no keywords."""
+"""Measures such as 16ms, 3x, 3e-4, which are not keywords."""
 _DIGEST = re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,40}").fullmatch
 _SENTENCE_ENDS = frozenset(".!?:;\n#*|>")
 
@@ -40,9 +40,9 @@ class _Term(NamedTuple):
 
 
 def keywords(text: str, limit: int = 8) -> tuple[str, ...]:
-    """The best keywords of the text, the best first, at most `limit`; each is lower case, fit to be a tag.
+    """The best keywords of the text, best first, at most `limit`; lower case and valid as tags.
 
-    A pure function of the two; linear in the length of the text.
+    A pure function; linear in the length of the text.
     """
     worth: dict[str, float] = {}
     count: dict[str, int] = {}
@@ -55,7 +55,7 @@ def keywords(text: str, limit: int = 8) -> tuple[str, ...]:
 
 
 def _terms(text: str) -> Iterator[_Term]:
-    """Every candidate in the order of the text."""
+    """All candidates in text order."""
     before: str | None = None
     for match in _WORD.finditer(text):
         word = match.group()
@@ -73,7 +73,7 @@ def _of_word(word: str, starts_sentence: bool) -> Iterator[_Term]:
     pieces = [piece for piece in pieces if piece]
     if "/" in word or ("." in word and not _is_number(word)):
         dotted = "." in word
-        for number, piece in enumerate(pieces):  # a path, a file's name, or what was joined by a slash
+        for number, piece in enumerate(pieces):  # a path, a file name, or words joined by a slash
             is_ending = dotted and number == len(pieces) - 1
             yield from _simple(piece, starts_sentence, PART if is_ending else CODE / 2 if dotted else 0.0)
         return
@@ -86,7 +86,7 @@ def _of_word(word: str, starts_sentence: bool) -> Iterator[_Term]:
 
 
 def _simple(word: str, starts_sentence: bool, extra: float) -> Iterator[_Term]:
-    """A word without joints but hyphens."""
+    """Candidates of a word that is joined by hyphens at most."""
     lower = _folded(word)
     if "-" in word:
         yield from _keyword(lower, extra + COMPOUND / 2)
@@ -108,7 +108,7 @@ def _simple(word: str, starts_sentence: bool, extra: float) -> Iterator[_Term]:
 
 
 def _keyword(text: str, extra: float) -> Iterator[_Term]:
-    """The candidate, if it may be a keyword at all."""
+    """The candidate, if it is valid as a keyword."""
     if not SHORTEST <= len(text) <= LONGEST or text in FUNCTION_WORDS or not any(c.isalpha() for c in text):
         return
     if _MEASURE(text) or _DIGEST(text):

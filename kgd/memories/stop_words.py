@@ -1,4 +1,4 @@
-"""This file is where the words are that say little about what a text is about, and pairs of words that are one term."""
+"""Stop words for keywords, and compounds that count as one term."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ era esa ese eso esta este esto está están fue hasta hay las lo los más mi muy
 porque que quien se ser si sin sobre su sus también tan tiene todo todos una unos y ya
 """
 FUNCTION_WORDS = frozenset(_FUNCTION.split())
-"""Of English, German, French and Spanish; never keywords."""
+"""English, German, French and Spanish words that are never keywords."""
 
 _WEAK = """
 able accept accepted access achieve actual actually add added adding adds adopt affect agree agreed allow allowed
@@ -61,7 +61,7 @@ working works write writes writing written wrong year years kb mb gb tb january 
 september october november december monday tuesday wednesday thursday friday saturday sunday
 """
 WEAK_WORDS = frozenset(_WEAK.split())
-"""Words that nearly every text about work has: keywords only where there is nothing better."""
+"""Words that are common in all technical texts: keywords only if there are no better ones."""
 
 _COMPOUNDS = """
 access-control access-token acceptance-criteria allow-list api-key audit-log background-job background-task backup-job
@@ -87,4 +87,4 @@ user-agent validation-set vector-search version-control warm-up web-socket white
 zero-downtime
 """
 COMPOUNDS = frozenset((one, two) for one, _, two in (pair.partition("-") for pair in _COMPOUNDS.split()))
-"""Two words that are one term in the trade, and are so looked for."""
+"""Pairs of words that are one technical term."""

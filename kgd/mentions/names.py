@@ -1,4 +1,4 @@
-"""This file is where it is said which names a node goes by in other texts."""
+"""Names of a node: the keys under which other texts mention it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kgd.mentions.matching import LEAST_LETTERS, WRITTEN, is_file, phrase_key
 from kgd.model.uri import Uri, path_of, scheme_of
 
 PARTS = frozenset({"chunk", "message"})
-"""Schemes and types of what is a part of something and has no name that anybody would say."""
+"""Schemes and types of parts, which have no name of their own."""
 CODE = "symbol"
 MODULES = 3
-"""Folders and modules before a symbol, in its longest name."""
+"""Folders and modules before a symbol in its longest name."""
 
 _TITLE = re.compile(r"(?P<name>.*\S)\s*\([^()]{1,60}\)\s*")
 _ENDING = re.compile(r"\.\w{1,10}$")
 
 
 def keys_of(text: Indexed) -> set[Key]:
-    """The keys of a node: its name and other names, a title such as ``X (film)`` also as X; a symbol as it is written
-    in a program, with and without the modules before it; a file by its path and the ends of that."""
+    """The keys of a node: its name and aliases, a title such as ``X (film)`` also as X; a symbol in a program's
+    spelling, with and without its modules; a file by its path and each suffix of it."""
     scheme = scheme_of(text.uri)
     if is_part(text):
         return set()
@@ -52,7 +52,7 @@ def _named(name: str) -> Iterator[Key]:
 
 
 def place(uri: Uri) -> str:
-    """The path of a URI of ours; empty where it has none that can be read."""
+    """The path of an owned URI; empty if it cannot be decoded."""
     try:
         return path_of(uri)
     except KgdError:
@@ -60,7 +60,7 @@ def place(uri: Uri) -> str:
 
 
 def path_ends(path: str) -> list[str]:
-    """A path and what is left of it from each of its segments on, the longest first."""
+    """A path and each of its suffixes, the longest first."""
     parts = path.split("/")
     return ["/".join(parts[n:]) for n in range(len(parts))]
 
@@ -78,7 +78,5 @@ def _symbol(text: Indexed) -> set[str]:
 
 
 def _written(text: str) -> Key:
-    phrase = (
-        "" if is_file(text) else " ".join(re.findall(r"[^\W_]+", text))
-    )  # paths are kept whether they lead anywhere or not
+    phrase = "" if is_file(text) else " ".join(re.findall(r"[^\W_]+", text))  # paths are kept in any case
     return Key(WRITTEN + text, "", 0, phrase)

@@ -1,7 +1,7 @@
 """Languages and MIME types of files, by name, first line and bytes.
 
-The result depends only on this file and the standard library's built-in table, so two machines agree even with different
-``/etc/mime.types``.
+The result depends only on this file and the standard library's built-in table, so two machines with
+different ``/etc/mime.types`` agree.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def test_a_matcher_that_was_changed_is_one_that_was_made_so(
         if patterns:
             changed.put(Uri(uri), patterns)
         else:
-            changed.remove(Uri(uri))
+            changed.put(Uri(uri), ())
         now[uri] = patterns
     made = Matcher((Uri(uri), patterns) for uri, patterns in now.items())
     assert [changed.matches(path) for path in asked] == [made.matches(path) for path in asked]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgd.compression.clusters import Old, clusters
-from kgd.compression.summaries import Group, fenced, judge, question
+from kgd.compression.summaries import Group, Old, clusters, fenced, judge, question
 from kgd.errors import Refused
 from kgd.model.uri import Uri
 from kgd.tools.session import Session

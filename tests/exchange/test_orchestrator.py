@@ -117,7 +117,7 @@ def test_the_example_of_the_specification_comes_in_whole(ask: Ask, ws: Workspace
     assert task.data["status"] == "completed"
     assert [one["title"] for one in task.data["sections"]] == ["Objective", "Handoff Notes", "Gotchas"]
     assert at(ws, "pattern://shop/pattern-001").type == "pattern"
-    broken = [t for t in answer["troubles"] if "not there" in t["reason"]]
+    broken = [t for t in answer["troubles"] if "does not exist" in t["reason"]]
     assert [t["reason"].split(",")[0] for t in broken] == [
         "it is connected to task-005", "it is connected to task-003"
     ]  # fmt: skip
@@ -192,7 +192,7 @@ def test_journal_and_state_are_read_where_there_is_no_graph(ask: Ask, ws: Worksp
     assert task.tags
     told = " / ".join(t["reason"] for t in answer["troubles"])
     assert "1 tasks are not completed" in told
-    assert "task-009 is listed as completed, and its file is not there" in told
+    assert "task-009 is listed as completed, but its file is missing" in told
     hits = ask.search(query="redis sessions", types=["decision"])["hits"]
     assert [hit["summary"] for hit in hits if "Redis" in hit["summary"]] == ["Use Redis for sessions"]
     assert take(ask, folder)["commits"] == []
@@ -230,10 +230,10 @@ def test_one_broken_piece_is_one_line_and_the_rest_goes_on(ask: Ask, ws: Workspa
     answer = take(ask, folder)
     told = {t["at"]: t["reason"] for t in answer["troubles"]}
     assert "has no summary" in told["knowledge_graph.json nodes[0]"]
-    assert "no object" in told["knowledge_graph.json nodes[1]"]
-    assert "not taken" in told["knowledge_graph.json a/../b"]
-    assert "given twice" in told["knowledge_graph.json gotcha-2"] or "outside" in told["knowledge_graph.json gotcha-2"]
-    assert "front matter is not read" in next(reason for where, reason in told.items() if "broken.md" in where)
+    assert "not an object" in told["knowledge_graph.json nodes[1]"]
+    assert "skipped" in told["knowledge_graph.json a/../b"]
+    assert "used twice" in told["knowledge_graph.json gotcha-2"] or "outside" in told["knowledge_graph.json gotcha-2"]
+    assert "invalid front matter" in next(reason for where, reason in told.items() if "broken.md" in where)
     rule = at(ws, "concept://shop/rule-1")
     assert (rule.type, rule.data["owner"], rule.tags) == ("rule", "ann", ("up",))
     assert rule.content.strip() == "s" * 140
@@ -262,7 +262,7 @@ def test_a_project_with_rules_as_well_is_told_of_what_was_not_looked_into(ask: A
 def test_hidden_notes_alone_make_no_vault_of_a_folder(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "app" / ".cache").mkdir(parents=True)
     (tmp_path / "app" / ".cache" / "a.md").write_text("# A\n")
-    with pytest.raises(Invalid, match="looks like nothing that can be imported"):
+    with pytest.raises(Invalid, match="is not in a known format"):
         take(ask, tmp_path / "app")
 
 
@@ -285,7 +285,7 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
     assert "They do." in (out / nodes[1]["file"]).read_text()
     assert {t["reason"] for t in answer["troubles"]} == {
         "1 relations of type about have no place in this format",
-        "1 nodes are no memories and have no place in this format",
+        "1 nodes are not memories and were left out",
     }
 
 

@@ -170,7 +170,7 @@ def test_bad_rules_are_a_line_each_and_the_others_go_on(ask: Ask, ws: Workspace,
     assert at(ws, "atom://shop/cursor/half").data["paths"] == ["src/*.py"]
     wanted = (
         "out.mdc none of its globs", "half.mdc the glob '../x/*.py' was left out", "it has 21 globs",
-        "its front matter is not read", "long.md it has more than 32 KB", "AGENTS.md a symbolic link",
+        "invalid front matter", "long.md larger than 32 KB", "AGENTS.md a symbolic link",
     )  # fmt: skip
     for words in wanted:
         assert any(words in line for line in troubles), words

@@ -92,7 +92,7 @@ def test_what_could_not_be_taken_is_told_line_by_line(ask: Ask, vault: Path) -> 
     (vault / "secret.md").write_text("password = 9f8A7c6B5d4E3f2A1b0C9d8E7f\n")
     (vault / "home.md").write_text("a twin of Home\n")
     troubles = {t["at"]: t["reason"] for t in take(ask, vault)["troubles"]}
-    assert "front matter is not read" in troubles["broken.md:3"]
+    assert "invalid front matter" in troubles["broken.md:3"]
     assert "not UTF-8" in troubles["latin.md:1"]
     assert "more than 256 KiB" in troubles["huge.md"]
     assert "symbolic link" in troubles["leads away.md"]
@@ -294,7 +294,7 @@ def test_a_source_that_is_nothing_is_refused(ask: Ask, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no such file"):
         take(ask, tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Invalid, match="looks like nothing"):
+    with pytest.raises(Invalid, match="not in a known format"):
         take(ask, tmp_path / "empty")
     with pytest.raises(Invalid, match="no format 'film'"):
         take(ask, tmp_path, format="film")

@@ -116,7 +116,7 @@ def test_who_verifies_what_is_not_there_is_told_what_it_may_be_called(ask: Ask) 
 def test_a_citation_as_of_a_commit_that_is_not_here_is_told_when_it_is_written(ask: Ask, code: Path) -> None:
     unknown, known = f"{SESSION}@1234567", f"{SESSION}@{git(code, 'rev-parse', 'HEAD')[:12]}"
     answer = ask.put(changes=upsert(FACT, data={"cites": [unknown, known]}))
-    assert answer["warnings"] == [f"{unknown} is cited, and nothing of that id is known here: no change can be told"]
+    assert answer["warnings"] == [f"{unknown} names an unknown commit or blob, so changes cannot be detected"]
     assert ask.put(changes=upsert(FACT, tags=["auth"]))["warnings"] == []
 
 
@@ -125,7 +125,7 @@ def test_what_changed_before_it_was_committed_says_so_and_names_the_commit_later
     (code / SESSION).write_text("changed = True\n")
     found = becomes_stale(ask, FACT)
     assert "commit" not in found["unverified"]
-    assert "in no commit yet" in found["unverified"]["reason"]
+    assert "not committed yet" in found["unverified"]["reason"]
     made = commit(code, SESSION, "changed = True\n")
     assert ask.stale()["nodes"][0]["unverified"]["commit"] == made
 
@@ -223,7 +223,7 @@ def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, 
 def test_what_is_no_file_of_the_tree_is_left_alone(ask: Ask, code: Path) -> None:
     answer = cite(ask, "Smith 2020, p. 3", "https://example.org/x.py", "src/none.py", "/etc/passwd", "../up.py")
     assert [w for w in answer["warnings"] if "cited" in w] == [
-        "src/none.py is cited, and there is no such file in the code tree"
+        "src/none.py is cited, but the code tree has no such file"
     ]
     ask.put(changes=upsert("odd", data={"cites": ["x" * 500], "verified": ["no", 3]}))
     ask.put(changes=upsert("one", data={"cites": SESSION}))

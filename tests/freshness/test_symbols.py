@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.freshness.citations import Citation, parse
-from kgd.freshness.code import id_of
-from kgd.freshness.symbols import text_of
+from kgd.freshness.code import id_of, text_of
 
 PYTHON = '''"""Doc."""
 import os

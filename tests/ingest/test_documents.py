@@ -212,7 +212,7 @@ def test_a_document_that_somebody_moved_or_wrote_is_respected(ask: Ask, ws: Work
     own = book.with_name("own.md")
     own.write_text("What the file says is this.\n")
     ask.put(changes=[upsert("document://shop/own.md", name="By hand")])
-    with pytest.raises(KgdError, match="not taken in from here"):
+    with pytest.raises(KgdError, match="comes from another source"):
         ask.ingest(source=str(own))
     assert ws.node(ask.get(uris="document://shop/own.md")["nodes"][0]["uri"]).name == "By hand"
 

@@ -154,7 +154,7 @@ def test_a_message_that_is_too_long_becomes_several_and_nothing_is_lost(plain: W
     pieces = texts(plain, STANDUP)
     assert (pieces[0], "".join(pieces[1:-1]), pieces[-1]) == ("before", text, "after")
     [line] = found.trouble
-    assert f"became {len(pieces) - 2}" in line
+    assert f"split into {len(pieces) - 2}" in line
     assert len(replies(plain, STANDUP)) == len(pieces) - 1
     taken(plain, talk + "\n" + lines(said("more", 3)))
     assert texts(plain, STANDUP) == [*pieces, "more"]
@@ -173,7 +173,7 @@ def test_what_a_source_says_differently_now_replaces_what_it_said_and_is_told(pl
     [found] = taken(plain, lines(said("one", 0, id="1"), said("two, rather", 1, id="2")))
     assert texts(plain, STANDUP) == ["one", "two, rather"]
     assert found.counts["messages_changed"] == 1
-    assert "worded differently" in found.trouble[0]
+    assert "the text changed" in found.trouble[0]
 
 
 def test_a_message_that_somebody_deleted_is_not_missed_until_its_source_grows(plain: Workspace) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kgd.ingest.reading import DocumentReader, Limited
 from kgd.ingest.readers.text import Unreadable
+from kgd.ingest.reading import DocumentReader, Limited
 from tests.ingest import made
 
 
@@ -64,26 +64,26 @@ NESTED = b"%PDF-1.4\n1 0 obj\n" + b"[" * 200_000 + b"\nendobj\ntrailer<</Root 1 
 LAUGHS = "".join(f"<!ENTITY {b} '{f'&{a};' * 10}'>" for a, b in zip("abcdefghi", "bcdefghij", strict=True))
 BAD = {
     "elf.md": (b"\x7fELF\0\0\0", "binary"),
-    "latin.txt": (b"ok\ncaf\xe9", "no UTF-8 text .line 2."),
+    "latin.txt": (b"ok\ncaf\xe9", "not UTF-8 text .line 2."),
     "empty.md": (b"", ""),
     "wide.html": (b"\0\0\0", "binary"),
-    "broken.pdf": (b"%PDF-1.4 nothing", "no sound PDF"),
-    "loop.pdf": (LOOP, "no sound PDF|no text"),
-    "nested.pdf": (NESTED, "no sound PDF|deep"),
+    "broken.pdf": (b"%PDF-1.4 nothing", "not a valid PDF"),
+    "loop.pdf": (LOOP, "not a valid PDF|no text"),
+    "nested.pdf": (NESTED, "not a valid PDF|deep"),
     "scanned.pdf": (made.pdf(""), "no text"),
-    "zip.docx": (b"PK\x03\x04 and then nothing", "no sound archive"),
-    "other.docx": (made.archive({"a.txt": "no Word"}), "no sound docx"),
+    "zip.docx": (b"PK\x03\x04 and then nothing", "not a valid archive"),
+    "other.docx": (made.archive({"a.txt": "no Word"}), "not a valid docx"),
     "many.docx": (made.archive({str(n): "" for n in range(10_001)}), "more than 10,000 files"),
     "bomb.docx": (made.bomb(made.docx("x")), "MiB"),
     "laughs.docx": (
         made.archive({"[Content_Types].xml": f"<!DOCTYPE x [<!ENTITY a 'aaaaaaaaaa'>{LAUGHS}]><x>&j;</x>"}),
-        "no sound docx",
+        "not a valid docx",
     ),
     "outside.epub": (
         made.archive({"META-INF/container.xml": "<!DOCTYPE x [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><x>&e;</x>"}),
         "list of pages",
     ),
-    "text.xlsx": (b"name,age\n", "no sound archive"),
+    "text.xlsx": (b"name,age\n", "not a valid archive"),
 }  # fmt: skip
 
 
