@@ -1,4 +1,4 @@
-"""An `.orchestrator/` folder comes in whole, tells what is broken in it, and goes out again."""
+"""An `.orchestrator/` folder is imported completely, with its errors reported, and exported again."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_second_import_changes_nothing_and_an_export_gives_the_graph_and_memor
     assert (out / "knowledge_graph.json").read_bytes() == first
 
 
-def test_what_is_edited_in_the_folder_is_taken_and_its_prose_with_it(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_edits_in_the_folder_are_imported_with_their_prose(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     folder = lay(tmp_path)
     take(ask, folder)
     path = folder / "memories/2024-12-10-database-choice.md"
@@ -158,7 +158,7 @@ def test_what_is_edited_in_the_folder_is_taken_and_its_prose_with_it(ask: Ask, w
     assert found[1].endswith("Chose PostgreSQL 17.")
 
 
-def test_what_was_deleted_here_comes_back_with_the_next_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_a_deleted_node_returns_with_the_next_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     folder = lay(tmp_path)
     take(ask, folder)
     was = at(ws, "decision://shop/decision-001")
@@ -251,7 +251,7 @@ def test_a_project_is_imported_by_the_folder_in_it(ask: Ask, ws: Workspace, tmp_
     assert take(ask, tmp_path / "app" / ".orchestrator")["nodes"]["unchanged"] == 4
 
 
-def test_a_project_with_rules_as_well_is_told_of_what_was_not_looked_into(ask: Ask, tmp_path: Path) -> None:
+def test_a_project_with_rules_reports_the_folder_that_was_skipped(ask: Ask, tmp_path: Path) -> None:
     lay(tmp_path)
     (tmp_path / "CLAUDE.md").write_text("# Rules\nUse tabs.\n")
     answer = take(ask, tmp_path)
@@ -289,7 +289,7 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
     }
 
 
-def test_what_kgd_had_first_comes_back_as_it_was_from_its_own_export(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_kgds_own_nodes_survive_export_and_import(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     sections = [{"title": "Objective", "content": "Renew early.\n"}]
     nodes = [
         upsert("gotcha:services/clock-skew", name="Clock skew", summary="Clocks differ", tags=["time"],
@@ -324,7 +324,7 @@ def test_what_kgd_had_first_comes_back_as_it_was_from_its_own_export(ask: Ask, w
     assert json.loads((tmp_path / "again/knowledge_graph.json").read_text())["nodes"] == first
 
 
-def test_no_data_of_a_node_takes_the_place_of_what_the_format_says(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
+def test_node_data_cannot_replace_fields_of_the_format(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     data = {"id": "task-9", "type": "task", "tags": 3, "summary": 4, "connections": ["b"], "kgd": {"path": "c"}, "x": 1}
     ask.put(changes=upsert("gotcha:gotcha-a", summary="Clocks differ", tags=["time"], data=data))
     ask.export(target=str(tmp_path / "out"), format="orchestrator")

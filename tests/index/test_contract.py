@@ -1,4 +1,4 @@
-"""What every index does, whatever it keeps its texts in: SQLite's, and one of plain dictionaries."""
+"""The contract of a text index: SQLite's, and a reference in plain dictionaries."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_types_tags_and_namespace_narrow_every_answer(index: TextIndex) -> None:
         assert set(index.few_in(**narrowed) or ()) == expected
 
 
-def test_what_is_stored_is_found_without_what_was_read_from_the_code_tree(index: TextIndex) -> None:
+def test_stored_nodes_are_found_without_nodes_of_the_code_tree(index: TextIndex) -> None:
     note, chunk = uri("note"), "chunk://w/docs/a.md/0001"
     index.apply([doc("note", content="leases"), doc(chunk, content="a word on leases")])
     index.apply_tree(FILE_A, [doc(chunk, content="leases"), doc("symbol://w/a.py/leases", name="leases")])
@@ -94,22 +94,22 @@ def test_it_knows_which_types_there_are(index: TextIndex) -> None:
     assert known == {"concept", "file", "python", "resource", "symbol", "task"}
 
 
-def test_what_was_replaced_or_removed_is_not_found(index: TextIndex) -> None:
+def test_replaced_and_removed_texts_are_not_found(index: TextIndex) -> None:
     index.apply([doc("a", content="old words", tags=("t",)), doc("b", content="old")], tree="1")
     index.apply([doc("a", content="new")], [uri("b"), uri("unknown")], tree="2")
     assert (found(index, "old"), found(index, "new"), index.by_tags(["t"])) == ([], [uri("a")], [])
     assert (index.count(), index.tree(), gathered(index, "old")) == (1, "2", set())
 
 
-def test_what_was_read_from_a_file_is_beside_what_is_stored_and_goes_with_the_file(index: TextIndex) -> None:
+def test_texts_of_a_file_are_separate_from_stored_ones_and_disappear_with_the_file(index: TextIndex) -> None:
     chunk, other = "chunk://w/docs/a.md/0001", "chunk://w/docs/a.md/0002"
-    index.apply([doc(chunk, content="what somebody added on leases")])
+    index.apply([doc(chunk, content="a comment on leases")])
     index.apply_tree(FILE_A, [doc(chunk, content="brokers and quorum"), doc(other, content="bread")])
     assert found(index, "quorum") == found(index, "leases") == [chunk]
     assert found(index, "quorum leases") == [chunk]  # found once
     numbers = {one.uri: one.id for one in index.gather("bread").texts}
     index.apply_tree(FILE_A, [doc(chunk, content="brokers, anew"), doc(other, content="bread")])
-    assert {one.uri: one.id for one in index.gather("bread").texts} == numbers  # what is the same is not stored anew
+    assert {one.uri: one.id for one in index.gather("bread").texts} == numbers  # unchanged texts are not stored again
     index.apply_tree(FILE_A, [doc(chunk, content="brokers")])
     assert (found(index, "quorum"), found(index, "bread"), found(index, "brokers")) == ([], [], [chunk])
     index.apply_tree(FILE_A, [])
@@ -139,7 +139,7 @@ def test_a_message_is_found_together_with_those_beside_it_and_no_others(index: T
     assert index.gather("postgres", surrounded=False).beside == []
 
 
-def test_who_speaks_is_known_of_messages_and_of_conversations_in_a_text(index: TextIndex) -> None:
+def test_speakers_are_known_for_messages_and_conversations_in_a_text(index: TextIndex) -> None:
     index.apply([doc("message://w/t/1", content="lease", people=("Ann Lee",)),
                  doc("talk", content="lease\nBob: Hello.\nAnn: Hi.\nBob: A lease.\nAnn: No."),
                  doc("none", content="a lease: nothing")])  # fmt: skip
@@ -188,7 +188,7 @@ def test_any_text_is_a_question(index: TextIndex, query: str) -> None:
     index.bare_files(query)
 
 
-def test_equal_texts_are_in_order_of_uri_whatever_order_they_came_in(index: TextIndex) -> None:
+def test_equal_texts_are_ordered_by_uri_not_by_time(index: TextIndex) -> None:
     index.apply([doc(f"n{n}", name="lease") for n in (5, 2, 9)])
     index.apply([doc(f"n{n}", name="lease") for n in (1, 7, 2)])
     assert found(index, "lease") == [uri(f"n{n}") for n in (1, 2, 5, 7, 9)]

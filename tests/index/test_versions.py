@@ -1,4 +1,4 @@
-"""What is remembered of history, of answers and of requests."""
+"""Cached history, served versions and repeated requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each format becomes text; what is broken, hostile or no document costs one line, and the next one is read."""
+"""Each format becomes text; a broken or hostile file costs one line, and the next one is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GOOD = {
     ),
     "g.html": ("<meta charset=iso-8859-1><p>Café".encode("latin-1"), "", "Café"),
     "h.pdf": (made.pdf("Hello from page one", "and from page two"), "", "## Page 2\n\nand from page two"),
-    "named.md": (made.pdf("It is a PDF all the same"), "", "It is a PDF all the same"),
+    "named.md": (made.pdf("It is a PDF anyway"), "", "It is a PDF anyway"),
     "i.docx": (made.docx("The plan", "First this."), "The plan", "# The plan\n\nFirst this."),
     "j.xlsx": (made.xlsx([["name", "age"], ["Ann", 3, None]]), "", "## Sheet\n\n| name | age |\n| Ann | 3 |"),
     "k.pptx": (made.pptx("Hello", "World"), "Hello", "## Slide 1: Hello\n\nWorld"),
@@ -88,7 +88,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_one_line_and_the_next_document_is_read(reading: DocumentReader, name: str) -> None:
+def test_an_unreadable_document_costs_one_line_and_the_next_is_read(reading: DocumentReader, name: str) -> None:
     data, why = BAD[name]
     if why:
         with pytest.raises(Unreadable, match=why):

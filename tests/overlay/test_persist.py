@@ -26,7 +26,7 @@ def scan(root: Path, cache: Path) -> tuple[Overlay, int]:
     return overlay, totals[-1]
 
 
-def test_a_restart_reads_only_what_changed(project: Path, tmp_path: Path) -> None:
+def test_a_restart_reads_only_changed_files(project: Path, tmp_path: Path) -> None:
     cache = tmp_path / "derived" / "facts"
     first, read = scan(project, cache)
     assert read == 41
