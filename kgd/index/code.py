@@ -7,7 +7,6 @@ writes, any number read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -111,7 +110,7 @@ _SYMBOL = "SELECT name, kind, line, end, signature, doc FROM symbols"
 _OF_FILE = "WHERE file = (SELECT id FROM files WHERE path = ?)"
 
 
-class CodeIndex:
+class CodeIndex(Database):
     """Any thread and process may read; one writes. Each call sees the last committed state.
 
     Every method raises the errors of `Database`: IndexDamaged, Unavailable. `edition` is that of the reader of files;
@@ -119,49 +118,39 @@ class CodeIndex:
     """
 
     def __init__(self, path: Path, edition: int) -> None:
-        self._database = Database.open(path, Schema(APPLICATION, 1_000 * VERSION + edition, TABLES, SCHEMA))
-
-    def close(self) -> None:
-        self._database.close()
-
-    def recreate(self) -> None:
-        self._database.recreate()
-
-    def writing(self) -> AbstractContextManager[Connection]:
-        """One transaction around several writes."""
-        return self._database.write()
+        super().__init__(path, Schema(APPLICATION, 1_000 * VERSION + edition, TABLES, SCHEMA))
 
     # Reading
 
     def file(self, path: str) -> FileRow | None:
-        row = self._database.row(f"SELECT {_FILE} FROM files WHERE path = ?", path)
+        row = self.row(f"SELECT {_FILE} FROM files WHERE path = ?", path)
         return FileRow(*row) if row else None
 
     def stamps(self) -> dict[str, str]:
         """The stamp of every file when it was read. O(files)."""
-        return dict(self._database.rows("SELECT path, stamp FROM files"))
+        return dict(self.rows("SELECT path, stamp FROM files"))
 
     def reading(self, path: str) -> bytes | None:
-        row = self._database.row("SELECT reading FROM files WHERE path = ?", path)
+        row = self.row("SELECT reading FROM files WHERE path = ?", path)
         return row[0] if row else None
 
     def symbol(self, path: str, name: str) -> SymbolRow | None:
-        row = self._database.row(f"{_SYMBOL} {_OF_FILE} AND name = ?", path, name)
+        row = self.row(f"{_SYMBOL} {_OF_FILE} AND name = ?", path, name)
         return SymbolRow(*row) if row else None
 
     def symbols(self, path: str) -> list[SymbolRow]:
-        return [SymbolRow(*row) for row in self._database.rows(f"{_SYMBOL} {_OF_FILE} ORDER BY line, name", path)]
+        return [SymbolRow(*row) for row in self.rows(f"{_SYMBOL} {_OF_FILE} ORDER BY line, name", path)]
 
     def chunk(self, path: str, number: int) -> ChunkRow | None:
-        row = self._database.row(f"SELECT number, heading, text FROM chunks {_OF_FILE} AND number = ?", path, number)
+        row = self.row(f"SELECT number, heading, text FROM chunks {_OF_FILE} AND number = ?", path, number)
         return ChunkRow(*row) if row else None
 
     def chunks(self, path: str) -> list[ChunkRow]:
         sql = f"SELECT number, heading, text FROM chunks {_OF_FILE} ORDER BY number"
-        return [ChunkRow(*row) for row in self._database.rows(sql, path)]
+        return [ChunkRow(*row) for row in self.rows(sql, path)]
 
     def out(self, path: str, name: str) -> list[EdgeRow]:
-        rows = self._database.rows(
+        rows = self.rows(
             "SELECT edges.type, files.path, edges.target FROM edges JOIN files ON files.id = edges.target_file"
             " WHERE edges.file = (SELECT id FROM files WHERE path = ?) AND edges.source = ?",
             path,
@@ -170,7 +159,7 @@ class CodeIndex:
         return [EdgeRow(*row) for row in rows]
 
     def into(self, path: str, name: str) -> list[EdgeRow]:
-        rows = self._database.rows(
+        rows = self.rows(
             "SELECT edges.type, files.path, edges.source FROM edges JOIN files ON files.id = edges.file"
             " WHERE edges.target_file = (SELECT id FROM files WHERE path = ?) AND edges.target = ?",
             path,
@@ -180,25 +169,25 @@ class CodeIndex:
 
     def with_key(self, key: str) -> list[str]:
         """The files that provide a key, sorted."""
-        return self._database.column(
+        return self.column(
             "SELECT files.path FROM keys JOIN files ON files.id = keys.file WHERE keys.key = ? ORDER BY files.path", key
         )
 
     def unindexed(self, limit: int) -> list[str]:
         """Files whose current content is not yet in full text."""
-        return self._database.column("SELECT path FROM files WHERE told = 0 ORDER BY id LIMIT ?", limit)
+        return self.column("SELECT path FROM files WHERE told = 0 ORDER BY id LIMIT ?", limit)
 
     def unresolved(self, limit: int) -> list[str]:
         """Files whose edges may be out of date."""
-        return self._database.column("SELECT path FROM files WHERE resolved = 0 ORDER BY id LIMIT ?", limit)
+        return self.column("SELECT path FROM files WHERE resolved = 0 ORDER BY id LIMIT ?", limit)
 
     def with_content(self) -> list[str]:
         """The files that have text to search. O(files)."""
-        return self._database.column("SELECT path FROM files WHERE symbols + chunks > 0 ORDER BY id")
+        return self.column("SELECT path FROM files WHERE symbols + chunks > 0 ORDER BY id")
 
     def counts(self) -> list[tuple[str, str, int, int, int]]:
         """Language, state, files, symbols and chunks. O(files)."""
-        return self._database.rows(
+        return self.rows(
             "SELECT language, state, count(*), sum(symbols), sum(chunks) FROM files GROUP BY language, state"
             " ORDER BY language, state"
         )
@@ -207,7 +196,7 @@ class CodeIndex:
 
     def restamp(self, path: str, stamp: str) -> None:
         """Update the stamp of a file whose content is the same."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.execute("UPDATE files SET stamp = ? WHERE path = ?", (stamp, path))
 
     def put(self, written: Written) -> bool:
@@ -215,7 +204,7 @@ class CodeIndex:
 
         Those that asked for a changed key become unresolved.
         """
-        with self._database.write() as connection:
+        with self.write() as connection:
             row = connection.execute("SELECT id, shape FROM files WHERE path = ?", (written.path,)).fetchone()
             if row is None:
                 id = connection.execute(
@@ -252,7 +241,7 @@ class CodeIndex:
 
     def remove(self, path: str) -> bool:
         """Forget a file. Returns False if it is unknown."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             row = connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None:
                 return False
@@ -266,7 +255,7 @@ class CodeIndex:
 
     def link(self, path: str, edges: Iterable[tuple[str, str, str, str]], asked: Iterable[str]) -> None:
         """Replace the edges of a file (source, type, path and name of the target) and the keys that they depend on."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             row = connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None:
                 return
@@ -283,7 +272,7 @@ class CodeIndex:
 
     def mark_indexed(self, paths: Iterable[str]) -> None:
         """Record that full text has the current content of these files."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.executemany("UPDATE files SET told = 1 WHERE path = ?", [(path,) for path in paths])
 
 

@@ -111,9 +111,14 @@ class IndexDamaged(Damaged):
 
 
 class Database:
-    """One derived file. Use `open`; close it when the workspace closes."""
+    """One derived file. Close it when the workspace closes."""
 
     def __init__(self, path: Path, schema: Schema = INDEX) -> None:
+        """Open the file. A missing or damaged file, or one of another version of kgd, is replaced by an empty one.
+
+        Raises:
+            Unavailable: It is locked, or the disk refuses. The file is unchanged.
+        """
         self.path = path
         self._schema = schema
         self._writing = RLock()
@@ -128,25 +133,15 @@ class Database:
         self._met_read_only = False
         self.on_damage: Callable[[], None] = lambda: None
         """Called when a reader meets damage, before its call fails. It must not block."""
-
-    @classmethod
-    def open(cls, path: Path, schema: Schema = INDEX) -> Database:
-        """Open the file at `path`. A missing or damaged file, or one of another version of kgd, is replaced by an empty
-        one.
-
-        Raises:
-            Unavailable: It is locked, or the disk refuses. The file is unchanged.
-        """
-        database = cls(path, schema)
         if path.is_dir() and not path.is_symlink():  # made by hand, so its content is kept
             with contextlib.suppress(OSError):
                 path.rename(path.with_name(f"{path.name}.folder-{secrets.token_hex(4)}"))
         try:
-            if not database._is_sound():
-                database.recreate()
+            is_sound = self._is_sound()
         except IndexDamaged:
-            database.recreate()
-        return database
+            is_sound = False
+        if not is_sound:
+            self.recreate()
 
     def recreate(self) -> None:
         """Replace the file by an empty one.

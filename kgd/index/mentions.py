@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,34 +78,24 @@ class Met(NamedTuple):
     found: int
 
 
-class MentionsFile:
+class MentionsFile(Database):
     """The file of one workspace. Any thread may read; one writes at a time."""
 
     def __init__(self, path: Path) -> None:
-        self._database = Database.open(path, SCHEMA)
-
-    def recreate(self) -> None:
-        self._database.recreate()
-
-    def close(self) -> None:
-        self._database.close()
-
-    def write(self) -> AbstractContextManager[sqlite3.Connection]:
-        """One transaction around several calls."""
-        return self._database.write()
+        super().__init__(path, SCHEMA)
 
     # ---- progress
 
     def position(self) -> Position | None:
         """The position in the change feed; None at the beginning."""
-        value = self._database.meta("position")
+        value = self.meta("position")
         if value is None:
             return None
         era, number, gone = value.split()
         return Position(era, int(number), int(gone))
 
     def move_to(self, position: Position) -> None:
-        self._database.set_meta("position", f"{position.era} {position.number} {position.gone}")
+        self.set_meta("position", f"{position.era} {position.number} {position.gone}")
 
     def count(self) -> int:
         """Number of texts. O(texts)."""
@@ -114,13 +103,13 @@ class MentionsFile:
 
     def numbers(self) -> set[int]:
         """All texts. O(texts)."""
-        return set(self._database.column("SELECT number FROM texts"))
+        return set(self.column("SELECT number FROM texts"))
 
     # ---- texts
 
     def add(self, text: Indexed, part_of: str, keys: Collection[Key]) -> None:
         """Add a text, to be searched for names later, and the names of its node."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)",
                 (text.number, text.uri, text.source or text.origin, part_of),
@@ -130,7 +119,7 @@ class MentionsFile:
                 self._name(connection, key, text.number)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        with self._database.write() as connection:
+        with self.write() as connection:
             for number in numbers:
                 connection.execute("INSERT OR IGNORE INTO touched SELECT key, 0 FROM names WHERE text = ?", (number,))
                 connection.execute("DELETE FROM names WHERE text = ?", (number,))
@@ -159,7 +148,7 @@ class MentionsFile:
 
     def fresh(self) -> list[Sequence[str]]:
         """The spellings of each new name, to look for in older texts."""
-        phrases = self._database.column(
+        phrases = self.column(
             "SELECT phrase FROM touched JOIN keys USING (id) WHERE fresh AND named > 0 AND phrase <> '' ORDER BY id"
         )
         return [phrase.split("\n") for phrase in phrases]
@@ -169,7 +158,7 @@ class MentionsFile:
 
         Texts with a name that no node has any more are searched again, for a shorter name in it.
         """
-        with self._database.write() as connection:
+        with self.write() as connection:
             lost = "SELECT id FROM touched JOIN keys USING (id) WHERE named = 0"
             connection.execute(
                 f"INSERT OR IGNORE INTO pending SELECT text FROM occurs WHERE key IN ({lost})"
@@ -189,14 +178,14 @@ class MentionsFile:
         return bool(self._one("SELECT EXISTS (SELECT 1 FROM touched)"))
 
     def pending(self, limit: int) -> list[int]:
-        return self._database.column("SELECT text FROM pending ORDER BY text LIMIT ?", limit)
+        return self.column("SELECT text FROM pending ORDER BY text LIMIT ?", limit)
 
     def pending_count(self) -> int:
         return self._one("SELECT count(*) FROM pending")
 
     def set_found(self, number: int, keys: Collection[str]) -> None:
         """Record the keys in a text. An unknown key is kept as written."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.execute("DELETE FROM pending WHERE text = ?", (number,))
             if not connection.execute("SELECT 1 FROM texts WHERE number = ?", (number,)).fetchone():
                 return
@@ -215,15 +204,15 @@ class MentionsFile:
     def longest(self, firsts: Collection[str]) -> dict[str, int]:
         """For the first words of names, the number of words of the longest name that begins with each."""
         sql = "SELECT first, max(size) FROM keys WHERE named > 0 AND first IN ({}) GROUP BY first"
-        return dict(self._database.rows_in(sql, firsts))
+        return dict(self.rows_in(sql, firsts))
 
     def known(self, keys: Collection[str]) -> set[str]:
         """The keys that are the name of a node."""
-        return {key for (key,) in self._database.rows_in("SELECT key FROM keys WHERE named > 0 AND key IN ({})", keys)}
+        return {key for (key,) in self.rows_in("SELECT key FROM keys WHERE named > 0 AND key IN ({})", keys)}
 
     def going_by(self, key: str) -> list[Uri]:
         """The nodes of this name."""
-        uris = self._database.column(
+        uris = self.column(
             "SELECT DISTINCT uri FROM keys JOIN names ON names.key = keys.id JOIN texts ON number = text"
             " WHERE keys.key = ? ORDER BY uri",
             key,
@@ -232,7 +221,7 @@ class MentionsFile:
 
     def all_keys(self) -> list[tuple[str, str, int]]:
         """Key, first word and size of the names of all nodes. O(names)."""
-        return self._database.rows("SELECT key, first, size FROM keys WHERE named > 0")
+        return self.rows("SELECT key, first, size FROM keys WHERE named > 0")
 
     # ---- mentions
 
@@ -273,7 +262,7 @@ class MentionsFile:
     ) -> dict[str, list[Met]]:
         values = {"asked": orjson.dumps(list(asked)).decode(), "common": common, "alike": MOST_ALIKE, "limit": limit}
         found: dict[str, list[Met]] = {}
-        with self._database.read() as connection:
+        with self.read() as connection:
             rows = connection.execute(
                 f"SELECT one, other, found FROM (SELECT {one} AS one, {other} AS other, min(k.found) AS found,"
                 f" row_number() OVER (PARTITION BY {one} ORDER BY min(k.found), {other}) AS place"
@@ -286,4 +275,4 @@ class MentionsFile:
         return found
 
     def _one(self, sql: str) -> int:
-        return int(self._database.column(sql)[0])
+        return int(self.column(sql)[0])

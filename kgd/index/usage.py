@@ -114,7 +114,7 @@ class UsageFile:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        database = Database.open(self.path, _SCHEMA)
+        database = Database(self.path, _SCHEMA)
         try:
             with database.write() as connection:
                 yield connection

@@ -72,29 +72,22 @@ class Row(NamedTuple):
     vector: bytes
 
 
-class VectorFile:
+class VectorFile(Database):
     """The rows of all embedders of one workspace, for one writer and any number of readers.
 
     Every method raises IndexDamaged if the file is unsound, and Unavailable if it or its disk cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._database = Database.open(path, SCHEMA)
-
-    def recreate(self) -> None:
-        self._database.recreate()
-
-    def close(self) -> None:
-        self._database.close()
+        super().__init__(path, SCHEMA)
 
     def embedders(self) -> list[Known]:
-        rows = self._database.rows("SELECT name, choice, dim, era, number, gone, complete FROM embedders ORDER BY id")
+        rows = self.rows("SELECT name, choice, dim, era, number, gone, complete FROM embedders ORDER BY id")
         return [Known(name, choice, dim, Position(*at), bool(done)) for name, choice, dim, *at, done in rows]
 
     def begin(self, name: str, choice: str, era: str) -> Known:
         """The entry of an embedder, created if needed. After a rebuild of the index its rows are claimed by digest."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             connection.execute(
                 "INSERT INTO embedders (name, choice, dim, era, number, gone, complete) VALUES (?, ?, 0, ?, 0, 0, 0)"
                 " ON CONFLICT (name) DO UPDATE SET choice = excluded.choice",
@@ -107,12 +100,12 @@ class VectorFile:
 
     def look_again(self, name: str, position: Position) -> None:
         """Go through all texts again from `position`, because the record of removals has a gap."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             self._unclaim(connection, self._id(connection, name), position)
 
     def digests(self, name: str, keys: Collection[Key]) -> dict[Key, bytes]:
         """The digests of the texts that have a row."""
-        with self._database.read() as connection:
+        with self.read() as connection:
             id = self._id(connection, name)
             found = (
                 (key, connection.execute(
@@ -124,7 +117,7 @@ class VectorFile:
 
     def store(self, name: str, rows: Sequence[Row], same: Mapping[Key, int], upto: int, dim: int) -> None:
         """Store new rows, new numbers of unchanged texts, and the position in the feed; one transaction."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             id = self._id(connection, name)
             connection.executemany(
                 "INSERT OR REPLACE INTO vectors (embedder, number, uri, origin, digest, vector)"
@@ -142,7 +135,7 @@ class VectorFile:
 
         The embedder is `complete` from then on. Returns the digests of the removed rows.
         """
-        with self._database.write() as connection:
+        with self.write() as connection:
             id = self._id(connection, name)
             rows = connection.execute(
                 "SELECT uri, origin, digest FROM vectors WHERE embedder = ? AND number < 0", (id,)
@@ -157,7 +150,7 @@ class VectorFile:
 
     def drop_others(self, name: str) -> None:
         """Forget all other embedders."""
-        with self._database.write() as connection:
+        with self.write() as connection:
             id = self._id(connection, name)
             connection.execute("DELETE FROM vectors WHERE embedder <> ?", (id,))
             connection.execute("DELETE FROM embedders WHERE id <> ?", (id,))
@@ -166,7 +159,7 @@ class VectorFile:
         """All non-empty vectors, some thousand at a time."""
         last = 0
         while True:
-            rows = self._database.rows(
+            rows = self.rows(
                 f"SELECT id, uri, origin, vector FROM vectors WHERE id > ? AND embedder = {_ID} ORDER BY id LIMIT ?",
                 last,
                 name,
@@ -179,12 +172,12 @@ class VectorFile:
 
     def count(self, name: str) -> int:
         """Texts that have a row. O(rows)."""
-        [found] = self._database.column(f"SELECT count(*) FROM vectors WHERE embedder = {_ID}", name)
+        [found] = self.column(f"SELECT count(*) FROM vectors WHERE embedder = {_ID}", name)
         return int(found)
 
     def sample(self, name: str, size: int) -> list[tuple[int, bytes | None]]:
         """Number and tokens (None: not recorded yet) of `size` texts; a function of the set of all texts."""
-        return self._database.rows(
+        return self.rows(
             f"SELECT number, tokens FROM vectors WHERE embedder = {_ID} AND vector <> x'' ORDER BY digest, uri LIMIT ?",
             name,
             size,
@@ -192,11 +185,11 @@ class VectorFile:
 
     def digest_of(self, name: str, number: int) -> bytes:
         """The digest of one text; empty if it has no row."""
-        row = self._database.row(f"SELECT digest FROM vectors WHERE embedder = {_ID} AND number = ?", name, number)
+        row = self.row(f"SELECT digest FROM vectors WHERE embedder = {_ID} AND number = ?", name, number)
         return bytes(row[0]) if row else b""
 
     def note_tokens(self, name: str, tokens: Mapping[int, bytes]) -> None:
-        with self._database.write() as connection:
+        with self.write() as connection:
             id = self._id(connection, name)
             connection.executemany(
                 "UPDATE vectors SET tokens = ? WHERE embedder = ? AND number = ?",

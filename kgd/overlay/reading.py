@@ -69,7 +69,7 @@ class CodeReader:
         `begin` is called with each path before a parser reads its content.
         """
         changed = []
-        with self.index.writing():
+        with self.index.write():
             for asked in files:
                 if self._read(asked, begin):
                     changed.append(asked.path)
@@ -78,7 +78,7 @@ class CodeReader:
 
     def remove(self, paths: Iterable[str]) -> list[str]:
         """Forget these files, and return the paths that were known."""
-        with self.index.writing():
+        with self.index.write():
             gone = [path for path in paths if self.index.remove(path)]
         for path in gone:
             self._readings.pop(path, None)
@@ -87,7 +87,7 @@ class CodeReader:
     def follow(self, limit: int = 100, begin: Callable[[str], object] = lambda path: None) -> list[str]:
         """Resolve the names of up to `limit` files whose edges are out of date, and return their paths."""
         paths = self.index.unresolved(limit)
-        with self.index.writing():
+        with self.index.write():
             for path in paths:
                 begin(path)
                 project = _Project(self)

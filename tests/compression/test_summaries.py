@@ -1,4 +1,4 @@
-"""Old nodes are summarised by the client's model or by the agent itself; a summary is accepted if the nodes support it."""
+"""Old nodes are summarised by the client's model or by the agent; a summary is accepted if the nodes support it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex 
     if request.param == "memory":
         yield MemoryIndex()
     else:
-        database = Database.open(tmp_path / "index.db")
+        database = Database(tmp_path / "index.db")
         yield TextIndex(database)
         database.close()
 

@@ -31,14 +31,14 @@ def test_only_the_owner_may_read_it(database: Database) -> None:
     assert {p.stat().st_mode & 0o777 for p in files(database.path)} == {0o600}
     database.close()
     database.path.chmod(0o644)
-    Database.open(database.path).close()
+    Database(database.path).close()
     assert database.path.stat().st_mode & 0o777 == 0o600
 
 
 def test_written_rows_survive_reopening(database: Database) -> None:
     fill(database)
     database.close()
-    again = Database.open(database.path)
+    again = Database(database.path)
     assert (TextIndex(again).tree(), TextIndex(again).count()) == ("abc", 1)
     again.close()
 
@@ -61,7 +61,7 @@ def test_a_file_that_is_not_ours_or_not_sound_is_made_anew(database: Database, h
         with sqlite3.connect(path) as connection:
             connection.execute("PRAGMA user_version = 99" if how == "other version" else "DROP TABLE docs")
         connection.close()
-    again = Database.open(path)
+    again = Database(path)
     assert (TextIndex(again).tree(), TextIndex(again).count()) == (None, 0)
     fill(again)
     assert TextIndex(again).search("auth")
@@ -101,7 +101,7 @@ def test_a_lock_is_no_damage(database: Database, monkeypatch: pytest.MonkeyPatch
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable):
         fill(database)
-    assert TextIndex(Database.open(database.path)).count() == 1
+    assert TextIndex(Database(database.path)).count() == 1
     other.execute("ROLLBACK")
     other.close()
     fill(database)

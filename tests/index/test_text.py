@@ -132,7 +132,7 @@ def test_the_order_does_not_depend_on_the_order_of_writing(tmp_path: Path) -> No
     ]
     answers = []
     for seed in range(3):
-        database = Database.open(tmp_path / f"{seed}.db")
+        database = Database(tmp_path / f"{seed}.db")
         index = TextIndex(database)
         shuffled = random.Random(seed).sample(docs, len(docs))
         index.apply(shuffled[:90], tree="a")
@@ -211,7 +211,7 @@ def test_a_query_of_stopwords_still_finds_texts_with_them(index: TextIndex) -> N
 
 @pytest.fixture(scope="module")
 def any_index(tmp_path_factory: pytest.TempPathFactory) -> TextIndex:
-    index = TextIndex(Database.open(tmp_path_factory.mktemp("any") / "index.db"))
+    index = TextIndex(Database(tmp_path_factory.mktemp("any") / "index.db"))
     index.apply([doc("a", name="getUserName 数据 Straße", content="İstanbul ﬁle ꜱmall \u0301 ё")])
     return index
 
