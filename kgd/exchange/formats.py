@@ -19,7 +19,7 @@ from kgd.exchange import (
     vault,
     vault_writing,
 )
-from kgd.exchange.plan import Plan, Reading, Written
+from kgd.exchange.plan import Export, Plan, Reading
 from kgd.exchange.view import View
 
 
@@ -43,7 +43,7 @@ class Format:
     shape: Literal["file", "folder"]
     sniff: Callable[[Path], bool] = lambda path: False
     read: Callable[[Path, Reading], Plan] | None = None
-    write: Callable[[View], Written] | None = None
+    write: Callable[[View], Export] | None = None
     own: Callable[[bytes], bool] = lambda data: False
     most: int = 200_000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape, quoteattr
 
-from kgd.exchange.plan import Output, Written
+from kgd.exchange.plan import Export, Output
 from kgd.exchange.view import DrawnEdge, DrawnNode, View, drawing
 
 RED, PLAIN, INK = "#d62728", "#e8eef7", "#5b6b7f"
@@ -30,7 +30,7 @@ def own(data: bytes) -> bool:
     return SIGN.encode() in data[:400]
 
 
-def write(view: View) -> Written:
+def write(view: View) -> Export:
     """One document. Relations to existing nodes outside the view are left out and counted."""
     out = [
         '<?xml version="1.0" encoding="UTF-8"?>', SIGN,
@@ -46,7 +46,7 @@ def write(view: View) -> Written:
     for number, edge in enumerate(graph.edges):
         out += _edge(number, edge)
     out += ["  </graph>", "</graphml>", ""]
-    return Written((Output("", "\n".join(out).encode()),), counts=graph.counts())
+    return Export((Output("", "\n".join(out).encode()),), counts=graph.counts())
 
 
 def _node(node: DrawnNode) -> list[str]:

@@ -31,7 +31,7 @@ from kgd.exchange.entities import (
     relation_to,
     spelt_name,
 )
-from kgd.exchange.plan import Output, Plan, Reading, Trouble, Wanted, Written
+from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, Wanted
 from kgd.exchange.view import View
 from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri, collision_key, scheme_of
@@ -190,7 +190,7 @@ def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
 # ---- writing
 
 
-def write(view: View) -> Written:
+def write(view: View) -> Export:
     """Entities in their stored order, then relations, as the official server writes them."""
     nodes = {node.uri: node for node in view.nodes() if is_entity(node.uri, view.workspace)}
     others = sum(scheme_of(uri) != SCHEME for uri in view.chosen)
@@ -209,7 +209,7 @@ def write(view: View) -> Written:
         *(orjson.dumps({"type": "relation", **one.plain()}) for one in links),
     ]
     counts = {"entities": len(entities), "relations": len(links)}
-    return Written((Output("", b"\n".join(lines)),), tuple(_left_out(nodes, others)), counts)
+    return Export((Output("", b"\n".join(lines)),), tuple(_left_out(nodes, others)), counts)
 
 
 def _left_out(nodes: dict[Uri, Node], others: int) -> Iterator[Trouble]:

@@ -6,7 +6,7 @@ label, open a directive, or become HTML. Missing nodes are red, dashed and label
 
 from __future__ import annotations
 
-from kgd.exchange.plan import Output, Trouble, Written
+from kgd.exchange.plan import Export, Output, Trouble
 from kgd.exchange.view import View, drawing
 
 MOST_NODES, MOST_EDGES = 200, 450
@@ -20,7 +20,7 @@ def own(data: bytes) -> bool:
     return data.startswith(SIGN.encode())
 
 
-def write(view: View) -> Written:
+def write(view: View) -> Export:
     """A flowchart; relations beyond 450 are left out and counted."""
     graph = drawing(view)
     drawn = graph.edges[:MOST_EDGES]
@@ -41,7 +41,7 @@ def write(view: View) -> Written:
     more = len(graph.edges) - MOST_EDGES
     troubles = (Trouble("", f"{more} relations were left out: Mermaid draws at most 500"),) if more > 0 else ()
     counts = graph.counts() | {"relations": len(drawn)}
-    return Written((Output("", "\n".join([*out, ""]).encode()),), troubles, counts)
+    return Export((Output("", "\n".join([*out, ""]).encode()),), troubles, counts)
 
 
 def _label(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from kgd.codec import canonical
 from kgd.exchange.orchestrator import CONNECTED, GRAPH, KEPT, KIND, MEMORIES, OURS, TYPES, heading_of
 from kgd.exchange.orchestrator_past import JOURNAL
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Trouble, Written, sub_mapping, unused
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Trouble, sub_mapping, unused
 from kgd.exchange.view import View
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, name_of, scheme_of, segments_of
@@ -23,7 +23,7 @@ _MEMORY = re.compile(rf"{MEMORIES}[^./\\\x00-\x1f][^/\\\x00-\x1f]*\.md\Z").match
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*\Z").match
 
 
-def write(view: View) -> Written:
+def write(view: View) -> Export:
     """All memories of the view, and other nodes that came from such a folder. Further nodes are left out."""
     chosen: list[Node] = []
     others = 0
@@ -58,7 +58,7 @@ def write(view: View) -> Written:
     troubles = [Trouble("", f"{n} relations of type {type} have no place in this format") for type, n in left.items()]
     if others:
         troubles.append(Trouble("", f"{others} nodes are not memories and were left out"))
-    return Written(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
+    return Export(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
 
 
 def _long_text(node: Node, view: View) -> str | None:

@@ -98,7 +98,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Export:
     """The files of an export, totals, and the parts that the format could not hold."""
 
     files: tuple[Output, ...] = ()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgd.codec import front_matter
-from kgd.exchange.plan import Output, Trouble, Written, one_line, sub_mapping, unused
+from kgd.exchange.plan import Export, Output, Trouble, one_line, sub_mapping, unused
 from kgd.exchange.rules import KEPT, KIND, SIGN, kind_of, page_of
 from kgd.exchange.view import View
 from kgd.model.node import Json, Node, cut_at_word
@@ -72,7 +72,7 @@ PROGRAMS = {
 }
 
 
-def write_back(view: View) -> Written:
+def write_back(view: View) -> Export:
     """Only the files that areas came from."""
     files: list[Output] = []
     troubles: list[Trouble] = []
@@ -86,17 +86,17 @@ def write_back(view: View) -> Written:
     if others:
         reason = f"{others} areas came from no rule file: write them with --to {', '.join(PROGRAMS)} or agents-md"
         troubles.append(Trouble("", reason))
-    return Written(tuple(files), tuple(troubles), {"rule_files": len(files)})
+    return Export(tuple(files), tuple(troubles), {"rule_files": len(files)})
 
 
-def for_program(name: str) -> Callable[[View], Written]:
+def for_program(name: str) -> Callable[[View], Export]:
     """All areas as rule files of this program. An area that came from a file that the program reads goes back there.
 
     A second file beside it would give the program the same rule twice.
     """
     program = PROGRAMS[name]
 
-    def write(view: View) -> Written:
+    def write(view: View) -> Export:
         files: list[Output] = []
         troubles: list[Trouble] = []
         taken: set[str] = set()
@@ -109,12 +109,12 @@ def for_program(name: str) -> Callable[[View], Written]:
             slug = _slug(area.node, taken)
             text = f"{program.front(area)}{SIGN}{area.node.uri} -->\n{_text(area.node)}"
             files.append(Output(program.path.format(slug), text.encode("utf-8", "replace")))
-        return Written(tuple(files), tuple(troubles), {"areas": len(files)})
+        return Export(tuple(files), tuple(troubles), {"areas": len(files)})
 
     return write
 
 
-def agents_md(view: View) -> Written:
+def agents_md(view: View) -> Export:
     """All areas as one block of AGENTS.md."""
     parts = ["# What this team knows about parts of this code", ""]
     count = 0
@@ -126,7 +126,7 @@ def agents_md(view: View) -> Written:
         parts += [f"## {one_line(area.node.title)}", "", f"For: {where}", "", area.node.content.strip("\n"), ""]
     text = "\n".join(parts).replace("<!-- kgd", "<!-- (kgd)")
     files = (Output("AGENTS.md", text.encode("utf-8", "replace"), block=True),) if count else ()
-    return Written(files, (), {"areas": count})
+    return Export(files, (), {"areas": count})
 
 
 def _areas(view: View) -> list[Area]:

@@ -13,7 +13,7 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.canonical import Ordered
 from kgd.errors import KgdError
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Output, Reading, Trouble, Written, digest, sub_mapping
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Reading, Trouble, digest, sub_mapping
 from kgd.exchange.vault import DETAIL, KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
 from kgd.exchange.view import View
 from kgd.model.fields import plain
@@ -22,7 +22,7 @@ from kgd.model.uri import is_owned, path_of, scheme_of
 from kgd.model.wiki_links import NOTE
 
 
-def write(view: View) -> Written:
+def write(view: View) -> Export:
     """A note for each node, except bare resources."""
     files: list[Output] = []
     troubles: list[Trouble] = []
@@ -44,7 +44,7 @@ def write(view: View) -> Written:
             troubles.append(Trouble(node.uri, f"{error.message}; left out"))
         except UnicodeEncodeError:
             troubles.append(Trouble(node.uri, "it contains a lone surrogate; left out"))
-    return Written(tuple(files), tuple(troubles), {"notes": len(files)})
+    return Export(tuple(files), tuple(troubles), {"notes": len(files)})
 
 
 def path_in_vault(node: Node) -> str:
@@ -59,11 +59,8 @@ def path_in_vault(node: Node) -> str:
     path = path_of(node.uri)
     if any(0xDC80 <= ord(c) <= 0xDCFF for c in path) or any(ord(c) < 32 for c in path):
         return ""
-    return f"{path}{NOTE}" if scheme == "concept" else f"{_plural(scheme)}/{path}{NOTE}"
-
-
-def _plural(scheme: str) -> str:
-    return f"{scheme[:-1]}ies" if scheme.endswith("y") else f"{scheme}s"
+    plural = f"{scheme[:-1]}ies" if scheme.endswith("y") else f"{scheme}s"
+    return f"{path}{NOTE}" if scheme == "concept" else f"{plural}/{path}{NOTE}"
 
 
 def _is_note(node: Node) -> bool:

@@ -214,7 +214,8 @@ class Freshness:
                 return
             self._judge(uri, deep=True)
         self._sum_up()
-        if self._areas is not None and (everything or moved or any(job.looks or _has_area(job.uris) for job in jobs)):
+        has_areas = any(job.looks or any(uri.startswith(_AREA) for uri in job.uris) for job in jobs)
+        if self._areas is not None and (everything or moved or has_areas):
             self._by_area = self._areas.unverified()
             self._sum_up()
 
@@ -310,10 +311,6 @@ class _Job:
     paths: frozenset[str] = frozenset()
     everything: bool = False
     looks: bool = False
-
-
-def _has_area(uris: Iterable[Uri]) -> bool:
-    return any(uri.startswith(_AREA) for uri in uris)
 
 
 def unverified(workspace: Workspace, uris: Iterable[Uri]) -> Mapping[Uri, Unverified]:

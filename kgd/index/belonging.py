@@ -92,7 +92,7 @@ def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 
 
 def speakers(content: str) -> list[str]:
-    """The names before what is said, in a text that is (also) a conversation: ``Ann: Good morning``."""
+    """The names that introduce lines of a conversation in a text: ``Ann: Good morning``."""
     counts: dict[str, int] = {}
     for name in _SPEAKER.findall(content):
         counts[name] = counts.get(name, 0) + 1

@@ -90,7 +90,7 @@ class EdgeRow(NamedTuple):
     name: str
 
 
-class Written(NamedTuple):
+class StoredReading(NamedTuple):
     """The stored reading of one file. `keys` are the names other files look it up by; they depend on its `shape`."""
 
     path: str
@@ -199,7 +199,7 @@ class CodeIndex(Database):
         with self.write() as connection:
             connection.execute("UPDATE files SET stamp = ? WHERE path = ?", (stamp, path))
 
-    def put(self, written: Written) -> bool:
+    def put(self, written: StoredReading) -> bool:
         """Replace the stored reading of a file. Returns True if other files have to be resolved again.
 
         Those that asked for a changed key become unresolved.

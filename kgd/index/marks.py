@@ -29,12 +29,12 @@ _ENDINGS = frozenset(
 )
 
 
-class Marked(NamedTuple):
+class Explanation(NamedTuple):
     snippet: str
     why: tuple[str, ...]
 
 
-class Asked(NamedTuple):
+class SearchWord(NamedTuple):
     """A word to look for, casefolded, and the letters that all of its forms begin with."""
 
     word: str
@@ -43,17 +43,17 @@ class Asked(NamedTuple):
     unspaced: bool
 
 
-def asked(terms: Sequence[Term]) -> list[Asked]:
+def asked(terms: Sequence[Term]) -> list[SearchWord]:
     found = {}
     for number, term in enumerate(terms, 1):
         begun = number == len(terms) and term.prefix != term.match
         for word in (term.word, *parts_of(term.word)):
             folded = word.casefold()
-            found[folded] = Asked(folded, folded[: max(3, len(folded) - 3)], begun, is_unspaced(word))
+            found[folded] = SearchWord(folded, folded[: max(3, len(folded) - 3)], begun, is_unspaced(word))
     return list(found.values())
 
 
-def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -> Marked | None:
+def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[SearchWord]) -> Explanation | None:
     """The explanation, or None if the texts have no word. A word is named only in the field where it counts most."""
     why = []
     named: set[str] = set()
@@ -72,10 +72,10 @@ def find(columns: Sequence[str], texts: Sequence[str], words: Sequence[Asked]) -
         if fresh := set(found) - named:
             why.append(_reason(column, fresh))
             named |= fresh
-    return Marked(_snippet(columns, texts, first), tuple(why)) if why else None
+    return Explanation(_snippet(columns, texts, first), tuple(why)) if why else None
 
 
-def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
+def read(columns: Sequence[str], texts: Sequence[str]) -> Explanation:
     """The explanation from texts in which SQLite has marked the matches."""
     plain = [text.replace(BEGIN, "").replace(END, "") for text in texts]
     first, why, named = {}, [], set[str]()
@@ -85,14 +85,14 @@ def read(columns: Sequence[str], texts: Sequence[str]) -> Marked:
         if fresh := {word.casefold() for word in _MARKED.findall(text)} - named:
             why.append(_reason(column, fresh))
             named |= fresh
-    return Marked(_snippet(columns, plain, first), tuple(why))
+    return Explanation(_snippet(columns, plain, first), tuple(why))
 
 
 def one_line(text: str) -> str:
     return " ".join(text[: 4 * SNIPPET].split())[:SNIPPET]
 
 
-def _place(folded: str, asked: Asked) -> tuple[int, int] | None:
+def _place(folded: str, asked: SearchWord) -> tuple[int, int] | None:
     """Span of the first form of the word."""
     if asked.unspaced:
         at = folded.find(asked.word)

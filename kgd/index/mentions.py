@@ -71,7 +71,7 @@ class Key(NamedTuple):
     phrase: str = ""
 
 
-class Met(NamedTuple):
+class Mention(NamedTuple):
     """One end of a mention, and the number of texts that contain the name."""
 
     uri: Uri
@@ -227,7 +227,7 @@ class MentionsFile(Database):
 
     # CROSS JOIN fixes the order: from the few texts that are asked for to what they contain.
 
-    def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Met]]:
+    def mentioned(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
         """What each node's text mentions by name, each target once with its rarest name: rarest first, then by URI."""
         return self._met(
             "t.uri", "d.uri", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
@@ -235,7 +235,7 @@ class MentionsFile(Database):
             f" CROSS JOIN texts AS d ON d.number = n.text {_MET}", uris, common, limit,
         )  # fmt: skip
 
-    def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Met]]:
+    def mentioning(self, uris: Collection[Uri], common: int, limit: int) -> dict[str, list[Mention]]:
         """The nodes whose texts mention each of these by name, in the same order."""
         return self._met(
             "d.uri", "t.uri", "texts AS d ON d.uri = asked.value CROSS JOIN names AS n ON n.text = d.number"
@@ -243,14 +243,14 @@ class MentionsFile(Database):
             f" CROSS JOIN texts AS t ON t.number = o.text {_MET}", uris, common, limit,
         )  # fmt: skip
 
-    def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Met]]:
+    def written(self, uris: Collection[Uri], limit: int) -> dict[str, list[Mention]]:
         """Identifiers in each node's text that are no node's name, as keys instead of URIs."""
         return self._met(
             "t.uri", "k.key", "texts AS t ON t.uri = asked.value CROSS JOIN occurs AS o ON o.text = t.number"
             " CROSS JOIN keys AS k ON k.id = o.key AND k.size = 0", uris, 0, limit,
         )  # fmt: skip
 
-    def with_written(self, keys: Collection[str], limit: int) -> dict[str, list[Met]]:
+    def with_written(self, keys: Collection[str], limit: int) -> dict[str, list[Mention]]:
         """The nodes whose texts contain each of these identifiers."""
         return self._met(
             "k.key", "t.uri", "keys AS k ON k.key = asked.value CROSS JOIN occurs AS o ON o.key = k.id"
@@ -259,9 +259,9 @@ class MentionsFile(Database):
 
     def _met(
         self, one: str, other: str, joined: str, asked: Collection[str], common: int, limit: int
-    ) -> dict[str, list[Met]]:
+    ) -> dict[str, list[Mention]]:
         values = {"asked": orjson.dumps(list(asked)).decode(), "common": common, "alike": MOST_ALIKE, "limit": limit}
-        found: dict[str, list[Met]] = {}
+        found: dict[str, list[Mention]] = {}
         with self.read() as connection:
             rows = connection.execute(
                 f"SELECT one, other, found FROM (SELECT {one} AS one, {other} AS other, min(k.found) AS found,"
@@ -271,7 +271,7 @@ class MentionsFile(Database):
                 values,
             )
             for met, uri, count in rows:
-                found.setdefault(met, []).append(Met(Uri(uri), count))
+                found.setdefault(met, []).append(Mention(Uri(uri), count))
         return found
 
     def _one(self, sql: str) -> int:

@@ -244,7 +244,7 @@ class Search:
 
     def explain(self, page: Sequence[Found]) -> list[Hit]:
         """The hits with snippet and reason."""
-        told: dict[tuple[bool, int], marks.Marked] = {}
+        told: dict[tuple[bool, int], marks.Explanation] = {}
         asked = marks.asked(self._terms)
         for bare, table, names, columns in (
             (False, "text", "name, tags, summary, content, data, parts", marks.TEXT_COLUMNS),
@@ -260,10 +260,10 @@ class Search:
                 by_words = {found.id for found in page if found.rank}
                 unseen = [id for id, marked in seen.items() if not marked and id in by_words]
                 told |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
-        nothing = marks.Marked("", ())
+        nothing = marks.Explanation("", ())
         return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *told.get((f.tier <= FILE, f.id), nothing)) for f in page]
 
-    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Marked]]:
+    def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Explanation]]:
         if ids:
             match = " OR ".join(dict.fromkeys(m for term in self._terms for m in (term.match, term.prefix)))
             highlights = ", ".join(f"highlight({table}, {n}, ?2, ?3)" for n in range(len(columns)))

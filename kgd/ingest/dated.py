@@ -13,7 +13,7 @@ from typing import Any
 
 from kgd.ingest import messages
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Said
+from kgd.ingest.conversations.said import Conversation, SourceMessage
 from kgd.ingest.history import check_thread
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.text import Text, Unreadable
@@ -33,7 +33,7 @@ _SAYS_DATE = re.compile(r"\W*(?:date|released?|published|on|as of|:date)\b", re.
 
 def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
     """The changes of a folder's documents to its thread, in the order of their dates."""
-    said: list[Said] = []
+    said: list[SourceMessage] = []
     trouble: list[str] = []
     undated: list[str] = []
     names: list[Given] = []
@@ -75,8 +75,8 @@ def natural(name: str) -> list[Any]:
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
-def _message(given: Given, read: Text) -> Said:
-    return Said(
+def _message(given: Given, read: Text) -> SourceMessage:
+    return SourceMessage(
         values.clean(read.text), kind="document", at=_date(given.name, read), id=given.name, place=given.name,
         title=values.line(read.title or posixpath.basename(given.name)),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from kgd.errors import Forbidden, KgdError, Limit
 from kgd.ingest.conversations import placing
 from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
 from kgd.ingest.conversations.placing import Placed
-from kgd.ingest.conversations.said import Conversation, Said, Status
+from kgd.ingest.conversations.said import Conversation, SourceMessage, Status
 from kgd.ingest.conversations.values import line
 from kgd.ingest.kind import Taken
 from kgd.model.change import Edit, Upsert
@@ -177,9 +177,9 @@ class _Ingest:
 
     # ---- input
 
-    def _once(self, said: Sequence[Said]) -> list[Said]:
+    def _once(self, said: Sequence[SourceMessage]) -> list[SourceMessage]:
         """The first message of each id."""
-        seen: dict[str, Said] = {}
+        seen: dict[str, SourceMessage] = {}
         kept = []
         for one in said:
             before = seen.setdefault(one.id, one) if one.id else one
@@ -189,7 +189,7 @@ class _Ingest:
                 self.found.trouble.append(f"{one.place}: left out, because an earlier message has the same id")
         return kept
 
-    def _sound(self, said: Sequence[Said]) -> list[Said]:
+    def _sound(self, said: Sequence[SourceMessage]) -> list[SourceMessage]:
         """The messages without secrets. Others are reported, and replies bridge them."""
         kept = []
         for one in said:
@@ -202,18 +202,18 @@ class _Ingest:
                     self._gone[one.id] = one.parent
         return kept
 
-    def _fitting(self, one: Said) -> list[Said]:
+    def _fitting(self, one: SourceMessage) -> list[SourceMessage]:
         """The message, or the pieces of a message that is too long for a node."""
         pieces = fitting(one, lambda said: _size(self._node("0", said)))
         if len(pieces) > 1:
             self.found.trouble.append(f"{one.place or one.kind}: too long for one message, split into {len(pieces)}")
         return pieces
 
-    def _node(self, id: str, one: Said) -> Node:
+    def _node(self, id: str, one: SourceMessage) -> Node:
         node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
         return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
 
-    def _stored(self, said: Sequence[Said], *, is_live: bool) -> list[str]:
+    def _stored(self, said: Sequence[SourceMessage], *, is_live: bool) -> list[str]:
         """The relevant ids of the thread: from the conversation's time span, from the thread's end, or all."""
         times = [one.at for one in said if one.at is not None]
         begin, end, count = "", LAST, EVERY
@@ -226,7 +226,7 @@ class _Ingest:
 
     # ---- replies
 
-    def _answered(self, one: Said, last: Uri | None) -> Uri | None:
+    def _answered(self, one: SourceMessage, last: Uri | None) -> Uri | None:
         """The message that this one answers; None for the first of a thread or of a branch."""
         parent = _followed(one.parent, self._gone) if one.parent else one.parent
         if parent == "":
@@ -346,7 +346,7 @@ def _nameless(conversation: Conversation) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _first_words(said: Sequence[Said]) -> str:
+def _first_words(said: Sequence[SourceMessage]) -> str:
     """Title of a thread without one: its first words."""
     first = next((one.text for one in said if one.kind == "user"), said[0].text if said else "")
     return cut_at_word(line(first, 400), 60).rstrip("…")

@@ -71,7 +71,7 @@ def _of_word(word: str, starts_sentence: bool) -> Iterator[_Term]:
     word = word.replace("’", "'").split("'")[0] if _is_possessive(word) else word
     pieces = re.split(r"[/._]|'", word)
     pieces = [piece for piece in pieces if piece]
-    if "/" in word or ("." in word and not _is_number(word)):
+    if "/" in word or ("." in word and any(c.isalpha() for c in word)):
         dotted = "." in word
         for number, piece in enumerate(pieces):  # a path, a file name, or words joined by a slash
             is_ending = dotted and number == len(pieces) - 1
@@ -123,10 +123,6 @@ def _folded(word: str) -> str:
 
 def _is_possessive(word: str) -> bool:
     return word[-2:] in ("'s", "’s") or bool(re.search(r"['’](?:t|re|ve|ll|d|m)$", word))
-
-
-def _is_number(word: str) -> bool:
-    return not any(c.isalpha() for c in word)
 
 
 def _starts_sentence(text: str, start: int) -> bool:

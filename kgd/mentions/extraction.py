@@ -148,7 +148,7 @@ def _thing(batch: Batch, item: Any) -> Thing:
         raise Refused("it names a text that was not given")
     uri, text = batch.texts[item["text"]]
     quote = _plain(item["quote"], LONGEST_QUOTE, "quote")
-    if not _stands_in(quote, text):
+    if quote not in " ".join(text.split()):
         raise Refused("its quote is not in the text")
     name = _name(item["name"])
     if not _says(quote, name):
@@ -201,10 +201,6 @@ def _plain(given: Any, longest: int, what: str) -> str:
     if not text or len(text) > longest or not text.isprintable():
         raise Refused(f"its {what} is empty, too long, or has hidden characters")
     return text
-
-
-def _stands_in(quote: str, text: str) -> bool:
-    return quote in " ".join(text.split())
 
 
 def _says(text: str, name: str) -> bool:

@@ -18,7 +18,7 @@ from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed, Indexed, Position
-from kgd.index.mentions import MOST_ALIKE, MentionsFile, Met
+from kgd.index.mentions import MOST_ALIKE, Mention, MentionsFile
 from kgd.mentions.matching import WRITTEN, found_in, phrase_key
 from kgd.mentions.names import is_part, keys_of, path_ends, place
 from kgd.model.uri import Uri, scheme_of
@@ -47,7 +47,7 @@ LOOKED_KEPT = 4_096
 AGAIN_AFTER = 5.0
 PATIENCE = 2.0
 _OUT, _INTO = "out", "into"
-_Looked = Mapping[Uri, Sequence[Met]]
+_Looked = Mapping[Uri, Sequence[Mention]]
 
 
 class Mentions:
@@ -60,7 +60,7 @@ class Mentions:
         self._workspace = workspace
         self._file = MentionsFile(workspace.derived_dir / "mentions.sqlite")
         self._feed: Feed | None = None
-        self._looked: dict[tuple[str, Uri], Sequence[Met]] = {}
+        self._looked: dict[tuple[str, Uri], Sequence[Mention]] = {}
         self._count = 0
         self._at: Position | None = None
         self._is_building = self._is_damaged = self._in_a_hurry = False
@@ -170,14 +170,14 @@ class Mentions:
 
     # ---- mentions
 
-    def _known(self, way: str, uri: Uri) -> Sequence[Met]:
+    def _known(self, way: str, uri: Uri) -> Sequence[Mention]:
         """The mentions of a node from the cache or the file, strongest first, then by URI."""
         known = self._looked
         if (found := known.get((way, uri))) is None:
             found = self._look_up(way, [uri], known)[uri]
         return found
 
-    def _look_up(self, way: str, uris: Collection[Uri], known: dict[tuple[str, Uri], Sequence[Met]]) -> _Looked:
+    def _look_up(self, way: str, uris: Collection[Uri], known: dict[tuple[str, Uri], Sequence[Mention]]) -> _Looked:
         found = self._mentioned(uris) if way == _OUT else self._mentioning(uris)
         if len(known) + len(found) > LOOKED_KEPT:
             known.clear()
@@ -381,8 +381,8 @@ def _note(found: dict[Uri, int], uri: Uri, count: int) -> None:
     found[uri] = min(count, found.get(uri, count))
 
 
-def _strongest(found: Mapping[Uri, int]) -> list[Met]:
-    return [Met(uri, count) for uri, count in sorted(found.items(), key=lambda item: (item[1], item[0]))][:MOST_MET]
+def _strongest(found: Mapping[Uri, int]) -> list[Mention]:
+    return [Mention(uri, count) for uri, count in sorted(found.items(), key=lambda item: (item[1], item[0]))][:MOST_MET]
 
 
 def strength_of(found: int) -> float:

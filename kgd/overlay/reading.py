@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import orjson
 
-from kgd.index.code import ChunkRow, CodeIndex, SymbolRow, Written
+from kgd.index.code import ChunkRow, CodeIndex, StoredReading, SymbolRow
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENT_BYTES
 from kgd.symbols.extracting import LARGEST, extract, language_for, why_not
 from kgd.symbols.places import keys_of
@@ -129,7 +129,7 @@ class CodeReader:
             return self._leave_out(asked, language, reason or (symbols.reason if symbols else "no grammar"), digest)
         symbols = _storable(asked.path, symbols)
         rows = [SymbolRow(*_without_secrets(one)) for one in symbols.symbols]
-        written = Written(
+        written = StoredReading(
             asked.path, language, asked.stamp, digest, READ, shape_of(symbols), packed(symbols), rows,
             keys=keys_of(asked.path, symbols),
         )  # fmt: skip
@@ -144,11 +144,11 @@ class CodeReader:
         if cut is None:
             return self._leave_out(asked, asked.file_type, "large" if self._cut else "not read", digest)
         rows = [ChunkRow(number, heading, text) for number, (heading, text) in enumerate(cut[:CHUNKS_LIMIT], 1)]
-        self.index.put(Written(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
+        self.index.put(StoredReading(asked.path, asked.file_type, asked.stamp, digest, READ, chunks=rows))
         return True
 
     def _leave_out(self, asked: FileToRead, language: str, reason: str, digest: str) -> bool:
-        self.index.put(Written(asked.path, language or asked.file_type, asked.stamp, digest, reason))
+        self.index.put(StoredReading(asked.path, language or asked.file_type, asked.stamp, digest, reason))
         return True
 
 

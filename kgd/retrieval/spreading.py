@@ -73,12 +73,7 @@ def with_neighbours(pool: Pool, around: Surroundings) -> None:
     """Score each message half by what it and its neighbours say together."""
     if not pool.beside or not pool.question.follows("REPLIED_BY"):
         return
-    fresh = [found for found in pool.beside if found.uri not in pool.units]
-    added = [pool.take(found) for found in fresh]
-    if pool.share:
-        around.measure(added)
-    for unit in added:
-        _score_added(unit, pool)
+    _add(pool, around, [found for found in pool.beside if found.uri not in pool.units])
     best = -min(found.rank for found in pool.beside)
     together = {found.uri: max(0.0, -found.rank) / best if best > 0 else 0.0 for found in pool.beside}
     messages = [unit for unit in pool.units.values() if scheme_of(unit.key) == "message"]
@@ -176,17 +171,17 @@ def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit
         if key not in pool.units
     )
     brought = sorted(uri for _, uri in heapq.nsmallest(MOST_BROUGHT, fresh))
-    added = [pool.take(found) for found in around.find(brought)] if brought else []
+    _add(pool, around, around.find(brought) if brought else [])
+
+
+def _add(pool: Pool, around: Surroundings, texts: Iterable[Found]) -> None:
+    """Add units for texts without words of the query, or with too few, and score them by meaning alone."""
+    added = [pool.take(found) for found in texts]
     if pool.share:
         around.measure(added)
     for unit in added:
-        _score_added(unit, pool)
-
-
-def _score_added(unit: Unit, pool: Pool) -> None:
-    """Score an added unit by meaning alone; it has no words of the query, or too few."""
-    unit.vec = pool.nearness(unit)
-    unit.score = pool.share * unit.vec
+        unit.vec = pool.nearness(unit)
+        unit.score = pool.share * unit.vec
 
 
 def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:

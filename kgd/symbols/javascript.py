@@ -162,7 +162,7 @@ class JavaScript(Walker):
             return self.define(right, owner.removesuffix(".prototype"), "method", name, node)
         elif owner == "@self":
             above = scope.rpartition(".")[0]
-            self.found.bind(above, name, self._told(self.chain(right), scope))
+            self.found.bind(above, name, self.found.outside(self.chain(right), scope))
         return scope
 
     def parameters(self, node: Node, scope: str) -> str:
@@ -304,11 +304,6 @@ class JavaScript(Walker):
             if node.type in ("identifier", "shorthand_property_identifier_pattern"):
                 self.found.bind(scope, text(node), "")
             todo += [node.child_by_field_name("value") or node] if node.type == "pair_pattern" else node.named_children
-
-    def _told(self, value: str, scope: str) -> str:
-        head, dot, rest = value.partition(".")
-        known = self.found.types.get((scope, head))
-        return f"{known}{dot}{rest}" if known else "" if known == "" else value
 
 
 def _required(node: Node | None) -> str:

@@ -182,16 +182,10 @@ class _Reader:
                     self.found.bind(scope, name, value)
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.found.types.get((scope, owner)) == "@self":
                 # Resolve it here: a parameter is unknown outside of the method.
-                self.found.bind(cls, name, self._told(value, scope))
+                self.found.bind(cls, name, self.found.outside(value, scope))
             case ast.Tuple(elts=several) | ast.List(elts=several):
                 for one in several:
                     self._assign(one, "", node, scope, cls)
-
-    def _told(self, value: str, scope: str) -> str:
-        """A chain that starts with a parameter or a local name, rewritten for use outside of the function."""
-        first, dot, rest = value.partition(".")
-        known = self.found.types.get((scope, first))
-        return f"{known}{dot}{rest}" if known else "" if known == "" else value
 
     def _text(self, line: int, end: int) -> str:
         return b"\n".join(self._lines[line - 1 : min(end, line + 20)]).decode("utf-8", "replace")

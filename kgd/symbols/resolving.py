@@ -171,8 +171,8 @@ class Resolver:
         for number, step in enumerate(text.split(".")):
             name = step.rstrip("()[]")
             what = self._name(path, scope, name, depth) if number == 0 else self.member(what, name, depth)
-            for suffix in _suffixes(step[len(name) :]):
-                what = self._applied(what, suffix, depth) if what is not None else None
+            for at in range(len(name), len(step), 2):
+                what = self._applied(what, step[at : at + 2], depth) if what is not None else None
             if what is None:
                 return None
         return what
@@ -451,7 +451,3 @@ class Resolver:
                 if base is not None and base.kind == "symbol":
                     found.append(base)
         return found
-
-
-def _suffixes(text: str) -> list[str]:
-    return [text[at : at + 2] for at in range(0, len(text), 2)]

@@ -108,6 +108,12 @@ class Gathering:
         if name and not self.types.get((scope, name)):
             self.types[scope, name] = chain if len(chain) <= LONGEST_CHAIN else ""
 
+    def outside(self, value: str, scope: str) -> str:
+        """A chain that starts with a parameter or a local name, rewritten for use outside of the function."""
+        first, dot, rest = value.partition(".")
+        known = self.types.get((scope, first))
+        return f"{known}{dot}{rest}" if known else "" if known == "" else value
+
     def done(self) -> Symbols:
         return Symbols(
             self.language, tuple(self.symbols.values()), tuple(self.imports), tuple(self.uses), dict(self.types),

@@ -73,7 +73,9 @@ class Nearest:
         with self._lock:
             rows = None if within is None else self._rows_of(within)
             packed, count = self._packed, len(self._uris)
-            alive = self._alive() if rows is None and self._free else None
+            alive = np.ones(len(self._uris), np.bool_) if rows is None and self._free else None
+            if alive is not None:
+                alive[self._free] = False
         if limit <= 0 or (rows is not None and not len(rows)) or not count:
             return Found([], 0.0)
         some, floor = packed.best(query, count, rows, alive, limit)
@@ -152,11 +154,6 @@ class Nearest:
         if self._other:
             rows += [row for uri in uris if uri in self._other for row in self._other[uri].values()]
         return np.array(rows, np.int64)
-
-    def _alive(self) -> NDArray[np.bool_]:
-        alive = np.ones(len(self._uris), np.bool_)
-        alive[self._free] = False
-        return alive
 
 
 def _similarity(vectors: Vectors, query: NDArray[np.float32]) -> list[float]:

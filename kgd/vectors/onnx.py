@@ -48,7 +48,7 @@ class Onnx(Configured):
 
         Raises:
             Unavailable: The library or a file is missing or cannot be read.
-            Invalid: The model's inputs or outputs are unlike those of a sentence model.
+            Invalid: It is not a sentence model, by its inputs or outputs.
         """
         try:
             import onnxruntime

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said, ToolCall
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage, ToolCall
 from kgd.ingest.conversations.values import line
 
 
@@ -27,7 +27,7 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
     if not looks_so(value):
         trouble.append(f"{place}: not a conversation of a ChatGPT export")
         return None
-    said: list[Said] = []
+    said: list[SourceMessage] = []
     gone: dict[str, str | None] = {}
     left_out: Counter[str] = Counter()
     for id, node in _walked(value["mapping"]):
@@ -65,7 +65,9 @@ def _walked(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
             waiting += reversed(below.get(id, []))
 
 
-def _messages(message: Mapping[str, Any], id: str, parent: str, place: str, left_out: Counter[str]) -> list[Said]:
+def _messages(
+    message: Mapping[str, Any], id: str, parent: str, place: str, left_out: Counter[str]
+) -> list[SourceMessage]:
     about = message.get("metadata")
     if isinstance(about, Mapping) and about.get("is_visually_hidden_from_conversation") is True:
         return []
@@ -78,7 +80,7 @@ def _messages(message: Mapping[str, Any], id: str, parent: str, place: str, left
     if kind == "assistant" and recipient not in ("", "all"):
         found.calls.append(ToolCall(recipient, found.text))
         found.texts.clear()
-    base = Said(
+    base = SourceMessage(
         "", line(author.get("name")) or kind, kind, values.moment(message.get("create_time")), id, parent, place=place
     )
     return values.messages(found, base)

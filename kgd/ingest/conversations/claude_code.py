@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
 from kgd.ingest.conversations.values import line
 
 SPOKEN = ("user", "assistant", "system")
@@ -17,7 +17,7 @@ class _Session:
     __slots__ = ("gone", "last", "said", "title")
 
     def __init__(self) -> None:
-        self.said: list[Said] = []
+        self.said: list[SourceMessage] = []
         self.gone: dict[str, str | None] = {}
         self.title = ""
 
@@ -56,7 +56,7 @@ def _take(value: Mapping[str, Any], place: str, session: _Session, left_out: Cou
         sender = line(inner.get("model")) if kind == "assistant" else ""
         found = values.blocks(inner.get("content"), left_out)
         at = values.moment(value.get("timestamp"))
-        made = values.messages(found, Said("", sender or kind, kind, at, uuid, parent, place=place))
+        made = values.messages(found, SourceMessage("", sender or kind, kind, at, uuid, parent, place=place))
         session.said += made
         if made:
             return

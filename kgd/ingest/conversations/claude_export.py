@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
 from kgd.ingest.conversations.values import line
 
 NO_PARENT = "00000000-0000-4000-8000-000000000000"
@@ -27,7 +27,7 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
     if not looks_so(value):
         trouble.append(f"{place}: not a conversation of a Claude export")
         return None
-    said: list[Said] = []
+    said: list[SourceMessage] = []
     gone: dict[str, str | None] = {}
     left_out: Counter[str] = Counter()
     for number, message in enumerate(value["chat_messages"], 1):
@@ -44,7 +44,7 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
     return Conversation(values.in_order(said), line(value.get("uuid")), title, gone=gone)
 
 
-def _messages(message: Mapping[str, Any], place: str, left_out: Counter[str]) -> list[Said]:
+def _messages(message: Mapping[str, Any], place: str, left_out: Counter[str]) -> list[SourceMessage]:
     content = message.get("content")
     found = values.blocks(content if content else message.get("text"), left_out)
     if not found.text and isinstance(message.get("text"), str):
@@ -56,7 +56,7 @@ def _messages(message: Mapping[str, Any], place: str, left_out: Counter[str]) ->
                 found.texts.append(f"[{name}]" + (f"\n\n{values.clean(inside)}" if isinstance(inside, str) else ""))
     word = line(message.get("sender"), 60)
     kind = values.kind_of(word) or "user"
-    return values.messages(found, Said(
+    return values.messages(found, SourceMessage(
         "", kind if values.kind_of(word) else word or kind, kind,
         values.moment(message.get("created_at")), line(message.get("uuid")), _parent(message), place=place,
     ))  # fmt: skip

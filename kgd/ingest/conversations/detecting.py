@@ -16,6 +16,12 @@ _BLANK = "\ufeff \t\r\n"
 _KEYS = (('"chat_messages"', '"uuid"'), ('"mapping"', '"title"'), ('"messages"', '"role"'))
 """Keys near the beginning of a list whose first element is longer than the examined part."""
 
+_FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[str], Read]], ...] = (
+    (claude_export.looks_so, claude_export.read),
+    (chatgpt_export.looks_so, chatgpt_export.read),
+    (claude_code.looks_so, claude_code.read),
+)
+
 
 def is_conversation(name: str, head: bytes) -> bool:
     """Whether a file may be a conversation, by name and beginning. A transcript has to be declared by the user."""
@@ -33,7 +39,7 @@ def has_ids(head: bytes) -> bool:
     reader = _reader(text)
     if reader is None:
         return any(all(key in text for key in keys) for keys in _KEYS[:2])
-    return reader in (claude_export.read, chatgpt_export.read, claude_code.read)
+    return any(reader is read for _, read in _FORMATS)
 
 
 def read(text: str) -> Read:
@@ -47,13 +53,9 @@ def read(text: str) -> Read:
 
 def _reader(text: str) -> Callable[[str], Read] | None:
     first = list(islice(_first(text), LINES))
-    if any(map(claude_export.looks_so, first)):
-        return claude_export.read
-    if any(map(chatgpt_export.looks_so, first)):
-        return chatgpt_export.read
-    if any(map(claude_code.looks_so, first)):
-        return claude_code.read
-    return json_lines.read if json_lines.looks_so(first) else None
+    return next((read for looks_so, read in _FORMATS if any(map(looks_so, first))), None) or (
+        json_lines.read if json_lines.looks_so(first) else None
+    )
 
 
 def _first(text: str) -> Iterator[Any]:

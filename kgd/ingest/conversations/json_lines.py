@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Kind, Read, Said, Status
+from kgd.ingest.conversations.said import Conversation, Kind, Read, SourceMessage, Status
 from kgd.ingest.conversations.values import first_of, line
 
 CONTENT = ("content", "text", "body", "message", "msg", "parts")
@@ -32,7 +32,7 @@ ABOUT = ("title", "thread_name", "participants", "status")
 
 @dataclass(slots=True)
 class _Thread:
-    said: list[Said] = field(default_factory=list)
+    said: list[SourceMessage] = field(default_factory=list)
     title: str = ""
     participants: tuple[str, ...] = ()
     status: Status | None = None
@@ -117,10 +117,10 @@ def _blocks(value: Mapping[str, Any], content: Any, left_out: Counter[str]) -> v
     return found
 
 
-def _base(value: Mapping[str, Any], place: str) -> Said:
+def _base(value: Mapping[str, Any], place: str) -> SourceMessage:
     kind, sender = who(first_of(value, ROLE), first_of(value, SENDER))
     answers = line(value.get("tool_call_id") or value.get("toolCallId"))
-    return Said(
+    return SourceMessage(
         "", sender, kind, values.moment(first_of(value, MOMENT)), line(first_of(value, ID)), _parent(value),
         answers=answers, place=place,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from kgd.ingest.conversations import placing
-from kgd.ingest.conversations.said import Said, ToolCall
+from kgd.ingest.conversations.said import SourceMessage, ToolCall
 from kgd.model.change import Upsert
 from kgd.model.node import NAME_LIMIT, Json, Node, Source, cut_at_word
 from kgd.model.uri import Uri, name_of
@@ -24,7 +24,7 @@ CALLS = 200
 """Tool calls in a message's data; further ones go into the content."""
 
 
-def as_node(uri: Uri, said: Said, source: Source) -> Node:
+def as_node(uri: Uri, said: SourceMessage, source: Source) -> Node:
     """The node of a message, named ``senderType:timestamp``."""
     content, calls = _with_calls(said)
     data: dict[str, Json] = {"senderId": said.sender, "senderType": said.kind}
@@ -39,7 +39,7 @@ def as_node(uri: Uri, said: Said, source: Source) -> Node:
     return Node(uri, "message", name, summary, content, data=data, source=source)
 
 
-def _moment(id: str, said: Said) -> str:
+def _moment(id: str, said: SourceMessage) -> str:
     """The time of a message; with ``~`` if only an earlier message has a time, else its number."""
     at = placing.moment_of(id)
     if at is None:
@@ -61,7 +61,7 @@ def upsert_of(node: Node) -> Upsert:
     )  # fmt: skip
 
 
-def fitting(said: Said, size: Callable[[Said], int]) -> list[Said]:
+def fitting(said: SourceMessage, size: Callable[[SourceMessage], int]) -> list[SourceMessage]:
     """The message, or pieces of it that each fit; each piece answers the one before it.
 
     `size` returns the bytes of a message as a node's file. Pieces end at line ends if possible.
@@ -93,7 +93,7 @@ def _cut(text: str) -> int:
     return line + 1 if line > 0 else middle
 
 
-def _kept(said: Said) -> tuple[ToolCall, ...]:
+def _kept(said: SourceMessage) -> tuple[ToolCall, ...]:
     """The tool calls for which `data` has room, without their arguments if those are long."""
     room = IN_DATA
     kept = []
@@ -104,7 +104,7 @@ def _kept(said: Said) -> tuple[ToolCall, ...]:
     return tuple(kept)
 
 
-def _with_calls(said: Said) -> tuple[str, list[dict[str, Json]]]:
+def _with_calls(said: SourceMessage) -> tuple[str, list[dict[str, Json]]]:
     """Content and tool calls; calls too long for `data` are appended to the text, so nothing is lost."""
     kept = _kept(said)
     texts = [said.text]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kgd.errors import Limit
-from kgd.ingest.conversations.said import OLDEST_KNOWN, Said
+from kgd.ingest.conversations.said import OLDEST_KNOWN, SourceMessage
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME, _COUNT, _HASH = 10, 4, 12
@@ -25,12 +25,12 @@ MOST_TOGETHER = 1 << 20
 class Placed:
     """A message and its id. `is_new` is whether the thread does not have it yet."""
 
-    said: Said
+    said: SourceMessage
     id: str
     is_new: bool
 
 
-def place(said: Sequence[Said], stored: Iterable[str], now: int | None = None) -> list[Placed]:
+def place(said: Sequence[SourceMessage], stored: Iterable[str], now: int | None = None) -> list[Placed]:
     """The messages with their ids, in the given order.
 
     A message without a time gets the time of the one before it. If no message has a time or an id, `now` is their time
@@ -90,7 +90,7 @@ def name_of(id: str) -> str:
     return _hashed("id", id)
 
 
-def _hash(one: Said) -> str:
+def _hash(one: SourceMessage) -> str:
     if one.id:
         return name_of(one.id)
     return _hashed("text", one.kind, one.sender, one.text, *(call.arguments for call in one.tool_calls))

@@ -28,7 +28,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SourceMessage:
     """One message of a source.
 
     `at` is in Unix milliseconds. `id` is the source's own id, unique in its conversation. `parent` is the id of the
@@ -59,7 +59,7 @@ class Conversation:
     replies can bridge them.
     """
 
-    said: tuple[Said, ...]
+    said: tuple[SourceMessage, ...]
     id: str = ""
     title: str = ""
     participants: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.said import Conversation, Read, Said
+from kgd.ingest.conversations.said import Conversation, Read, SourceMessage
 
 LONGEST_NAME = 60
 _STAMP = re.compile(r"\[?(?P<at>\d{1,4}[-./]\d{1,2}[-./]\d{1,4}[T ,]{0,2}[\d:.Z+]{0,20})\]?(?: - |\s|:)\s*")
@@ -23,16 +23,16 @@ _WORDS = 4
 
 def read(text: str) -> Read:
     """One thread; each line that begins with a name starts a message."""
-    said: list[Said] = []
+    said: list[SourceMessage] = []
     day: int | None = None
     lines: list[str] = []
     trouble: list[str] = []
-    head: Said | None = None
+    head: SourceMessage | None = None
 
     def finish() -> None:
         body = "\n".join(lines).strip("\n")
         if head is not None and body:
-            said.append(Said(body, head.sender, head.kind, head.at, place=head.place))
+            said.append(SourceMessage(body, head.sender, head.kind, head.at, place=head.place))
         elif body.strip():
             trouble.append(f"line 1: {len(lines)} line(s) before the first name were left out")
 
@@ -56,7 +56,7 @@ def read(text: str) -> Read:
     return Read((Conversation(tuple(said)),) if said else (), tuple(trouble))
 
 
-def _begun(raw: str, day: int | None, place: str) -> tuple[Said, str] | None:
+def _begun(raw: str, day: int | None, place: str) -> tuple[SourceMessage, str] | None:
     """The message that starts with this line, and its first line of text; None if the line continues a message."""
     line, at = raw.strip()[:4_000], day
     stamp = _STAMP.match(line)
@@ -69,4 +69,4 @@ def _begun(raw: str, day: int | None, place: str) -> tuple[Said, str] | None:
     name = values.line(named["name"], LONGEST_NAME)
     kind = values.kind_of(name)
     rest = raw.strip()[(stamp.end() if stamp else 0) :][named.start("rest") :] if named["rest"] is not None else ""
-    return Said("", kind or name, kind or "user", at, place=place), rest
+    return SourceMessage("", kind or name, kind or "user", at, place=place), rest

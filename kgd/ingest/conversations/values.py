@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from kgd.ingest.conversations.said import OLDEST_KNOWN, Conversation, Kind, Read, Said, ToolCall
+from kgd.ingest.conversations.said import OLDEST_KNOWN, Conversation, Kind, Read, SourceMessage, ToolCall
 
 LONGEST_MOMENT = 64
 """Characters of a date."""
@@ -256,7 +256,7 @@ def calls(value: Any) -> list[ToolCall]:
     return found
 
 
-def messages(found: Blocks, base: Said) -> list[Said]:
+def messages(found: Blocks, base: SourceMessage) -> list[SourceMessage]:
     """The messages for these blocks: `base` with text and calls, then one for each tool result.
 
     Empty without text, calls and results.
@@ -267,7 +267,9 @@ def messages(found: Blocks, base: Said) -> list[Said]:
             made.append(replace(base, text=text, sender="tool", kind="tool", answers=call))
             continue
         id = f"{base.id}/{number}" if base.id else ""
-        made.append(Said(text, "tool", "tool", base.at, id, made[-1].id or None, base.id, call, place=base.place))
+        made.append(
+            SourceMessage(text, "tool", "tool", base.at, id, made[-1].id or None, base.id, call, place=base.place)
+        )
     return made
 
 
@@ -284,7 +286,7 @@ def first_of(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) not in (None, "", [], {})), None)
 
 
-def in_order(said: Sequence[Said]) -> tuple[Said, ...]:
+def in_order(said: Sequence[SourceMessage]) -> tuple[SourceMessage, ...]:
     """The messages by time; a message without a time stays behind the one before it."""
     keyed, last = [], 0
     for number, one in enumerate(said):
