@@ -33,7 +33,7 @@ from kgd.overlay.overlay import Overlay
 from kgd.overlay.reading import READ
 from kgd.overlay.tree import Directory
 from kgd.symbols.extracting import VERSION, is_readable, language_for
-from kgd.symbols.grammars import to_install
+from kgd.symbols.walking import to_install
 from kgd.workspace.workspace import Workspace
 
 PROGRAM = ("-m", "kgd.daemon.reading_process")

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, get_args
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError, Limit
 from kgd.ingest.conversations import placing
-from kgd.ingest.conversations.nodes import as_node, fitting, upsert_of
-from kgd.ingest.conversations.placing import Placed
+from kgd.ingest.conversations.placing import Placed, as_node, fitting, upsert_of
 from kgd.ingest.conversations.said import Conversation, SourceMessage, Status
 from kgd.ingest.conversations.values import line
 from kgd.ingest.kind import Taken

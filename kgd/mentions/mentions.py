@@ -19,8 +19,7 @@ from kgd.graph.edges import Card, Edge
 from kgd.index.database import IndexDamaged
 from kgd.index.feed import Feed, Indexed, Position
 from kgd.index.mentions import MOST_ALIKE, Mention, MentionsFile
-from kgd.mentions.matching import WRITTEN, found_in, phrase_key
-from kgd.mentions.names import is_part, keys_of, path_ends, place
+from kgd.mentions.matching import WRITTEN, found_in, is_part, keys_of, path_ends, phrase_key, place
 from kgd.model.uri import Uri, scheme_of
 from kgd.workspace.outcome import Stage
 

@@ -1,4 +1,4 @@
-"""The code tree as checked out: served as nodes, and kept current."""
+"""The code tree as checked out: served as nodes, kept current, and stored on request."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from typing import Any, Literal
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
-from kgd.model.node import Node
-from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
-from kgd.overlay import persist
+from kgd.model.change import Upsert
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE, utc
 from kgd.overlay.inside import FileParts
 from kgd.overlay.listing import IGNORED, Progress, Rules, Stopped, Walk, belongs, rules_of, settle
-from kgd.overlay.tree import Delta, Directory, Tree, difference, title_of
+from kgd.overlay.tree import (
+    CONTAINS,
+    Delta,
+    Directory,
+    Tree,
+    difference,
+    facts_of,
+    load_facts,
+    members,
+    save_facts,
+    title_of,
+)
 
 Mode = Literal["unscanned", "ready", "absent"]
 
@@ -200,7 +211,7 @@ class Overlay:
     def _scan(self, progress: Progress | None, stop: threading.Event) -> Delta:
         began = self._clock()
         if self._known is None and self._cache is not None:
-            self._known = self._kept = persist.load(self._cache)
+            self._known = self._kept = load_facts(self._cache)
         absence = self._absence()
         if absence:
             return self._be_absent(absence)
@@ -254,5 +265,65 @@ class Overlay:
 
     def _save(self) -> None:
         if self._cache is not None and self._known is not None and self._known is not self._kept:
-            persist.save(self._cache, self._known)
+            save_facts(self._cache, self._known)
             self._kept = self._known
+
+
+BATCH = 500
+"""Nodes of one commit: few enough to read in history, enough to be fast."""
+
+_RELATION_BYTES = 160 << 10
+"""Bytes for a directory's relations, of the 256 KiB that a node's file may have."""
+_AROUND_A_TARGET = 40
+
+
+def store_changes(overlay: Overlay, *, batch: int = BATCH) -> Iterator[tuple[Upsert, ...]]:
+    """Batches that store every served node with its facts; members first, so that no relation is broken.
+
+    Applied again to the same tree they change nothing. A directory with more members than fit in its file keeps the
+    first ones and counts the others in `data.contains_left_out`.
+    """
+    waiting: list[Upsert] = []
+    for edit in _edits(overlay.view):
+        waiting.append(edit)
+        if len(waiting) == batch:
+            yield tuple(waiting)
+            waiting.clear()
+    if waiting:
+        yield tuple(waiting)
+
+
+def _edits(tree: Tree) -> Iterator[Upsert]:
+    if tree.root is not None:
+        yield from _edits_below(tree, from_path("dir", tree.workspace, ""), tree.root)
+
+
+def _edits_below(tree: Tree, uri: Uri, directory: Directory) -> Iterator[Upsert]:
+    inside = members(tree.workspace, uri, directory)
+    for member in inside:
+        found = tree.find(member)
+        if isinstance(found, Directory):
+            yield from _edits_below(tree, member, found)
+        elif found is not None:
+            yield Upsert(member, summary=_summary(tree, member), data=facts_of(member, found))
+    relations = _relations(inside)
+    data = facts_of(uri, directory)
+    if len(relations) < len(inside):
+        data["contains_left_out"] = len(inside) - len(relations)
+    yield Upsert(uri, summary=_summary(tree, uri), data=data, relations=relations)
+
+
+def _relations(inside: list[Uri]) -> tuple[Relation, ...]:
+    room = _RELATION_BYTES
+    kept: list[Relation] = []
+    for member in inside:
+        room -= len(member.encode()) + _AROUND_A_TARGET
+        if room < 0:
+            break
+        kept.append(Relation(CONTAINS, member))
+    return tuple(kept)
+
+
+def _summary(tree: Tree, uri: Uri) -> str:
+    card = tree.card(uri)
+    return card.summary if card else ""

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from kgd.symbols import python
 from kgd.symbols.go import Go
-from kgd.symbols.grammars import KNOWN, OTHERS, can_read, matches, tag_query, text, tree
 from kgd.symbols.java import Java
 from kgd.symbols.javascript import JavaScript
 from kgd.symbols.rust import Rust
 from kgd.symbols.symbols import Gathering, Symbols
-from kgd.symbols.walking import Walker, doc
+from kgd.symbols.walking import KNOWN, OTHERS, Walker, can_read, doc, matches, tag_query, text, tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -56,7 +56,7 @@ def keys_of(path: str, symbols: Symbols) -> list[str]:
     return []
 
 
-def find(module: str, path: str, symbols: Symbols, files: Files, scope: str = "") -> Place:
+def find(module: str, path: str, symbols: Symbols, files: Files) -> Place:
     """The target of an import in `path`."""
     match symbols.language:
         case "python":

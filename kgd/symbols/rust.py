@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kgd.symbols.grammars import text
 from kgd.symbols.symbols import CALLS
-from kgd.symbols.walking import STOP, Walker, first
+from kgd.symbols.walking import STOP, Walker, first, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgd.ingest.conversations import detecting, transcript
-from kgd.ingest.conversations.nodes import spelt
+from kgd.ingest.conversations.placing import spelt
 from kgd.ingest.conversations.values import moment
 from kgd.ingest.kind import SNIFFED
 from kgd.ingest.kinds import KINDS, recognised

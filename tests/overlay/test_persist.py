@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.overlay import persist
 from kgd.overlay.overlay import Overlay
+from kgd.overlay.tree import load_facts
 from tests.overlay.support import WS, file, nodes, repository, write
 
 
@@ -55,7 +55,7 @@ def test_a_damaged_cache_is_no_cache(project: Path, tmp_path: Path, at: int) -> 
     data = bytearray(cache.read_bytes())
     data[at] ^= 1
     cache.write_bytes(data)
-    assert persist.load(cache) is None
+    assert load_facts(cache) is None
     overlay, read = scan(project, cache)
     assert read == 41
     assert overlay.card(file("d1/f1.py"))
@@ -65,7 +65,7 @@ def test_a_damaged_cache_is_no_cache(project: Path, tmp_path: Path, at: int) -> 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\0" * 100, b"kgd-facts 1 \n[]"])
 def test_another_file_in_its_place_is_no_cache(project: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "facts").write_bytes(content)
-    assert persist.load(tmp_path / "facts") is None
+    assert load_facts(tmp_path / "facts") is None
     assert scan(project, tmp_path / "facts")[1] == 41
 
 
