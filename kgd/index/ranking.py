@@ -9,13 +9,14 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import orjson
 
 from kgd.index import marks
+from kgd.index.database import placeholders
 from kgd.index.words import Term
-from kgd.model.uri import Uri
+from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
 
 LARGE = 2_000
 """Documents above which common words are left out of the first pass."""
@@ -59,6 +60,60 @@ class Filter(NamedTuple):
 
     sql: str
     values: tuple[str | int, ...]
+
+
+class Filters(TypedDict, total=False):
+    """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
+
+    Nodes of the code tree are also of type `file` or `dir`. `stored` leaves out nodes that were only read from the code
+    tree.
+    """
+
+    types: Collection[str] | None
+    tags: Collection[str] | None
+    namespace: str
+    stored: bool
+
+
+def doc_filter(**filters: Unpack[Filters]) -> Filter:
+    """The conditions on documents."""
+    types, tags = filters.get("types"), filters.get("tags")
+    sql, values = ["AND docs.origin = ''"] if filters.get("stored") else [], []
+    if types:
+        sql.append(f"AND ({_of_types('docs', types)})")
+        values += sorted(types)
+    if tags:
+        sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({placeholders(tags)}))")
+        values += sorted(tag.casefold() for tag in tags)
+    return _within("docs", filters.get("namespace", ""), sql, values)
+
+
+def file_filter(**filters: Unpack[Filters]) -> Filter:
+    """The conditions on bare files. A file with a stored node is found as that node."""
+    types = filters.get("types")
+    sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]
+    values: list[str] = []
+    if types:
+        sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({placeholders(types)}))")
+        values += [*sorted(types), *sorted(types)]
+    return _within("files", filters.get("namespace", ""), sql, values)
+
+
+def _of_types(table: str, types: Collection[str]) -> str:
+    """SQL equivalent of `is_of_types`."""
+    schemes = [f"{table}.uri GLOB '{scheme}://*'" for scheme in CODE_TREE if scheme in types]
+    labels = f"{table}.type IN ({placeholders(types)})"
+    if DIRECTORY_TYPE in types:
+        labels += f" AND NOT ({table}.type = '{DIRECTORY_TYPE}' AND {table}.uri GLOB 'dir://*')"
+    return " OR ".join([labels, *schemes])
+
+
+def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
+    if namespace.strip("/"):
+        start = namespace.strip("/")
+        sql.append(f"AND {table}.path >= ? AND {table}.path < ?")
+        values += [f"{start}/", f"{start}0"]  # `0` is the character after `/`
+    return Filter(" ".join(sql), tuple(values))
 
 
 class Found(NamedTuple):

@@ -7,16 +7,29 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, TypedDict, Unpack
+from typing import NamedTuple, Unpack
 
 import orjson
 
 from kgd.index import belonging, feed, marks, words
 from kgd.index.database import Database, placeholders
 from kgd.index.in_sight import InSight, Sees
-from kgd.index.ranking import FILE, SCORE_DIGITS, SOME, TEXT_WEIGHTS, Filter, Found, Frequencies, Hit, Search, lowered
+from kgd.index.ranking import (
+    FILE,
+    SCORE_DIGITS,
+    SOME,
+    TEXT_WEIGHTS,
+    Filters,
+    Found,
+    Frequencies,
+    Hit,
+    Search,
+    doc_filter,
+    file_filter,
+    lowered,
+)
 from kgd.model.node import Source, default_type
-from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri, is_owned
+from kgd.model.uri import CODE_TREE, Uri, is_owned
 
 FEW = 1_000
 """Documents a word may be in for it to be looked up alone."""
@@ -62,19 +75,6 @@ class Gathered(NamedTuple):
     wholes: dict[str, float]
     beside: list[Found]
     words: list[str]
-
-
-class Filters(TypedDict, total=False):
-    """Conditions of a search. A node has one of the `types` and any of the `tags`, and lies in `namespace` or below.
-
-    Nodes of the code tree are also of type `file` or `dir`. `stored` leaves out nodes that were only read from the code
-    tree.
-    """
-
-    types: Collection[str] | None
-    tags: Collection[str] | None
-    namespace: str
-    stored: bool
 
 
 class TextIndex:
@@ -246,8 +246,8 @@ class TextIndex:
         with self._database.read() as connection:
             # More than wanted, as doubted hits may fall behind others: a page must not depend on the pages before it.
             search = Search(connection, self._frequencies, terms, want + min(len(doubted), MOST_DOUBTED))
-            bare = None if filters.get("tags") or filters.get("stored") else _file_filter(**filters)
-            condition = _doc_filter(**filters)
+            bare = None if filters.get("tags") or filters.get("stored") else file_filter(**filters)
+            condition = doc_filter(**filters)
             if sees is None:
                 every = search.run(condition, bare)
             else:
@@ -278,7 +278,7 @@ class TextIndex:
             return Gathered([], {}, [], [])
         with self._database.read() as connection:
             asked = [term.word.casefold() for term in terms]
-            condition = _doc_filter(**filters)
+            condition = doc_filter(**filters)
             if sees is not None:
                 return Gathered(InSight(connection, terms, sees).texts(condition, limit), {}, [], asked)
             search = Search(connection, self._frequencies, terms, limit)
@@ -301,7 +301,7 @@ class TextIndex:
         if not terms or limit <= 0:
             return []
         with self._database.read() as connection:
-            condition = _file_filter(types=types, namespace=namespace)
+            condition = file_filter(types=types, namespace=namespace)
             if sees is not None:
                 return InSight(connection, terms, sees).files(condition, limit)
             return Search(connection, self._frequencies, terms, limit).bare(condition, limit)
@@ -321,7 +321,7 @@ class TextIndex:
 
     def passing(self, uris: Collection[Uri], **filters: Unpack[Filters]) -> list[Found]:
         """Of these nodes, those in the index that pass the filters, in order of URI."""
-        condition = _doc_filter(**filters)
+        condition = doc_filter(**filters)
         rows = self._database.rows(
             "SELECT docs.uri, docs.id FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
             f" WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin",
@@ -333,7 +333,7 @@ class TextIndex:
 
     def few_in(self, **filters: Unpack[Filters]) -> list[Uri] | None:
         """The nodes that pass the filters, or None if that is more than a third of all. O(answer)."""
-        condition = _doc_filter(**filters)
+        condition = doc_filter(**filters)
         with self._database.read() as connection:
             most = max(FEW, min(MOST_FEW, self._frequencies.documents(connection) // 3))
             rows = connection.execute(
@@ -389,7 +389,7 @@ class TextIndex:
         """Whether any node passes the filter of this type; the kind of a bare file counts as one. O(files)."""
         return any(
             self._database.row(f"SELECT 1 FROM {table} WHERE 1 {asked.sql} LIMIT 1", *asked.values)
-            for table, asked in (("docs", _doc_filter(types=[type])), ("files", _file_filter(types=[type])))
+            for table, asked in (("docs", doc_filter(types=[type])), ("files", file_filter(types=[type])))
         )
 
     def by_source(self, type: str, id: str | None = None) -> list[Uri]:
@@ -425,7 +425,7 @@ class TextIndex:
         asked = sorted({tag.casefold() for tag in tags})
         if not asked:
             return []
-        condition = _doc_filter(types=types, namespace=namespace)
+        condition = doc_filter(types=types, namespace=namespace)
         rows = self._database.rows(
             "SELECT uri, matches, matched, text.summary FROM ("
             "SELECT docs.id, docs.uri, docs.updated, count(*) AS matches, group_concat(tags.tag, ', ') AS matched"
@@ -447,45 +447,6 @@ def _shape(doc: Doc) -> list[str | int]:
     """The stored fields of a document, in the order of `apply_tree`'s columns."""
     name, summary, content, data = (words.clean(text) for text in (doc.name, doc.summary, doc.content, doc.data_text))
     return [doc.type, doc.updated, name, " ".join(doc.tags), summary, content, data]
-
-
-def _doc_filter(**filters: Unpack[Filters]) -> Filter:
-    types, tags = filters.get("types"), filters.get("tags")
-    sql, values = ["AND docs.origin = ''"] if filters.get("stored") else [], []
-    if types:
-        sql.append(f"AND ({_of_types('docs', types)})")
-        values += sorted(types)
-    if tags:
-        sql.append(f"AND docs.id IN (SELECT doc FROM tags WHERE tag IN ({placeholders(tags)}))")
-        values += sorted(tag.casefold() for tag in tags)
-    return _within("docs", filters.get("namespace", ""), sql, values)
-
-
-def _file_filter(**filters: Unpack[Filters]) -> Filter:
-    types = filters.get("types")
-    sql = ["AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"]  # a stored node is found as knowledge
-    values: list[str] = []
-    if types:
-        sql.append(f"AND ({_of_types('files', types)} OR files.kind IN ({placeholders(types)}))")
-        values += [*sorted(types), *sorted(types)]
-    return _within("files", filters.get("namespace", ""), sql, values)
-
-
-def _of_types(table: str, types: Collection[str]) -> str:
-    """SQL equivalent of `is_of_types`."""
-    schemes = [f"{table}.uri GLOB '{scheme}://*'" for scheme in CODE_TREE if scheme in types]
-    labels = f"{table}.type IN ({placeholders(types)})"
-    if DIRECTORY_TYPE in types:
-        labels += f" AND NOT ({table}.type = '{DIRECTORY_TYPE}' AND {table}.uri GLOB 'dir://*')"
-    return " OR ".join([labels, *schemes])
-
-
-def _within(table: str, namespace: str, sql: list[str], values: list[str]) -> Filter:
-    if namespace.strip("/"):
-        start = namespace.strip("/")
-        sql.append(f"AND {table}.path >= ? AND {table}.path < ?")
-        values += [f"{start}/", f"{start}0"]  # `0` is the character after `/`
-    return Filter(" ".join(sql), tuple(values))
 
 
 def _path(uri: Uri) -> str:
