@@ -114,7 +114,10 @@ class UsageFile:
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        database = Database(self.path, _SCHEMA)
+        try:
+            database = Database(self.path, _SCHEMA)
+        except OSError as error:
+            raise Unavailable(f"the usage counts cannot be stored: {error.strerror}", at=str(self.path)) from error
         try:
             with database.write() as connection:
                 yield connection
