@@ -51,17 +51,17 @@ def contradiction(
     one, two = pair
     if marked := {tag.lower() for uri in pair for tag in tags(uri)} & CONTRADICTION:
         return f"tagged '{min(marked)}'"
-    told = says(out(one), two, CONTRADICTS) or says(out(two), one, CONTRADICTS)
-    return f"related as '{CONTRADICTS}'" if told else ""
+    decided = says(out(one), two, CONTRADICTS) or says(out(two), one, CONTRADICTS)
+    return f"related as '{CONTRADICTS}'" if decided else ""
 
 
 def by_contradiction(
     pair: tuple[Uri, Uri], how: str, tags: Callable[[Uri], Collection[str]], updated: Callable[[Uri], int]
 ) -> Superseded | None:
     """Of two contradictory nodes of one name, the node tagged as outdated, else the older one; None if undecided."""
-    told = [uri for uri in pair if OUTDATED & {tag.lower() for tag in tags(uri)}]
-    if len(told) == 1:
-        [old] = told
+    decided = [uri for uri in pair if OUTDATED & {tag.lower() for tag in tags(uri)}]
+    if len(decided) == 1:
+        [old] = decided
         [new] = set(pair) - {old}
         return Superseded(old, new, f"{new} has the same name, and this one is {how}")
     old, new = sorted(pair, key=updated)

@@ -299,7 +299,7 @@ class Search:
 
     def explain(self, page: Sequence[Found]) -> list[Hit]:
         """The hits with snippet and reason."""
-        told: dict[tuple[bool, int], marks.Explanation] = {}
+        shown: dict[tuple[bool, int], marks.Explanation] = {}
         asked = marks.asked(self._terms)
         for bare, table, names, columns in (
             (False, "text", "name, tags, summary, content, data, parts", marks.TEXT_COLUMNS),
@@ -311,12 +311,12 @@ class Search:
                     f"SELECT rowid, {names} FROM {table} WHERE rowid IN (SELECT value FROM json_each(?))", (_json(ids),)
                 )
                 seen = {id: marks.find(columns, texts, asked) for id, *texts in rows}
-                told |= {(bare, id): marked for id, marked in seen.items() if marked}
+                shown |= {(bare, id): marked for id, marked in seen.items() if marked}
                 by_words = {found.id for found in page if found.rank}
                 unseen = [id for id, marked in seen.items() if not marked and id in by_words]
-                told |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
+                shown |= {(bare, id): marked for id, marked in self._marked(table, columns, unseen)}
         nothing = marks.Explanation("", ())
-        return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *told.get((f.tier <= FILE, f.id), nothing)) for f in page]
+        return [Hit(f.uri, round(_exact(f), SCORE_DIGITS), *shown.get((f.tier <= FILE, f.id), nothing)) for f in page]
 
     def _marked(self, table: str, columns: Sequence[str], ids: list[int]) -> Iterator[tuple[int, marks.Explanation]]:
         if ids:

@@ -42,7 +42,7 @@ def _text(given: Given) -> str:
 
 def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
     trouble = _first(read.trouble)
-    conversations = [one for one in read.conversations if one.said or one.title]
+    conversations = [one for one in read.conversations if one.messages or one.title]
     if not conversations:
         why = f": {read.trouble[0]}" if read.trouble else ""
         raise Unreadable(f"there is no message in it{why}", next="docs/messages.md lists the formats.")

@@ -33,7 +33,7 @@ _SAYS_DATE = re.compile(r"\W*(?:date|released?|published|on|as of|:date)\b", re.
 
 def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
     """The changes of a folder's documents to its thread, in the order of their dates."""
-    said: list[SourceMessage] = []
+    dated: list[SourceMessage] = []
     trouble: list[str] = []
     undated: list[str] = []
     names: list[Given] = []
@@ -50,8 +50,8 @@ def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
             continue
         if message.at is None:
             undated.append(one.name)
-        said.append(message)
-    if not said:
+        dated.append(message)
+    if not dated:
         raise Unreadable("there is no document in it")
     if undated:
         shown = ", ".join(undated[:5]) + (f" and {len(undated) - 5} more" if len(undated) > 5 else "")
@@ -60,7 +60,7 @@ def together(given: Iterable[Given], around: Around) -> Iterator[Taken]:
     source = _folder([one.source.id for one in names]) or names[0].source.id
     thread = next((check_thread(one.uri) for one in names if one.uri is not None), None)
     speaker = posixpath.basename(folder) or "documents"
-    conversation = Conversation(values.in_order([replace(one, sender=speaker) for one in said]), title=speaker)
+    conversation = Conversation(values.in_order([replace(one, sender=speaker) for one in dated]), title=speaker)
     taken = messages.take(around.workspace, conversation, source, thread=thread)
     yield Taken(taken.uri, taken.commits, taken.counts, (*trouble, *taken.trouble))
 
@@ -84,8 +84,8 @@ def _message(given: Given, read: Text) -> SourceMessage:
 
 def _date(name: str, read: Text) -> int | None:
     """The date of a document in Unix milliseconds."""
-    said = next((value for key, value in read.about if key == "date"), "")
-    if (found := values.moment(said)) is not None:
+    stated = next((value for key, value in read.about if key == "date"), "")
+    if (found := values.moment(stated)) is not None:
         return found
     named = _IN_NAME.search(posixpath.basename(name))
     if named and (found := values.moment("-".join(named.groups()))) is not None:

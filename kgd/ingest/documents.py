@@ -157,8 +157,8 @@ def _summary(made: list[Node], title: str) -> str:
             if len(line) < 20:
                 continue
             sentence = _SENTENCE.match(line)
-            said = sentence[0] if sentence else line
-            return cut_at_word("".join(c if c.isprintable() else " " for c in said))
+            first = sentence[0] if sentence else line
+            return cut_at_word("".join(c if c.isprintable() else " " for c in first))
     return ""
 
 

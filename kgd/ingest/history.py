@@ -91,8 +91,8 @@ def _said_in_order(workspace: Workspace, uris: list[Uri]) -> list[Uri]:
 def _moment_in(uri: Uri) -> int:
     """Unix milliseconds in a message's name: in its id, or as ``user:<time>``; 0 if there are none."""
     name = name_of(uri)
-    said = name.partition(":")[2] or name
-    return placing.moment_of(name) or values.moment(said) or (int(said) if re.fullmatch(r"[0-9]{1,19}", said) else 0)
+    stamp = name.partition(":")[2] or name
+    return placing.moment_of(name) or values.moment(stamp) or (int(stamp) if re.fullmatch(r"[0-9]{1,19}", stamp) else 0)
 
 
 def first_of(workspace: Workspace, thread: Uri) -> Uri:

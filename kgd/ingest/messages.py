@@ -156,7 +156,7 @@ class _Ingest:
         name = id if _is_chosen(id) else ""
         if not conversation.id:  # it is called as its file is
             name = conversation.title
-        self._title = conversation.title or name or _first_words(conversation.said)
+        self._title = conversation.title or name or _first_words(conversation.messages)
         self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
         self.found.trouble += trouble
         if not sees(self.found.thread):
@@ -169,18 +169,18 @@ class _Ingest:
         self._digest = "" if now is not None else digest(conversation)
         self._before = workspace.node(self.found.thread)
         if self._before is not None and self._digest and self._before.data.get("hash") == self._digest:
-            self.found.known = len(conversation.said)
+            self.found.known = len(conversation.messages)
             return
-        said = [piece for one in self._sound(self._once(conversation.said)) for piece in self._fitting(one)]
-        self._write(placing.place(said, self._stored(said, is_live=now is not None), now))
+        messages = [piece for one in self._sound(self._once(conversation.messages)) for piece in self._fitting(one)]
+        self._write(placing.place(messages, self._stored(messages, is_live=now is not None), now))
 
     # ---- input
 
-    def _once(self, said: Sequence[SourceMessage]) -> list[SourceMessage]:
+    def _once(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
         """The first message of each id."""
         seen: dict[str, SourceMessage] = {}
         kept = []
-        for one in said:
+        for one in messages:
             before = seen.setdefault(one.id, one) if one.id else one
             if before is one:
                 kept.append(one)
@@ -188,10 +188,10 @@ class _Ingest:
                 self.found.trouble.append(f"{one.place}: left out, because an earlier message has the same id")
         return kept
 
-    def _sound(self, said: Sequence[SourceMessage]) -> list[SourceMessage]:
+    def _sound(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
         """The messages without secrets. Others are reported, and replies bridge them."""
         kept = []
-        for one in said:
+        for one in messages:
             try:
                 refuse_secrets(self._node("0", one))
                 kept.append(one)
@@ -203,7 +203,7 @@ class _Ingest:
 
     def _fitting(self, one: SourceMessage) -> list[SourceMessage]:
         """The message, or the pieces of a message that is too long for a node."""
-        pieces = fitting(one, lambda said: _size(self._node("0", said)))
+        pieces = fitting(one, lambda message: _size(self._node("0", message)))
         if len(pieces) > 1:
             self.found.trouble.append(f"{one.place or one.kind}: too long for one message, split into {len(pieces)}")
         return pieces
@@ -212,14 +212,14 @@ class _Ingest:
         node = as_node(Uri(f"{self._prefix}{id}"), one, self._source)
         return replace(node, relations=(Relation(PART_OF, self.found.thread, STEP),))
 
-    def _stored(self, said: Sequence[SourceMessage], *, is_live: bool) -> list[str]:
+    def _stored(self, messages: Sequence[SourceMessage], *, is_live: bool) -> list[str]:
         """The relevant ids of the thread: from the conversation's time span, from the thread's end, or all."""
-        times = [one.at for one in said if one.at is not None]
+        times = [one.at for one in messages if one.at is not None]
         begin, end, count = "", LAST, EVERY
-        if times and len(times) == len(said):
+        if times and len(times) == len(messages):
             begin, end = placing.beginning(min(times)), placing.beginning(max(times) + 1)
-        elif is_live and not any(one.at is not None or one.id for one in said):
-            count = len(said)
+        elif is_live and not any(one.at is not None or one.id for one in messages):
+            count = len(messages)
         found = self._workspace.text().between(self._prefix + begin, self._prefix + end, count, backward=True)
         return [uri.removeprefix(self._prefix) for uri in reversed(found)]
 
@@ -250,27 +250,27 @@ class _Ingest:
         if not placed and self._before is None and not self._conversation.title:
             return
         for one in placed:
-            if one.said.id:
-                self._own[one.said.id] = Uri(self._prefix + one.id)
-            if one.said.closes:
-                self._closing[one.said.closes] = one.said.id
+            if one.message.id:
+                self._own[one.message.id] = Uri(self._prefix + one.id)
+            if one.message.closes:
+                self._closing[one.message.closes] = one.message.id
         made: dict[Uri, Node] = {}
         answers: dict[Uri, list[Relation]] = {}
         last = self._newest_before(placed[0]) if placed else None
         head = self._thread(placed, is_first=last is None)
         for one in placed:
-            node = self._node(one.id, one.said)
+            node = self._node(one.id, one.message)
             stored = None if one.is_new else self._workspace.readable(node.uri)
             if one.is_new:
                 made[node.uri] = node
-                answered = self._answered(one.said, last)
+                answered = self._answered(one.message, last)
                 if answered is not None:
                     replies = len(self._workspace.graph.out(answered)) + len(answers.get(answered, ()))
                     answered = last if replies >= MOST_REPLIES else answered
                 if answered is not None and answered != node.uri:
                     answers.setdefault(answered, []).append(Relation(REPLIED_BY, node.uri, STEP))
             elif stored is None:
-                self.found.trouble.append(f"{one.said.place or one.id}: its file is damaged; `kgd fsck` reports it")
+                self.found.trouble.append(f"{one.message.place or one.id}: its file is damaged; `kgd fsck` reports it")
             elif stored.content != node.content:
                 self._reworded(one, node)
             else:
@@ -289,7 +289,7 @@ class _Ingest:
 
     def _reworded(self, one: Placed, node: Node) -> None:
         self.found.changed += 1
-        self.found.trouble.append(f"{one.said.place or one.id}: the text changed and was replaced")
+        self.found.trouble.append(f"{one.message.place or one.id}: the text changed and was replaced")
         version = self._workspace.version(self._workspace.path(node.uri))
         self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
 
@@ -302,7 +302,7 @@ class _Ingest:
         before, conversation = self._before, self._conversation
         known = before.data.get("participants") if before else None
         names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
-        spoke = [one.said.sender for one in placed if one.said.kind not in ("tool", "system")]
+        spoke = [one.message.sender for one in placed if one.message.kind not in ("tool", "system")]
         participants = list(dict.fromkeys([*names, *conversation.participants, *spoke]))[:PARTICIPANTS]
         data: dict[str, Json] = {"participants": participants} if participants != names else {}
         status = before.data.get("status") if before else None
@@ -311,7 +311,7 @@ class _Ingest:
             data["status"] = wanted
         if before is not None and before.source is not None:
             return Upsert(self.found.thread, data=data)
-        first = next((one.said.text for one in placed if one.said.kind == "user"), "")
+        first = next((one.message.text for one in placed if one.message.kind == "user"), "")
         begins = (Relation(FIRST, Uri(self._prefix + placed[0].id), STEP),) if placed and is_first else ()
         title = self._title or "conversation"
         node = Node(self.found.thread, "thread", title, cut_at_word(first), data=data, relations=begins)
@@ -331,7 +331,7 @@ def digest(conversation: Conversation) -> str:
     about = (conversation.title, conversation.status or "", *conversation.participants)
     for text in about:
         found.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    for one in conversation.said:
+    for one in conversation.messages:
         calls = [text for call in one.tool_calls for text in (call.id, call.name, call.arguments)]
         fields = (one.id, str(one.at), one.kind, one.sender, one.parent or "", one.text, *calls)
         found.update("\0".join(fields).encode("utf-8", "surrogatepass") + b"\1")
@@ -340,14 +340,14 @@ def digest(conversation: Conversation) -> str:
 
 def _nameless(conversation: Conversation) -> str:
     """Id of a conversation without a name: a hash of its first message, which stays when it grows."""
-    first = conversation.said[0] if conversation.said else None
+    first = conversation.messages[0] if conversation.messages else None
     parts = (first.id, str(first.at), first.sender, first.text) if first else ()
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _first_words(said: Sequence[SourceMessage]) -> str:
+def _first_words(messages: Sequence[SourceMessage]) -> str:
     """Title of a thread without one: its first words."""
-    first = next((one.text for one in said if one.kind == "user"), said[0].text if said else "")
+    first = next((one.text for one in messages if one.kind == "user"), messages[0].text if messages else "")
     return cut_at_word(line(first, 400), 60).rstrip("…")
 
 

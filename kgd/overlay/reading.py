@@ -174,11 +174,11 @@ class _Project:
 
 def packed(symbols: Symbols) -> bytes:
     """The part of a reading that resolution needs, compressed."""
-    told = [
+    fields = [
         symbols.language, symbols.package, [(one.name, one.kind) for one in symbols.symbols], symbols.imports,
         symbols.uses, [(*at, chain) for at, chain in symbols.types.items()],
     ]  # fmt: skip
-    return zlib.compress(orjson.dumps(told, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=list), 1)
+    return zlib.compress(orjson.dumps(fields, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=list), 1)
 
 
 def unpacked(data: bytes) -> Symbols:
@@ -192,12 +192,12 @@ def unpacked(data: bytes) -> Symbols:
 def shape_of(symbols: Symbols) -> str:
     """Digest of the parts that other files can see; other changes do not affect them."""
     kinds = {one.name: one.kind for one in symbols.symbols}
-    types = {at: told for at, told in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
+    types = {at: chain for at, chain in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
     for scope in [scope for scope, name in symbols.types if name == "()"]:
         name = "()"
-        while (scope, name) not in types and (told := symbols.types.get((scope, name))) is not None:
-            types[scope, name] = told  # the result of a function may be the value of a name in it
-            found = _FIRST(told)
+        while (scope, name) not in types and (chain := symbols.types.get((scope, name))) is not None:
+            types[scope, name] = chain  # the result of a function may be the value of a name in it
+            found = _FIRST(chain)
             name = found[1] if found else ""
     bases = sorted(use for use in symbols.uses if use.kind == INHERITS)
     seen = [symbols.package, sorted(kinds.items()), sorted(symbols.imports), bases, sorted(types.items())]

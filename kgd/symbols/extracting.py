@@ -91,10 +91,10 @@ def _package(name: str, data: bytes) -> str:
         found = _GO_MODULE.search(data)
         return found[1].decode("utf-8", "replace") if found else ""
     try:
-        told = json.loads(data) if name == "package.json" else tomllib.loads(data.decode()).get("package")
+        declared = json.loads(data) if name == "package.json" else tomllib.loads(data.decode()).get("package")
     except (ValueError, RecursionError):
         return ""
-    named = told.get("name") if isinstance(told, dict) else None
+    named = declared.get("name") if isinstance(declared, dict) else None
     if not isinstance(named, str):
         return ""
     return named.replace("-", "_") if name == "Cargo.toml" else named

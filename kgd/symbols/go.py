@@ -67,12 +67,12 @@ class Go(Walker):
     def field(self, node: Node, scope: str) -> str:
         kind = node.child_by_field_name("type")
         named = fields(node, "name")
-        told = self.typed(kind)
+        declared = self.typed(kind)
         for one in named:
-            self.found.bind(scope, text(one), told)
+            self.found.bind(scope, text(one), declared)
         if not named and kind is not None:
             self.inherit(scope, [kind])
-            self.found.bind(scope, told.removesuffix("()").rpartition(".")[2], told)
+            self.found.bind(scope, declared.removesuffix("()").rpartition(".")[2], declared)
         return scope
 
     def embedded(self, node: Node, scope: str) -> str:
@@ -82,13 +82,13 @@ class Go(Walker):
 
     def value(self, node: Node, scope: str) -> str:
         values = [part for one in fields(node, "value") for part in one.named_children]
-        told = self.typed(node.child_by_field_name("type"))
+        declared = self.typed(node.child_by_field_name("type"))
         for number, one in enumerate(fields(node, "name")):
             name = text(one)
             if not scope and name != "_":
                 whole = node.parent if _alone(node) else None
                 self.define(node, scope, "constant" if node.type == "const_spec" else "variable", name, whole)
-            self.found.bind(scope, name, told or (self.chain(values[number]) if number < len(values) else ""))
+            self.found.bind(scope, name, declared or (self.chain(values[number]) if number < len(values) else ""))
         return scope
 
     def short(self, node: Node, scope: str) -> str:
@@ -106,9 +106,9 @@ class Go(Walker):
         return scope
 
     def parameter(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type"))
+        declared = self.typed(node.child_by_field_name("type"))
         for one in fields(node, "name"):
-            self.found.bind(scope, text(one), told)
+            self.found.bind(scope, text(one), declared)
         return scope
 
     def called(self, node: Node, scope: str) -> str:

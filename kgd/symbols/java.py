@@ -83,20 +83,20 @@ class Java(Walker):
         return self.define(node, scope, "constructor" if node.type == "constructor_declaration" else "method")
 
     def variables(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type"))
+        declared = self.typed(node.child_by_field_name("type"))
         for one in node.children_by_field_name("declarator"):
-            value = "" if told else self.chain(one.child_by_field_name("value"))
-            self.found.bind(scope, text(one.child_by_field_name("name")), told or value)
+            value = "" if declared else self.chain(one.child_by_field_name("value"))
+            self.found.bind(scope, text(one.child_by_field_name("name")), declared or value)
         return scope
 
     def parameter(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
-        self.found.bind(scope, text(node.child_by_field_name("name")), told)
+        declared = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
+        self.found.bind(scope, text(node.child_by_field_name("name")), declared)
         return scope
 
     def loop(self, node: Node, scope: str) -> str:
-        told, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
-        self.found.bind(scope, text(node.child_by_field_name("name")), told or (f"{source}[]" if source else ""))
+        declared, source = self.typed(node.child_by_field_name("type")), self.chain(node.child_by_field_name("value"))
+        self.found.bind(scope, text(node.child_by_field_name("name")), declared or (f"{source}[]" if source else ""))
         return scope
 
     def called(self, node: Node, scope: str) -> str:

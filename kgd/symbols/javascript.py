@@ -172,10 +172,10 @@ class JavaScript(Walker):
             if pattern.type != "identifier":
                 self._hide(pattern, scope)
                 continue
-            told = self.typed(one.child_by_field_name("type"))
-            self.found.bind(scope, text(pattern), told)
+            declared = self.typed(one.child_by_field_name("type"))
+            self.found.bind(scope, text(pattern), declared)
             if any(child.type in ("accessibility_modifier", "readonly") for child in one.children):
-                self.found.bind(scope.rpartition(".")[0], text(pattern), told)
+                self.found.bind(scope.rpartition(".")[0], text(pattern), declared)
         return scope
 
     def arrow(self, node: Node, scope: str) -> str:
@@ -226,13 +226,13 @@ class JavaScript(Walker):
         if module and not any(part.type in ("export_clause", "namespace_export") for part in node.named_children):
             self.found.take(module, "*")
         if any(child.type == "default" for child in node.children):
-            told = node.child_by_field_name("declaration") or node.child_by_field_name("value")
-            name = text(told.child_by_field_name("name")) if told is not None else ""
-            if told is not None and not name and told.type in _FUNCTIONS:
-                return self.define(told, scope, "function", "default", node)
-            if told is not None and not name and told.type == "class":
-                return self.define(told, scope, "class", "default", node)
-            self.found.bind("", "default", name or self.chain(told))
+            declared = node.child_by_field_name("declaration") or node.child_by_field_name("value")
+            name = text(declared.child_by_field_name("name")) if declared is not None else ""
+            if declared is not None and not name and declared.type in _FUNCTIONS:
+                return self.define(declared, scope, "function", "default", node)
+            if declared is not None and not name and declared.type == "class":
+                return self.define(declared, scope, "class", "default", node)
+            self.found.bind("", "default", name or self.chain(declared))
         return STOP if module else scope
 
     def called(self, node: Node, scope: str) -> str:
@@ -274,7 +274,7 @@ class JavaScript(Walker):
             case "array_type":
                 return f"*{self.typed(first(node), left - 1)}"
             case "union_type" | "intersection_type":
-                return next((told for part in node.named_children if (told := self.typed(part, left - 1))), "")
+                return next((declared for part in node.named_children if (declared := self.typed(part, left - 1))), "")
             case "generic_type":
                 named = node.child_by_field_name("name")
                 inner = [
@@ -290,9 +290,9 @@ class JavaScript(Walker):
     def _returns(self, node: Node, name: str) -> None:
         body = node.child_by_field_name("body")
         given = self.chain(body) if node.type == "arrow_function" and body is not None else ""
-        told = self.typed(node.child_by_field_name("return_type")) or given
-        if told:
-            self.found.bind(name, "()", told)
+        declared = self.typed(node.child_by_field_name("return_type")) or given
+        if declared:
+            self.found.bind(name, "()", declared)
 
     def _hide(self, pattern: Node, scope: str) -> None:
         """Bind the names of a destructuring pattern to an unknown value."""

@@ -137,15 +137,15 @@ class _Reader:
     def _function(self, node: Function, scope: str, cls: str) -> None:
         self._outside(node, scope, cls)
         method = scope == cls != ""
-        told = {chain(decorator).rpartition(".")[2] for decorator in node.decorator_list}
-        is_property = method and bool(told & {"property", "cached_property"})
+        declared = {chain(decorator).rpartition(".")[2] for decorator in node.decorator_list}
+        is_property = method and bool(declared & {"property", "cached_property"})
         name = self._define(scope, node, "property" if is_property else "method" if method else "function")
         if node.returns:
             self.found.bind(name, "()", typed(node.returns))
         arguments = node.args
         positional = [*arguments.posonlyargs, *arguments.args]
-        if method and positional and "staticmethod" not in told:
-            is_class = "classmethod" in told or node.name in ("__new__", "__init_subclass__", "__class_getitem__")
+        if method and positional and "staticmethod" not in declared:
+            is_class = "classmethod" in declared or node.name in ("__new__", "__init_subclass__", "__class_getitem__")
             self.found.bind(name, positional.pop(0).arg, "@class" if is_class else "@self")
         for one in [*positional, *arguments.kwonlyargs]:
             self.found.bind(name, one.arg, typed(one.annotation) if one.annotation else "")

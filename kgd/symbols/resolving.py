@@ -195,8 +195,8 @@ class Resolver:
     def _answer(self, what: _What, depth: int) -> _What | None:
         """The declared result of a function."""
         symbols = self._project.symbols(what.path)
-        told = symbols.types.get((what.name, "()")) if symbols else None
-        return self.chain(what.path, what.name, told, depth - 1) if told else None
+        declared = symbols.types.get((what.name, "()")) if symbols else None
+        return self.chain(what.path, what.name, declared, depth - 1) if declared else None
 
     # Names
 
@@ -234,10 +234,10 @@ class Resolver:
         # Only Java looks into the classes around; in other languages a class body sees at most its own names.
         if is_class and symbols.language != "java" and not (innermost and symbols.language == "python"):
             return False
-        told = symbols.types.get((scope, name))
-        if told is not None and not (qualified in table and table[qualified].kind in _CLASSES):
-            if told:
-                found = self.chain(path, scope, told, depth - 1)
+        declared = symbols.types.get((scope, name))
+        if declared is not None and not (qualified in table and table[qualified].kind in _CLASSES):
+            if declared:
+                found = self.chain(path, scope, declared, depth - 1)
                 if found is not None:
                     return found
             if qualified not in table:
@@ -396,9 +396,9 @@ class Resolver:
         table = self.table(path)
         if name in table and table[name].kind not in ("variable", "constant"):
             return _What("symbol", path, name)
-        told = symbols.types.get(("", name))
-        if told:
-            found = self.chain(path, "", told, depth - 1)
+        declared = symbols.types.get(("", name))
+        if declared:
+            found = self.chain(path, "", declared, depth - 1)
             if found is not None:
                 return found
         if name in table:
@@ -428,9 +428,9 @@ class Resolver:
             for file in places.siblings(what.path, symbols, self._project.files):
                 if qualified in self.table(file):
                     return _What("symbol", file, qualified)
-        told = symbols.types.get((what.name, name))
-        if told:
-            return self.chain(what.path, what.name, told, depth - 1)
+        declared = symbols.types.get((what.name, name))
+        if declared:
+            return self.chain(what.path, what.name, declared, depth - 1)
         if what.name in table and table[what.name].kind in _HOLDS_OTHERS:
             taken = self._import(what.path, what.name, name, symbols, depth - 1)
             if taken is not None:

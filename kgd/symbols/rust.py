@@ -144,8 +144,8 @@ class Rust(Walker):
             self.found.take(path, "", alias, scope)
 
     def let(self, node: Node, scope: str) -> str:
-        told = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
-        self._bind(node.child_by_field_name("pattern"), scope, told)
+        declared = self.typed(node.child_by_field_name("type")) or self.chain(node.child_by_field_name("value"))
+        self._bind(node.child_by_field_name("pattern"), scope, declared)
         return scope
 
     def parameter(self, node: Node, scope: str) -> str:
@@ -237,8 +237,8 @@ class Rust(Walker):
                 return self.typed(named, left - 1)
         return ""
 
-    def _bind(self, pattern: Node | None, scope: str, told: str) -> None:
+    def _bind(self, pattern: Node | None, scope: str, declared: str) -> None:
         while pattern is not None and pattern.type in ("mut_pattern", "ref_pattern", "reference_pattern"):
             pattern = pattern.named_children[-1] if pattern.named_children else None
         if pattern is not None and pattern.type == "identifier":
-            self.found.bind(scope, text(pattern), told)
+            self.found.bind(scope, text(pattern), declared)

@@ -217,9 +217,9 @@ class Walker:
 
     def inherit(self, scope: str, bases: Iterable[Node]) -> None:
         for base in bases:
-            told = self.typed(base)
-            if told and not told.startswith("*"):
-                self.found.use(INHERITS, scope, told.removesuffix("()"))
+            declared = self.typed(base)
+            if declared and not declared.startswith("*"):
+                self.found.use(INHERITS, scope, declared.removesuffix("()"))
 
 
 def first(node: Node) -> Node | None:

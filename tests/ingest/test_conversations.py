@@ -145,7 +145,7 @@ def test_messages_in_other_words(words: str) -> None:
     whole = {"messages": [one]}
     for text in (lines(one), json.dumps([one]), json.dumps(whole), json.dumps(whole, indent=2)):
         [talk] = detecting.read(text).conversations
-        [message] = talk.said
+        [message] = talk.messages
         assert (message.text, message.kind, message.sender.lower()) == ("hi", "user", SENDERS.get(words, "ann")), text
         assert recognised("talk.json", text.encode()).name == "conversation"
 

@@ -27,7 +27,7 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
     if not looks_so(value):
         trouble.append(f"{place}: not a conversation of a ChatGPT export")
         return None
-    said: list[SourceMessage] = []
+    messages: list[SourceMessage] = []
     gone: dict[str, str | None] = {}
     left_out: Counter[str] = Counter()
     for id, node in _walked(value["mapping"]):
@@ -35,13 +35,13 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
         parent = line(node.get("parent"))
         message = node.get("message")
         made = _messages(message, id, parent, where, left_out) if isinstance(message, Mapping) else []
-        said += made
+        messages += made
         if not made:
             gone[id] = parent
     title = line(value.get("title"))
     trouble += values.report(left_out, f"{place} ({title or 'untitled'})")
     return Conversation(
-        values.in_order(said), line(value.get("conversation_id") or value.get("id")), title,
+        values.in_order(messages), line(value.get("conversation_id") or value.get("id")), title,
         status="archived" if value.get("is_archived") is True else None, gone=gone,
     )  # fmt: skip
 

@@ -14,12 +14,11 @@ SPOKEN = ("user", "assistant", "system")
 
 
 class _Session:
-    __slots__ = ("gone", "last", "said", "title")
+    __slots__ = ("gone", "messages")
 
     def __init__(self) -> None:
-        self.said: list[SourceMessage] = []
+        self.messages: list[SourceMessage] = []
         self.gone: dict[str, str | None] = {}
-        self.title = ""
 
 
 def read(text: str) -> Read:
@@ -37,7 +36,7 @@ def read(text: str) -> Read:
         elif id := line(value.get("sessionId")):
             _take(value, place, sessions.setdefault(id, _Session()), left_out)
     found = [
-        Conversation(values.in_order(one.said), id, title if len(sessions) == 1 else "", gone=one.gone)
+        Conversation(values.in_order(one.messages), id, title if len(sessions) == 1 else "", gone=one.gone)
         for id, one in sessions.items()
     ]
     return Read(tuple(found), (*trouble, *values.report(left_out, "blocks")))
@@ -57,7 +56,7 @@ def _take(value: Mapping[str, Any], place: str, session: _Session, left_out: Cou
         found = values.blocks(inner.get("content"), left_out)
         at = values.moment(value.get("timestamp"))
         made = values.messages(found, SourceMessage("", sender or kind, kind, at, uuid, parent, place=place))
-        session.said += made
+        session.messages += made
         if made:
             return
     if uuid:

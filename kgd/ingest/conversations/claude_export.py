@@ -27,7 +27,7 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
     if not looks_so(value):
         trouble.append(f"{place}: not a conversation of a Claude export")
         return None
-    said: list[SourceMessage] = []
+    messages: list[SourceMessage] = []
     gone: dict[str, str | None] = {}
     left_out: Counter[str] = Counter()
     for number, message in enumerate(value["chat_messages"], 1):
@@ -36,12 +36,12 @@ def _conversation(value: Any, place: str, trouble: list[str]) -> Conversation | 
             trouble.append(f"{where}: not a message")
             continue
         made = _messages(message, where, left_out)
-        said += made
+        messages += made
         if not made and (id := line(message.get("uuid"))):
             gone[id] = _parent(message)
     title = line(value.get("name"))
     trouble += values.report(left_out, f"{place} ({title or 'untitled'})")
-    return Conversation(values.in_order(said), line(value.get("uuid")), title, gone=gone)
+    return Conversation(values.in_order(messages), line(value.get("uuid")), title, gone=gone)
 
 
 def _messages(message: Mapping[str, Any], place: str, left_out: Counter[str]) -> list[SourceMessage]:

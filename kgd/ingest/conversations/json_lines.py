@@ -32,7 +32,7 @@ ABOUT = ("title", "thread_name", "participants", "status")
 
 @dataclass(slots=True)
 class _Thread:
-    said: list[SourceMessage] = field(default_factory=list)
+    messages: list[SourceMessage] = field(default_factory=list)
     title: str = ""
     participants: tuple[str, ...] = ()
     status: Status | None = None
@@ -47,7 +47,7 @@ def read(text: str) -> Read:
     for place, value in _values(text, trouble):
         _take(value, place, "", threads, trouble, left_out)
     found = [
-        Conversation(tuple(one.said), id, one.title, one.participants, one.status, one.gone)
+        Conversation(tuple(one.messages), id, one.title, one.participants, one.status, one.gone)
         for id, one in threads.items()
     ]
     return Read(tuple(found), (*trouble, *values.report(left_out, "blocks")))
@@ -95,7 +95,7 @@ def _take(
     one = threads.setdefault(id, _Thread())
     base = _base(value, place)
     made = values.messages(_blocks(value, content, left_out), base)
-    one.said += made
+    one.messages += made
     if base.at is None and (given := first_of(value, MOMENT)) is not None:
         trouble.append(f"{place}: {values.line(given, 40) or 'this'} is not a time; placed after the previous message")
     if not made:

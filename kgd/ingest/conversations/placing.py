@@ -30,12 +30,12 @@ MOST_TOGETHER = 1 << 20
 class Placed:
     """A message and its id. `is_new` is whether the thread does not have it yet."""
 
-    said: SourceMessage
+    message: SourceMessage
     id: str
     is_new: bool
 
 
-def place(said: Sequence[SourceMessage], stored: Iterable[str], now: int | None = None) -> list[Placed]:
+def place(messages: Sequence[SourceMessage], stored: Iterable[str], now: int | None = None) -> list[Placed]:
     """The messages with their ids, in the given order.
 
     A message without a time gets the time of the one before it. If no message has a time or an id, `now` is their time
@@ -43,19 +43,19 @@ def place(said: Sequence[SourceMessage], stored: Iterable[str], now: int | None 
     0.
 
     Args:
-        stored: Ids of the thread, in order: at least those between the first and the last time of `said`, and all of
-            them unless every message has a time.
+        stored: Ids of the thread, in order: at least those between the first and the last time of `messages`, and all
+            of them unless every message has a time.
 
     Raises:
         Limit: More than a million messages of one millisecond.
     """
     known = _Known(stored)
-    names = [_hash(one) for one in said]
-    bare = now is not None and all(one.at is None and not one.id for one in said)
+    names = [_hash(one) for one in messages]
+    bare = now is not None and all(one.at is None and not one.id for one in messages)
     repeated = _overlap(known.ids, names) if bare else 0
-    placed = [Placed(said[n], known.ids[len(known.ids) - repeated + n], False) for n in range(repeated)]
+    placed = [Placed(messages[n], known.ids[len(known.ids) - repeated + n], False) for n in range(repeated)]
     at = now if now is not None else 0
-    for one, name in zip(said[repeated:], names[repeated:], strict=True):
+    for one, name in zip(messages[repeated:], names[repeated:], strict=True):
         if one.at is None and at == now:
             one = replace(one, at=now)
         at = at if one.at is None else one.at
@@ -173,27 +173,27 @@ CALLS = 200
 """Tool calls in a message's data; further ones go into the content."""
 
 
-def as_node(uri: Uri, said: SourceMessage, source: Source) -> Node:
+def as_node(uri: Uri, message: SourceMessage, source: Source) -> Node:
     """The node of a message, named ``senderType:timestamp``."""
-    content, calls = _with_calls(said)
-    data: dict[str, Json] = {"senderId": said.sender, "senderType": said.kind}
-    if said.id:
-        data["id"] = said.id
+    content, calls = _with_calls(message)
+    data: dict[str, Json] = {"senderId": message.sender, "senderType": message.kind}
+    if message.id:
+        data["id"] = message.id
     if calls:
         data["toolCalls"] = calls
-    if said.answers:
-        data["toolCallId"] = said.answers
-    name = f"{said.kind}:{_moment(uri_name(uri), said)}"[:NAME_LIMIT]
-    summary = cut_at_word(said.title)
+    if message.answers:
+        data["toolCallId"] = message.answers
+    name = f"{message.kind}:{_moment(uri_name(uri), message)}"[:NAME_LIMIT]
+    summary = cut_at_word(message.title)
     return Node(uri, "message", name, summary, content, data=data, source=source)
 
 
-def _moment(id: str, said: SourceMessage) -> str:
+def _moment(id: str, message: SourceMessage) -> str:
     """The time of a message; with ``~`` if only an earlier message has a time, else its number."""
     at = moment_of(id)
     if at is None:
         return str(count_of(id))
-    return spelt(at) if said.at is not None else f"~{spelt(at)}"
+    return spelt(at) if message.at is not None else f"~{spelt(at)}"
 
 
 def spelt(at: int) -> str:
@@ -210,14 +210,14 @@ def upsert_of(node: Node) -> Upsert:
     )  # fmt: skip
 
 
-def fitting(said: SourceMessage, size: Callable[[SourceMessage], int]) -> list[SourceMessage]:
+def fitting(message: SourceMessage, size: Callable[[SourceMessage], int]) -> list[SourceMessage]:
     """The message, or pieces of it that each fit; each piece answers the one before it.
 
     `size` returns the bytes of a message as a node's file. Pieces end at line ends if possible.
     """
-    whole = replace(said, text=_with_calls(said)[0], tool_calls=_kept(said))
+    whole = replace(message, text=_with_calls(message)[0], tool_calls=_kept(message))
     if len(whole.text) <= SMALL or size(whole) <= WHOLE:
-        return [said]
+        return [message]
     pieces = [whole]
     at = 0
     while at < len(pieces):
@@ -230,8 +230,8 @@ def fitting(said: SourceMessage, size: Callable[[SourceMessage], int]) -> list[S
             at += 1
     made = [replace(pieces[0], text=pieces[0].text)]
     for number, piece in enumerate(pieces[1:], 2):
-        id = f"{said.id}/part {number}" if said.id else ""
-        made.append(replace(piece, id=id, parent=made[-1].id or None, closes=said.id))
+        id = f"{message.id}/part {number}" if message.id else ""
+        made.append(replace(piece, id=id, parent=made[-1].id or None, closes=message.id))
     return made
 
 
@@ -242,22 +242,22 @@ def _cut(text: str) -> int:
     return line + 1 if line > 0 else middle
 
 
-def _kept(said: SourceMessage) -> tuple[ToolCall, ...]:
+def _kept(message: SourceMessage) -> tuple[ToolCall, ...]:
     """The tool calls for which `data` has room, without their arguments if those are long."""
     room = IN_DATA
     kept = []
-    for call in said.tool_calls[:CALLS]:
+    for call in message.tool_calls[:CALLS]:
         fits = len(call.arguments) <= room
         room -= len(call.arguments) if fits else 0
         kept.append(call if fits else replace(call, arguments=""))
     return tuple(kept)
 
 
-def _with_calls(said: SourceMessage) -> tuple[str, list[dict[str, Json]]]:
+def _with_calls(message: SourceMessage) -> tuple[str, list[dict[str, Json]]]:
     """Content and tool calls; calls too long for `data` are appended to the text, so nothing is lost."""
-    kept = _kept(said)
-    texts = [said.text]
-    for number, call in enumerate(said.tool_calls):
+    kept = _kept(message)
+    texts = [message.text]
+    for number, call in enumerate(message.tool_calls):
         if number >= len(kept) or kept[number] != call:
             texts.append(f"[{call.name}]\n{call.arguments}")
     shown = [

@@ -59,7 +59,7 @@ class Conversation:
     replies can bridge them.
     """
 
-    said: tuple[SourceMessage, ...]
+    messages: tuple[SourceMessage, ...]
     id: str = ""
     title: str = ""
     participants: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ _WORDS = 4
 
 def read(text: str) -> Read:
     """One thread; each line that begins with a name starts a message."""
-    said: list[SourceMessage] = []
+    messages: list[SourceMessage] = []
     day: int | None = None
     lines: list[str] = []
     trouble: list[str] = []
@@ -32,7 +32,7 @@ def read(text: str) -> Read:
     def finish() -> None:
         body = "\n".join(lines).strip("\n")
         if head is not None and body:
-            said.append(SourceMessage(body, head.sender, head.kind, head.at, place=head.place))
+            messages.append(SourceMessage(body, head.sender, head.kind, head.at, place=head.place))
         elif body.strip():
             trouble.append(f"line 1: {len(lines)} line(s) before the first name were left out")
 
@@ -53,7 +53,7 @@ def read(text: str) -> Read:
             day = None
         lines = [first]
     finish()
-    return Read((Conversation(tuple(said)),) if said else (), tuple(trouble))
+    return Read((Conversation(tuple(messages)),) if messages else (), tuple(trouble))
 
 
 def _begun(raw: str, day: int | None, place: str) -> tuple[SourceMessage, str] | None:

@@ -286,10 +286,10 @@ def first_of(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) not in (None, "", [], {})), None)
 
 
-def in_order(said: Sequence[SourceMessage]) -> tuple[SourceMessage, ...]:
+def in_order(unordered: Sequence[SourceMessage]) -> tuple[SourceMessage, ...]:
     """The messages by time; a message without a time stays behind the one before it."""
     keyed, last = [], 0
-    for number, one in enumerate(said):
+    for number, one in enumerate(unordered):
         last = one.at if one.at is not None else last
         keyed.append((last, number, one))
     return tuple(one for _, _, one in sorted(keyed, key=lambda key: key[:2]))

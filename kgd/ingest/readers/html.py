@@ -13,9 +13,6 @@ _BLOCKS = frozenset(
     {"p", "div", "section", "article", "main", "header", "footer", "aside", "blockquote", "figure", "figcaption", "dl",
      "dt", "dd", "address", "details", "summary", "form", "fieldset", "table", "ul", "ol", "hr", "body"}
 )  # fmt: skip
-_VOID = frozenset(
-    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
-)
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.I)
 _HREF = re.compile(r"(?:https?://|(?![a-z][a-z0-9+.-]*:))[^\s()<>]{1,2000}\Z", re.I).match
@@ -48,11 +45,11 @@ def _characters(data: bytes) -> str:
     try:
         return clean(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        said = _CHARSET.search(data[:2048])
-        if said is None:
+        words = _CHARSET.search(data[:2048])
+        if words is None:
             raise Unreadable("it is not UTF-8 text and declares no encoding", next="Save it as UTF-8.") from error
     try:
-        return clean(data.decode(said[1].decode("ascii"), "replace"))
+        return clean(data.decode(words[1].decode("ascii"), "replace"))
     except LookupError:
         raise Unreadable("its declared encoding is unknown") from None
 
@@ -175,14 +172,14 @@ class Page(HTMLParser):
     def _end_heading(self) -> None:
         if self._heading is None:
             return
-        said, self._heading = " ".join("".join(self._heading).split()), None
-        if said:
-            self.first_heading = self.first_heading or said
-            self._out.append(f"\n\n{self._mark} {said}\n\n")
+        words, self._heading = " ".join("".join(self._heading).split()), None
+        if words:
+            self.first_heading = self.first_heading or words
+            self._out.append(f"\n\n{self._mark} {words}\n\n")
 
     def _end_link(self, target: str, start: int) -> None:
-        said = " ".join("".join(self._out[start:]).split())
-        if said and "[" not in said and "]" not in said and self._heading is None:
+        words = " ".join("".join(self._out[start:]).split())
+        if words and "[" not in words and "]" not in words and self._heading is None:
             space = " " if "".join(self._out[start : start + 1]).startswith(" ") else ""
-            self._out[start:] = [f"{space}[{said}]({target})"]
+            self._out[start:] = [f"{space}[{words}]({target})"]
         self._link = None

@@ -30,7 +30,7 @@ def read(data: bytes) -> Text:
         if reader.is_encrypted and not reader.decrypt(""):
             raise Unreadable("it has a password")
         count = len(reader.pages)
-        said = reader.metadata.title if reader.metadata else None
+        stated = reader.metadata.title if reader.metadata else None
     except _BROKEN:
         raise Unreadable("it is not a valid PDF") from None
     pages: list[str] = []
@@ -56,5 +56,5 @@ def read(data: bytes) -> Text:
         trouble.append(f"only the first {MOST_PAGES:,} of {count:,} pages were read")
     if not pages:
         raise Unreadable("there is no text in it; scanned pages are only pictures")
-    title = one_line(said) if isinstance(said, str) else ""
+    title = one_line(stated) if isinstance(stated, str) else ""
     return Text("pdf", "markdown", title, "\n".join(pages), trouble=tuple(trouble))

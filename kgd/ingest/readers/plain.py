@@ -26,9 +26,9 @@ def markdown(text: str) -> Text:
     about = []
     for key in ABOUT:
         value = front.get(key)
-        said = ", ".join(strings(value)) if not isinstance(value, date) else value.isoformat()
-        if said:
-            about.append((key, one_line(said)))
+        stated = ", ".join(strings(value)) if not isinstance(value, date) else value.isoformat()
+        if stated:
+            about.append((key, one_line(stated)))
     tags = tuple(tag for tag in strings(front.get("tags")) if 0 < len(tag) <= LABEL_LIMIT and tag.isprintable())
     return Text("markdown", "markdown", title or first_heading(page.body), page.body, tags, tuple(about), trouble)
 
