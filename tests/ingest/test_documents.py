@@ -117,7 +117,7 @@ def test_links_tags_and_paths_in_a_text_become_relations_and_leave_with_it(ask: 
     (folder / "deep").mkdir(parents=True)
     (folder / "a.md").write_text(
         "---\ntitle: Alpha\ntags: [plan]\n---\n# Alpha\n\nSee [b](deep/b.md), [[Key service]], `src/auth/session.py`, "
-        "https://example.org/spec?x=1. Ask @ann or @nobody. #urgent is a tag, not a [link](http:x) nor [[Nowhere]].\n"
+        "https://example.org/spec?x=1. Ask @ann or @zoe. #urgent is a tag, not a [link](http:x) nor [[Nowhere]].\n"
     )
     (folder / "deep" / "b.md").write_text("Back to [[a]] and [up](../a.md#alpha); out of it: [no](../../secret.md).\n")
     ask.ingest(source=str(folder))
