@@ -66,7 +66,7 @@ BUGS = {
         ("tests/surfaces/test_traverse.py::test_the_type_concept_leaves_out_directories",),
     ),
     "32-concepts-and-directories-found": Bug(
-        "a search for concepts finds directories", "kgd/index/text.py", "if DIRECTORY_TYPE in types:", "if False:",
+        "a search for concepts finds directories", "kgd/index/ranking.py", "if DIRECTORY_TYPE in types:", "if False:",
         ("tests/surfaces/test_search.py::test_the_type_concept_finds_no_directories",),
     ),
     "34-history-by-name": Bug(
