@@ -35,7 +35,7 @@ from kgd.git.remote_settings import remotes
 from kgd.graph.context import ContextStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.uri import Uri
-from kgd.resolution.attempts import Attempts
+from kgd.resolution.provider import Attempts
 from kgd.sync.cloning import Clones
 from kgd.sync.network import network_of
 

@@ -20,12 +20,12 @@ import orjson
 from kgd.errors import KgdError
 from kgd.index.code import CodeIndex
 from kgd.index.database import IndexDamaged
-from kgd.overlay.reading import Asked, Reading
+from kgd.overlay.reading import CodeReader, FileToRead
 from kgd.symbols.extracting import VERSION
 from kgd.workspace.secrets import secret_in
 
 if TYPE_CHECKING:
-    from kgd.ingest.reading import Reading as Documents
+    from kgd.ingest.reading import DocumentReader as Documents
 
 MEMORY = 3 << 30
 """Limit of the address space in bytes; files have a megabyte or two."""
@@ -45,12 +45,12 @@ def main(arguments: list[str]) -> int:
     os.dup2(2, 1)  # keeps prints of libraries out of the answers
     cut = Chunker()
     try:
-        return serve(Reading(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
+        return serve(CodeReader(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut), sys.stdin.buffer, answers)
     finally:
         cut.close()
 
 
-def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
+def serve(reading: CodeReader, orders: BinaryIO, answers: BinaryIO) -> int:
     """Execute orders until the input ends: ``read`` with files, ``gone`` with paths, ``follow``."""
 
     def send(answer: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def serve(reading: Reading, orders: BinaryIO, answers: BinaryIO) -> int:
         order = orjson.loads(line)
         try:
             if "read" in order:
-                files = [Asked(*one) for one in order["read"]]
+                files = [FileToRead(*one) for one in order["read"]]
                 send({"read": reading.read(files, lambda path: send({"begin": path}))})
             elif "gone" in order:
                 send({"gone": reading.remove(order["gone"])})
@@ -82,7 +82,7 @@ class Chunker:
         """A document's chunks: headings and text. Raises ValueError if it is unreadable."""
         from kgd.ingest.chunks import chunks
         from kgd.ingest.documents import LEFT_OUT, SEPARATOR
-        from kgd.ingest.reading import Reading as Documents
+        from kgd.ingest.reading import DocumentReader as Documents
 
         if self._documents is None:
             self._documents = Documents()

@@ -23,12 +23,12 @@ from kgd.index.text import Doc
 from kgd.model.node import Node
 from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.overlay.facts import BINARY, SYMLINK, UNREAD, UNREADABLE, File
-from kgd.overlay.inside import Inside
+from kgd.overlay.inside import FileParts
 from kgd.overlay.overlay import Overlay
 from kgd.overlay.reading import READ
 from kgd.overlay.tree import Directory
 from kgd.symbols.extracting import VERSION, is_readable, language_for
-from kgd.symbols.grammars import to_install
+from kgd.symbols.walking import to_install
 from kgd.workspace.workspace import Workspace
 
 BATCH = 100
@@ -58,7 +58,7 @@ class ReadingTree:
         """Nodes in parsed files, before and after, until `changed` is called with them."""
         self._path = folder / "code.sqlite"
         self._index = CodeIndex(self._path, VERSION)
-        self._inside = Inside(self._index, workspace.id)
+        self._inside = FileParts(self._index, workspace.id)
         self._inside.report = self.report
         overlay.inside = self._inside
         workspace.code_docs = self._all_docs
@@ -309,13 +309,13 @@ class ReadingTree:
 
     def _register_new(self) -> None:
         """Register newly parsed files with search."""
-        while paths := self._index.untold(REGISTERED_AT_ONCE):
+        while paths := self._index.unindexed(REGISTERED_AT_ONCE):
             if self._closed:
                 return
             for path in paths:
                 self._register(path, self._docs(path))
             self._workspace.text().newest("symbol", 1)  # returns when the index holds all of it
-            self._index.note_told(paths)
+            self._index.mark_indexed(paths)
 
     def _register_missing(self) -> None:
         """At the start: remove files from search that no longer exist, and add missing ones."""

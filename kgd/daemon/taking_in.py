@@ -15,7 +15,7 @@ from kgd.ingest.documents import FILE
 from kgd.ingest.formats import is_document
 from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
-from kgd.ingest.reading import Reading
+from kgd.ingest.reading import DocumentReader
 from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of
@@ -105,7 +105,7 @@ class TakingIn:
             KgdError: The workspace cannot be written.
         """
         root = Path(self.request.source)
-        with Reading() as reading:
+        with DocumentReader() as reading:
             around = Around(self.workspace, reading)
             if root.is_dir():
                 self._folder(root, around)
@@ -123,7 +123,7 @@ class TakingIn:
         """
         self.report.total = 1
         given, kind = self._text()
-        with Reading() as reading:
+        with DocumentReader() as reading:
             around = Around(self.workspace, reading, sees=sees)
             self._write(lambda: kind.take(given, around), given.name or "a text")
         self.report.done = 1

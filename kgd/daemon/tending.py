@@ -44,7 +44,7 @@ class WorkspaceWatch:
         self._workspace, layout, self._changed = workspace, workspace.layout, changed
         self._stop = threading.Event()
         self._freshness, self._usage = Freshness.of(workspace), Usage.of(workspace)
-        self._freshness.told = changed
+        self._freshness.on_change = changed
         self._overlay: Overlay | None = None
         self.reading: ReadingTree | None = None
         self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
@@ -109,7 +109,7 @@ class WorkspaceWatch:
                 try:
                     found = self._overlay.scan(stop=self._stop)
                 finally:
-                    self._overlay.told = self._tree_changed
+                    self._overlay.on_change = self._tree_changed
                 if found.complete:
                     self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
                     self._freshness.look_through()

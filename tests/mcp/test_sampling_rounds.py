@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, CreateMessageResult, InputRequiredResult, TextContent
 
 from kgd.mcp.server import Surface
-from kgd.resolution.attempts import PER_HOUR, STRIKES
+from kgd.resolution.provider import PER_HOUR, STRIKES
 from kgd.tools.session import Session
 from tests.mcp.conftest import Machine, Mode, Model, call, commits, disagree, in_memory, node
 
@@ -180,7 +180,7 @@ async def test_after_three_bad_answers_a_conflict_waits_for_another_resolver(ses
         told = [(await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"] for _ in range(STRIKES + 2)]
         assert len(model.asked) == STRIKES
         assert "not one JSON object" in told[0]
-        assert "in vain" in told[-1]
+        assert "no usable answer" in told[-1]
 
 
 async def test_an_answer_that_cannot_be_written_is_a_bad_one(session: Session) -> None:
@@ -190,7 +190,7 @@ async def test_an_answer_that_cannot_be_written_is_a_bad_one(session: Session) -
         uri = await disagree(client, "content", values)
         told = [(await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"] for _ in range(STRIKES + 1)]
         assert all("secret" in why for why in told[:STRIKES])
-        assert "in vain" in told[-1]
+        assert "no usable answer" in told[-1]
         assert "AKIA" not in str(told)
 
 
@@ -201,7 +201,7 @@ async def test_a_refusing_host_is_not_asked_again_and_again(session: Session) ->
         for _ in range(STRIKES):
             with pytest.raises(MCPError):
                 await call(client, "resolve_conflicts", ids=uri)
-        assert "in vain" in (await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"]
+        assert "no usable answer" in (await call(client, "resolve_conflicts", ids=uri))["remaining"][0]["why"]
 
 
 async def test_questions_are_counted_by_the_hour(session: Session) -> None:
