@@ -22,7 +22,7 @@ BUGS = {
     ),
     "19-stale-unheard": Bug(
         "subscribers of a node do not hear that the code it cites changed", "kgd/freshness/freshness.py",
-        "self.told(changed)", "self.told(frozenset())",
+        "self.on_change(changed)", "self.told(frozenset())",
         (f"{_SUBSCRIPTIONS}test_a_note_on_code_that_changed_is_heard_of",),
     ),
     "33-no-progress": Bug(
