@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from kgd.codec.settings import first_files
-from kgd.daemon.tending import Tending
-from kgd.git.layout import create_in_code_repository
+from kgd.daemon.tending import WorkspaceWatch
+from kgd.git.creation import create_in_code_repository
 from kgd.model.uri import from_path
 from kgd.overlay.overlay import Overlay
 from kgd.workspace.workspace import Workspace
@@ -124,7 +124,7 @@ def _rescan(overlay: Overlay, root: Path) -> float:
 def _followed(root: Path) -> float:
     """The longest of three waits, for new files, for their other names, and for their end, with the watcher at work."""
     workspace = Workspace.open(create_in_code_repository(root, "bench", first_files("bench")), publish=False)
-    tending = Tending(workspace, rescan_seconds=60)
+    tending = WorkspaceWatch(workspace, rescan_seconds=60)
     tending.start()
     overlay = workspace.overlay
     assert overlay is not None

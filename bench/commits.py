@@ -26,12 +26,12 @@ from bench import corpus
 from bench.corpus import Made
 from bench.row import Row, compare, percentile
 from kgd.codec import documents, paths
+from kgd.daemon.process import SWITCH_SECONDS
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.graph.traverse import traverse
 from kgd.model.change import Author, ChangeSet, Upsert
 from kgd.model.node import Node
-from kgd.serve.__main__ import SWITCH_SECONDS
 from kgd.workspace import adoption
 from kgd.workspace.workspace import Workspace
 

@@ -46,7 +46,7 @@ def documents(count: int) -> list[Doc]:
 def rows(nodes: int = 100_000) -> list[dict[str, Any]]:
     docs = documents(nodes)
     with tempfile.TemporaryDirectory() as folder:
-        database = Database.open(Path(folder) / "index.db")
+        database = Database(Path(folder) / "index.db")
         index = TextIndex(database)
         begun = time.process_time()
         index.apply(docs)

@@ -33,8 +33,8 @@ def serve(given: Given, options: Given) -> int:
     """Run the daemon in the foreground. A hub replaces a daemon that runs in the background."""
     from kgd.serve.__main__ import main
 
-    words = ["--foreground"]
-    for name in ("listen", "tls_cert", "tls_key"):
+    words = ["--foreground", *["--debug"] * bool(given.get("debug"))]
+    for name in ("profile", "listen", "tls_cert", "tls_key"):
         if name in given:
             words += [f"--{name.replace('_', '-')}", str(given[name])]
     if "listen" in given:

@@ -1,8 +1,8 @@
-"""The project of a host that starts servers elsewhere, by the roots that its client offers.
+"""The project of a host that starts its servers in another directory, from the client's roots.
 
-Only for connections of this machine. The directory that the host chose wins while it is in a workspace; else the first
-root that is in one takes its place. In the handshake era the call waits for the roots; later it ends with the question,
-and the client calls again with the answer.
+Only for local connections. The server's directory counts if it is in a workspace, else the first root that is in a
+workspace. In the handshake era the call waits for the roots; in the modern protocol it ends with the question, and the
+client calls again with the answer.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kgd.tools import addressing
 from kgd.tools.session import Session
 
 ANSWER_SECONDS = 5.0
-"""How long a client may take to name its roots, before the call goes on without."""
+"""How long a client may take to name its roots, before the call continues without them."""
 MOST = 20
 
 
 @dataclass(slots=True)
 class _Known:
-    """One connection: the directory it was started in, and the roots of its client while these hold."""
+    """The start directory and the current roots of one connection."""
 
     started: Path | None
     roots: asyncio.Future[list[Path]] | None = None
@@ -45,12 +45,12 @@ class Roots:
         self._known: dict[int, _Known] = {}
 
     async def place(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session) -> None:
-        """Set the session's directory to the first root in a workspace, where its own is in none.
+        """Set the session's directory to the first root in a workspace, if its own is in none.
 
-        A client is asked once, and again after it said that its roots changed, which it can in the handshake era only.
+        A client is asked once, and in the handshake era again after its roots changed.
 
         Raises:
-            AnswersNeeded: The client is to call again with its roots.
+            AnswersNeeded: The client must call again with its roots.
         """
         capabilities = ctx.session.client_capabilities
         if session.here is not None or ctx.request is not None:

@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kgd.daemon.elsewhere import GRACE
-from kgd.sync.hubs import DEADLINE
+from kgd.sync.hubs import DEADLINE, GRACE
 from tests.across.counter import Counter, always, http
 from tests.across.sites import Site, names, node
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.config.credentials import secret
-from kgd.config.keeping import drop, keep
+from kgd.config.credentials import drop, keep, secret
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
 from kgd.tools import call
 from kgd.tools.session import Session

@@ -1,4 +1,4 @@
-"""Areas are made, changed and deleted as one commit each, and what is wrong is refused before anything is written."""
+"""Areas are created, changed and deleted in one commit each; invalid input is refused before any write."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ BAD: list[tuple[type[KgdError], str, dict[str, Any]]] = [
 @pytest.mark.requirement("A17")
 @pytest.mark.requirement("A7")
 @pytest.mark.requirement("A9")
-def test_what_is_wrong_is_refused_with_its_place_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
+def test_invalid_input_is_refused_with_its_place_and_nothing_is_written(ask: Ask, ws: Workspace) -> None:
     atom(ask, "There", knowledge="known")
     molecule(ask, "Domain")
     tip = ws.tip
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_refused_with_its_place_and_nothing_is_written(ask: Ask
 
 
 @pytest.mark.requirement("A13")
-def test_what_is_just_within_the_bounds_is_taken(ask: Ask) -> None:
+def test_input_at_the_limits_is_accepted(ask: Ask) -> None:
     others = atoms(ask, 50)
     made = atom(
         ask, "ü" * 255, knowledge=f"\n {'k' * 32 * 1024} \n", relatedAtoms=related(*others),
@@ -163,7 +163,7 @@ def test_what_is_just_within_the_bounds_is_taken(ask: Ask) -> None:
 
 @pytest.mark.requirement("A7")
 @pytest.mark.requirement("A9")
-def test_an_update_changes_what_it_names_and_counts_one_version(ask: Ask, ws: Workspace) -> None:
+def test_an_update_changes_only_its_fields_and_adds_one_version(ask: Ask, ws: Workspace) -> None:
     domain, other = molecule(ask, "Domain")["id"], molecule(ask, "Other")["id"]
     a, b, c = (atom(ask, name)["id"] for name in "abc")
     made = atom(ask, "Bus", knowledge="old", moleculeId=domain, relatedAtoms=related(a, b))
@@ -236,7 +236,7 @@ def log_files(ws: Workspace) -> list[str]:
     return [path for path, _, _ in ws.store.files(tree) if path.startswith("log/")]
 
 
-def test_areas_of_one_name_get_a_uri_each_that_nobody_had_before(ask: Ask) -> None:
+def test_areas_of_one_name_get_distinct_unused_uris(ask: Ask) -> None:
     first, second = atom(ask, "Retry"), atom(ask, "Retry")
     assert (first["id"], second["id"], atom(ask, "RETRY")["id"]) == (
         "atom://shop/Retry", "atom://shop/Retry-2", "atom://shop/RETRY-3",
@@ -336,7 +336,7 @@ def test_a_question_that_makes_no_sense_is_refused(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_that_nobody_could_take_is_refused_by_its_size(
+def test_an_answer_too_large_for_clients_is_refused(
     ask: Ask, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask.put(changes=[{"op": "upsert", "uri": "molecule://shop/All"}])
@@ -385,7 +385,7 @@ def areas_read(monkeypatch: pytest.MonkeyPatch) -> list[Uri]:
 
 
 @pytest.mark.parametrize("half", ["\ud800", "a\udc80b"])
-def test_half_a_character_is_refused_wherever_it_stands(ask: Ask, half: str) -> None:
+def test_a_lone_surrogate_is_refused_in_any_field(ask: Ask, half: str) -> None:
     atom(ask, "Auth")
     made = {"operation": "create", "entityType": "atom", "name": "N", "paths": ["a"], "createdByTaskId": TASK}
     for key in ("name", "knowledge", "moleculeId", "createdByTaskId"):

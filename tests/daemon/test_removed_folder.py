@@ -1,4 +1,4 @@
-"""The folder of what is derived is removed under a running daemon: work goes on, published as before."""
+"""The folder of derived data is removed under a running daemon: work continues and is published."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_writes_and_publication_go_on(ann: Person) -> None:
     assert fsck(ann.tree / ".git") == []
 
 
-def test_an_idle_daemon_opens_the_workspace_anew_by_itself(ann: Person) -> None:
+def test_an_idle_daemon_opens_the_workspace_again(ann: Person) -> None:
     remove_derived(ann)
     until(lambda: (ann.tree / ".git/kgd/lock").exists())
     file = ann.tree / "nodes/concept/before.yaml"

@@ -25,13 +25,13 @@ BUGS = {
         ("tests/surfaces/test_put.py::test_a_dry_run_says_which_nodes_a_new_one_looks_like",),
     ),
     "31-one-bad-client": Bug(
-        "one bad client stops sampling on a conflict for everyone", "kgd/resolution/attempts.py",
+        "one bad client stops sampling on a conflict for everyone", "kgd/resolution/provider.py",
         "self._failed.setdefault((client, conflict)", 'self._failed.setdefault(("", conflict)',
         ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
     ),
     "31-bad-for-good": Bug(
-        "bad answers about a conflict count until the daemon stops", "kgd/resolution/attempts.py",
-        "if sum(at > since for at in vain) >= STRIKES:", "if len(vain) >= STRIKES:",
+        "bad answers about a conflict count until the daemon stops", "kgd/resolution/provider.py",
+        "if sum(at > since for at in failures) >= STRIKES:", "if len(failures) >= STRIKES:",
         ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
     ),
     "31-suggested-arguments": Bug(
@@ -67,7 +67,7 @@ BUGS = {
         ("tests/surfaces/test_traverse.py::test_the_type_concept_leaves_out_directories",),
     ),
     "32-concepts-and-directories-found": Bug(
-        "a search for concepts finds directories", "kgd/index/text.py", "if DIRECTORY_TYPE in types:", "if False:",
+        "a search for concepts finds directories", "kgd/index/ranking.py", "if DIRECTORY_TYPE in types:", "if False:",
         ("tests/surfaces/test_search.py::test_the_type_concept_finds_no_directories",),
     ),
     "34-history-by-name": Bug(

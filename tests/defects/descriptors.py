@@ -7,7 +7,7 @@ from tests.planting import Bug
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
         "a handle that was renewed is freed by the garbage collector alone",
-        "kgd/git/handle.py",
+        "kgd/git/place.py",
         "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
         (
@@ -38,15 +38,15 @@ BUGS = {
     ),
     "1-soft-limit": Bug(
         "the soft limit of descriptors is left as it is",
-        "kgd/serve/__main__.py",
-        "    descriptors.raise_limit()\n",
+        "kgd/daemon/process.py",
+        "    raise_limit()\n",
         "",
         ("tests/faults/test_descriptors.py::test_the_soft_limit_is_raised_to_the_hard_limit",),
     ),
     "1-no-reserve": Bug(
         "clients are accepted until no descriptor is left",
         "kgd/daemon/endpoint.py",
-        "        if shortage := descriptors.shortage():\n",
+        "        if shortage := process.shortage():\n",
         '        if shortage := "":\n',
         ("tests/faults/test_descriptors.py::test_clients_are_refused_while_descriptors_are_left_for_writing",),
     ),

@@ -21,7 +21,7 @@ BUGS: dict[str, Bug] = {
         "return copied(self._home, self._scratch, wanted, haves)",
         "return Incoming(scratch_repository(self._scratch), self._home, wanted)",
         (
-            f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",
+            f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",
             f"{_TIDYING}test_a_proposal_that_is_here_already_is_not_listed_from_under_a_running_repack",
         ),
     ),
@@ -34,7 +34,7 @@ BUGS: dict[str, Bug] = {
                 continue
             while there.with_suffix(".pack").exists():
 """,
-        (f"{_TIDYING}test_what_a_killed_round_left_is_not_merged_from_under_a_running_repack",),
+        (f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",),
     ),
     "2-half-pruned": Bug(
         "a commit whose files were pruned stops the sync",
@@ -117,14 +117,14 @@ BUGS: dict[str, Bug] = {
     ),
     "6-half-made": Bug(
         "what a kill left in the first up counts as a person's file",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         "any(not _HALF(file.name) for file in directory.iterdir())",
         "any(directory.iterdir())",
         ("tests/git/test_layout.py::test_a_kill_in_the_first_up_does_not_stop_the_next_one",),
     ),
     "6-half-made-in-code": Bug(
         "what a kill left in the first up stays for ever",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         "            shutil.rmtree(left, ignore_errors=True)\n",
         "            pass\n",
         (
@@ -141,7 +141,7 @@ BUGS: dict[str, Bug] = {
     ),
     "7-remains": Bug(
         "what a daemon wrote into a deleted repository keeps a new one away",
-        "kgd/git/layout.py",
+        "kgd/git/creation.py",
         " and not _clear_remains(layout.git_dir):",
         ":",
         ("tests/git/test_layout.py::test_what_a_daemon_left_of_a_deleted_repository_is_no_obstacle",),
@@ -153,7 +153,7 @@ BUGS: dict[str, Bug] = {
         "        except FileNotFoundError:\n            return True\n",
         (
             "tests/daemon/test_removed_folder.py::test_writes_and_publication_go_on",
-            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_anew_by_itself",
+            "tests/daemon/test_removed_folder.py::test_an_idle_daemon_opens_the_workspace_again",
         ),
     ),
     "8-mode-left-staged": Bug(
@@ -173,7 +173,7 @@ BUGS: dict[str, Bug] = {
     "8-stderr-unread": Bug(
         "a log line waits for whoever reads standard error",
         "kgd/daemon/logs.py",
-        "handlers.append(_Unhurried(sys.stderr.fileno()))",
+        "handlers.append(_NonBlockingHandler(sys.stderr.fileno()))",
         "handlers.append(logging.StreamHandler(sys.stderr))",
         ("tests/daemon/test_logs.py::test_a_daemon_whose_standard_error_is_not_read_does_not_wait",),
     ),

@@ -18,10 +18,10 @@ BUGS = {
         (STRANGERS + "test_large_bodies_of_one_token_wait_for_each_other",),
     ),
     "20-mcp-body-before-token": Bug(
-        "a body for /mcp is read before its token is looked up", "kgd/mcp/hub_http.py",
-        """            record = await anyio.to_thread.run_sync(self._door.admit""",
+        "a body for /mcp is read before its token is looked up", "kgd/mcp/http.py",
+        """            record = await anyio.to_thread.run_sync(self._auth.admit""",
         """            await request.body()
-            record = await anyio.to_thread.run_sync(self._door.admit""",
+            record = await anyio.to_thread.run_sync(self._auth.admit""",
         (STRANGERS + "test_without_a_token_a_request_is_answered_before_its_body",),
     ),
     "20-bodies-in-flight": Bug(
@@ -110,7 +110,7 @@ BUGS = {
     "23-conflicts-of-a-hidden-node": Bug(
         "`conflicts` tells a hidden node from a missing one", "kgd/tools/disputes.py",
         "return (sees is None or sees(here)) and workspace.exists(here)", "return workspace.exists(here)",
-        (ORACLES + "test_a_hidden_node_is_not_told_from_a_missing_one[conflicts]",),
+        (ORACLES + "test_a_hidden_node_looks_like_a_missing_one[conflicts]",),
     ),
     "23-names-of-proposals": Bug(
         "a token that only pushes sees the names of all proposals", "kgd/hub/smart_http.py",
@@ -143,12 +143,12 @@ BUGS = {
     "27-recall": Bug(
         "`recall` is served, and nobody may call it", "kgd/tools/operations.json",
         '"constant": "RECALL", "offered": "", "scope": "read"', '"constant": "RECALL", "offered": "", "scope": ""',
-        ("tests/hub/test_api.py::test_whoever_may_search_may_recall",),
+        ("tests/hub/test_api.py::test_a_token_that_may_search_may_recall",),
     ),
     "28-chunked-bodies": Bug(
-        "a chunked body for /mcp costs no quota", "kgd/mcp/hub_http.py",
-        "            await anyio.to_thread.run_sync(self._door.spend, record, len(body))\n",
-        "            await anyio.to_thread.run_sync(self._door.spend, record, int(declared or 0))\n",
+        "a chunked body for /mcp costs no quota", "kgd/mcp/http.py",
+        "            await anyio.to_thread.run_sync(self._auth.spend, record, len(body))\n",
+        "            await anyio.to_thread.run_sync(self._auth.spend, record, int(declared or 0))\n",
         ("tests/hub/test_mcp.py::test_every_body_counts_as_bytes_of_its_token",),
     ),
     "28-deep-data": Bug(

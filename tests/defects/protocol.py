@@ -17,12 +17,12 @@ BUGS = {
     ),
     "19-symbols-unheard": Bug(
         "subscribers do not hear of symbols that came and went", "kgd/daemon/reading_tree.py",
-        "            self._told(touched)\n", "            pass\n",
+        "            self._on_change(touched)\n", "            pass\n",
         (f"{_SUBSCRIPTIONS}test_symbols_that_come_and_go_with_a_save_are_heard_of",),
     ),
     "19-stale-unheard": Bug(
         "subscribers of a node do not hear that the code it cites changed", "kgd/freshness/freshness.py",
-        "self.told(changed)", "self.told(frozenset())",
+        "self.on_change(changed)", "self.told(frozenset())",
         (f"{_SUBSCRIPTIONS}test_a_note_on_code_that_changed_is_heard_of",),
     ),
     "33-no-progress": Bug(
@@ -36,7 +36,7 @@ BUGS = {
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-progress-floods": Bug(
-        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or clock() < due:", ":",
+        "each step of a tool is a notification", "kgd/mcp/reporting.py", " or time.monotonic() < due:", ":",
         ("tests/mcp/test_reporting.py::test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step",),
     ),
     "33-no-logging": Bug(
@@ -89,7 +89,7 @@ BUGS = {
         "completion offers nodes that a token may not read", "kgd/mcp/completing.py",
         "for uri in workspace.graph.uris() if sees is None or sees(uri)", "for uri in workspace.graph.uris()",
         ("tests/hub/test_mcp.py::"
-         "test_a_holder_is_offered_what_they_may_read_as_completion[auto]",),
+         "test_a_holder_is_offered_readable_nodes_as_completion[auto]",),
     ),
     "33-log-level-lost": Bug(
         "a new daemon does not know the log level that a client set", "kgd/client/ledger.py",

@@ -1,4 +1,4 @@
-"""`kgd install` changes what it must in one clone, keeps what was there, and `kgd uninstall` leaves nothing behind."""
+"""`kgd install` changes little in one clone and keeps existing hooks; `kgd uninstall` restores the clone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_again_changes_nothing_and_a_dry_run_writes_nothing(bob: Person) -> None
 
 
 @pytest.mark.slow
-def test_a_foreign_hook_is_kept_and_run_and_comes_back(bob: Person) -> None:
+def test_a_foreign_hook_is_kept_and_run_and_restored(bob: Person) -> None:
     hook = bob.git_dir / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(FOREIGN)
@@ -69,7 +69,7 @@ def test_a_foreign_hook_is_kept_and_run_and_comes_back(bob: Person) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_set_in_between_stays(bob: Person) -> None:
+def test_settings_changed_in_between_stay(bob: Person) -> None:
     config = bob.git_dir / "config"
     config.write_bytes(config.read_bytes().rstrip(b"\n"))
     bob.kgd("install")

@@ -1,4 +1,4 @@
-"""A daemon and plain git at one work tree: what is merged on the command line is taken up as it is."""
+"""A daemon and plain git on one work tree: merges on the command line are accepted unchanged."""
 
 from __future__ import annotations
 

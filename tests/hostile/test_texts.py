@@ -17,7 +17,7 @@ from kgd.codec import front_matter
 from kgd.errors import Limit
 from kgd.exchange import orchestrator_past, rules, vault
 from kgd.exchange.plan import Reading
-from kgd.freshness.symbols import text_of
+from kgd.freshness.code import text_of
 from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import parsed

@@ -144,10 +144,10 @@ def test_other_files_are_not_taken_for_it_and_none_is_written_over(ask: Ask, tmp
         ask.export(target=str(tmp_path / "events.jsonl"), format="jsonl")
     told = ask.export(target=str(tmp_path / "memory.jsonl"), format="jsonl")
     assert told["wrote"] == {"entities": 1, "relations": 0}
-    assert "no entities" in told["troubles"][0]["reason"]
+    assert "not entities" in told["troubles"][0]["reason"]
     with pytest.raises(Invalid):
         take(ask, tmp_path / "memory.jsonl", below="people")
-    with pytest.raises(Invalid, match="name the file itself"):
+    with pytest.raises(Invalid, match="must be a file"):
         take(ask, tmp_path, format="jsonl")
 
 

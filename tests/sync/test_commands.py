@@ -70,7 +70,7 @@ def _soon(one: Somebody, node: str) -> str:
 
 
 @pytest.mark.slow
-def test_what_waits_is_printed_with_what_to_do_and_told_by_the_exit_code(
+def test_waits_are_printed_with_the_next_step_and_set_the_exit_code(
     people: Callable[[str], Somebody], hub: Path
 ) -> None:
     ann = people("ann")

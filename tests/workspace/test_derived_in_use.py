@@ -57,7 +57,7 @@ def test_a_folder_in_the_place_of_a_derived_file_is_put_aside(tmp_path: Path) ->
     path = tmp_path / "index.sqlite"
     path.mkdir()
     (path / "mine").write_text("kept")
-    database = Database.open(path)
+    database = Database(path)
     index = TextIndex(database)
     index.apply([Doc(Uri("concept://w/a"), "concept", "lease")])
     assert [hit.uri for hit in index.search("lease")] == ["concept://w/a"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kgd.codec.settings import first_files
-from kgd.git.layout import Layout, create_in_code_repository, create_standalone, locate
+from kgd.git.creation import create_in_code_repository, create_standalone
+from kgd.git.layout import Layout, locate
 from kgd.git.refs import HEAD
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
