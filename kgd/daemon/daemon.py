@@ -170,8 +170,11 @@ class Daemon:
 
     def stages(self, workspace: Workspace) -> list[Stage]:
         """The stages of an open workspace, followed by the stages of its remotes."""
-        own, found = list(workspace.health().values()), self._open.get(workspace.layout.git_dir)
-        return [*own, *self.syncing(workspace).stages()] if found else own
+        stages = list(workspace.health().values())
+        if found := self._open.get(workspace.layout.git_dir):
+            found.syncing.follow()
+            stages += found.syncing.stages()
+        return stages
 
     def syncing(self, workspace: Workspace) -> Syncing:
         """The sync of an open workspace with its remotes. Raises Unavailable if it was closed meanwhile."""
